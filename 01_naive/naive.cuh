@@ -1,0 +1,185 @@
+// Stage 01: one kernel per step of softmax, as a framework runs it when nothing is fused.
+//
+//   row_max[r] = max over the row          reads  x
+//   shifted    = x - row_max[r]            reads  x,  writes shifted
+//   exps       = exp(shifted)              reads  shifted, writes exps
+//   row_sum[r] = sum over the row          reads  exps
+//   y          = exps / row_sum[r]         reads  exps, writes y
+//
+// Eight passes over the data where two would do. Three ways to write the same five steps: reductions with one
+// thread per row, reductions with one block per row, and Thrust calls.
+// Source: the five steps are those of OneFlow's article on its softmax kernel.
+#pragma once
+
+#include <thrust/execution_policy.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/discard_iterator.h>
+#include <thrust/iterator/permutation_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <thrust/reduce.h>
+#include <thrust/transform.h>
+
+#include <cstdint>
+#include <cub/block/block_reduce.cuh>
+
+#include "common/cuda_check.h"
+#include "common/softmax_math.cuh"
+
+/// What lies between the steps stays float: x - max rounded to f16 would be off by up to 1 part in 100 after
+/// exp.
+struct NaiveWorkspace {
+  float* shifted;  // rows x cols
+  float* exps;     // rows x cols
+  float* row_max;  // rows
+  float* row_sum;  // rows
+};
+
+constexpr int naive_block_size = 256;
+
+// ---- Steps 1 and 4, one thread per row: neighbouring threads read addresses a whole row apart, so each load
+// of a warp touches 32 sectors of 32 bytes to use 4 bytes of each.
+template <class ReduceOp, class T>
+__global__ void reduce_thread_per_row(const T* __restrict__ in, float* __restrict__ result, Shape shape) {
+  const std::int64_t row = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
+  if (row >= shape.rows) return;
+  float value = ReduceOp::identity;
+  // In chunks: a float sum of 100 000 terms, one after the other, was off by 2 parts in 1000.
+  constexpr std::int64_t chunk_cols = 256;
+  for (std::int64_t chunk = 0; chunk < shape.cols; chunk += chunk_cols) {
+    float chunk_value = ReduceOp::identity;
+    for (std::int64_t col = chunk; col < min(chunk + chunk_cols, shape.cols); ++col) {
+      chunk_value = ReduceOp{}(chunk_value, static_cast<float>(in[row * shape.cols + col]));
+    }
+    value = ReduceOp{}(value, chunk_value);
+  }
+  result[row] = value;
+}
+
+// ---- Steps 1 and 4, one block per row: neighbouring threads read neighbouring addresses, 4 sectors of a
+// load all used. How a block reduces is the subject of stage 02; here CUB does it.
+template <class ReduceOp, class T>
+__global__ void __launch_bounds__(naive_block_size)
+    reduce_block_per_row(const T* __restrict__ in, float* __restrict__ result, Shape shape) {
+  using BlockReduce = cub::BlockReduce<float, naive_block_size>;
+  __shared__ typename BlockReduce::TempStorage storage;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    float value = ReduceOp::identity;
+    for (std::int64_t col = threadIdx.x; col < shape.cols; col += naive_block_size) {
+      value = ReduceOp{}(value, static_cast<float>(in[row * shape.cols + col]));
+    }
+    value = BlockReduce(storage).Reduce(value, ReduceOp{});
+    if (threadIdx.x == 0) result[row] = value;
+    __syncthreads();  // the storage is used again for the next row
+  }
+}
+
+// ---- Steps 2, 3 and 5: one block walks along one row.
+template <class T>
+__global__ void __launch_bounds__(naive_block_size)
+    broadcast_subtract(const T* __restrict__ x, const float* __restrict__ row_max,
+                       float* __restrict__ shifted, Shape shape) {
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const float max = row_max[row];
+    for (std::int64_t col = threadIdx.x; col < shape.cols; col += naive_block_size) {
+      shifted[row * shape.cols + col] = static_cast<float>(x[row * shape.cols + col]) - max;
+    }
+  }
+}
+
+__global__ void __launch_bounds__(naive_block_size)
+    exponentiate(const float* __restrict__ shifted, float* __restrict__ exps, Shape shape) {
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    for (std::int64_t col = threadIdx.x; col < shape.cols; col += naive_block_size) {
+      exps[row * shape.cols + col] = expf(shifted[row * shape.cols + col]);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(naive_block_size)
+    broadcast_divide(const float* __restrict__ exps, const float* __restrict__ row_sum, T* __restrict__ y,
+                     Shape shape) {
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const float sum = row_sum[row];
+    for (std::int64_t col = threadIdx.x; col < shape.cols; col += naive_block_size) {
+      y[row * shape.cols + col] = static_cast<T>(exps[row * shape.cols + col] / sum);
+    }
+  }
+}
+
+enum class NaiveReduction { thread_per_row, block_per_row };
+
+template <NaiveReduction reduction, class ReduceOp, class T>
+void launch_reduce_rows(const T* in, float* result, Shape shape, cudaStream_t stream) {
+  if constexpr (reduction == NaiveReduction::thread_per_row) {
+    constexpr int block_size = 64;  // small: there are only `rows` threads, and every SM should get some
+    reduce_thread_per_row<ReduceOp>
+        <<<grid_for(divide_up(shape.rows, block_size)), block_size, 0, stream>>>(in, result, shape);
+  } else {
+    reduce_block_per_row<ReduceOp><<<grid_for(shape.rows), naive_block_size, 0, stream>>>(in, result, shape);
+  }
+  CUDA_CHECK(cudaGetLastError());
+}
+
+/// Softmax of each row of x (rows x cols, row-major) into y, in five kernels. Throws CudaError.
+template <NaiveReduction reduction, class T>
+void naive_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  const auto [shifted, exps, row_max, row_sum] = workspace;
+  const unsigned grid = grid_for(shape.rows);
+  launch_reduce_rows<reduction, MaxOp>(x, row_max, shape, stream);
+  broadcast_subtract<<<grid, naive_block_size, 0, stream>>>(x, row_max, shifted, shape);
+  CUDA_CHECK(cudaGetLastError());
+  exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, shape);
+  CUDA_CHECK(cudaGetLastError());
+  launch_reduce_rows<reduction, SumOp>(exps, row_sum, shape, stream);
+  broadcast_divide<<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+// ---- The same five steps as Thrust calls: a row is a run of equal keys.
+struct RowOfIndex {
+  std::int64_t cols;
+  __host__ __device__ std::int64_t operator()(std::int64_t index) const { return index / cols; }
+};
+struct ToFloat {
+  template <class T>
+  __device__ float operator()(T value) const {
+    return static_cast<float>(value);
+  }
+};
+struct Subtract {
+  template <class T>
+  __device__ float operator()(T x, float max) const {
+    return static_cast<float>(x) - max;
+  }
+};
+struct Exponential {
+  __device__ float operator()(float shifted) const { return expf(shifted); }
+};
+template <class T>
+struct Divide {
+  __device__ T operator()(float exp, float sum) const { return static_cast<T>(exp / sum); }
+};
+
+/// As naive_softmax. reduce_by_key allocates its temporary storage and waits for the device to learn how many
+/// runs there were, in every call: this variant cannot be captured into a graph.
+template <class T>
+void thrust_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cudaStream_t stream) {
+  const auto [shifted, exps, row_max, row_sum] = workspace;
+  const std::int64_t n = shape.elements();
+  const auto policy = thrust::cuda::par_nosync.on(stream);
+  const auto rows =
+      thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0), RowOfIndex{shape.cols});
+  const auto max_of_row = thrust::make_permutation_iterator(row_max, rows);
+  const auto sum_of_row = thrust::make_permutation_iterator(row_sum, rows);
+  const auto none = thrust::make_discard_iterator();
+  const thrust::equal_to<std::int64_t> same_row;
+
+  thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(x, ToFloat{}), none, row_max,
+                        same_row, MaxOp{});
+  thrust::transform(policy, x, x + n, max_of_row, shifted, Subtract{});
+  thrust::transform(policy, shifted, shifted + n, exps, Exponential{});
+  thrust::reduce_by_key(policy, rows, rows + n, exps, none, row_sum, same_row, SumOp{});
+  thrust::transform(policy, exps, exps + n, sum_of_row, y, Divide<T>{});
+}

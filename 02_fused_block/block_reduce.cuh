@@ -1,0 +1,105 @@
+// How the threads of a block combine one float each, so that every thread gets the result: three ways.
+//
+// Each has the same shape: Storage is what it needs of shared memory, all_reduce<ReduceOp>(value, storage) is
+// called by all threads of the block. Each ends with a barrier, because the storage is used again by the next
+// call: without it a fast warp overwrites what a slow warp has not read yet.
+#pragma once
+
+#include <cub/block/block_reduce.cuh>
+
+#include "common/softmax_math.cuh"
+
+/// Halve the number of values until one is left: log2(block size) steps with a barrier each.
+/// block_size: the number of threads, a power of two.
+template <int block_size>
+struct SharedMemoryTree {
+  static_assert((block_size & (block_size - 1)) == 0, "the tree halves the block in each step");
+  struct Storage {
+    float values[block_size];
+  };
+
+  template <class ReduceOp>
+  static __device__ float all_reduce(float value, Storage& storage) {
+    storage.values[threadIdx.x] = value;
+    __syncthreads();
+#pragma unroll
+    for (int stride = block_size / 2; stride > 0; stride /= 2) {
+      if (threadIdx.x < stride) {
+        storage.values[threadIdx.x] =
+            ReduceOp{}(storage.values[threadIdx.x], storage.values[threadIdx.x + stride]);
+      }
+      __syncthreads();
+    }
+    const float result = storage.values[0];
+    __syncthreads();
+    return result;
+  }
+};
+
+/// Warps reduce in registers, then one warp reduces the warps' results: two barriers, three with the last
+/// one. Right for any block size from 1 to 1024, also where the last warp is not full (112 = 3 warps and a
+/// half): a lane combines only with lanes that exist. The idea is that of FasterTransformer's blockReduce.
+struct WarpThenShared {
+  static constexpr int warp_size = 32;
+  struct Storage {
+    float warp_results[warp_size];
+    float result;
+  };
+
+  /// Combines the lanes 0 .. num_lanes - 1; lane 0 gets the result. All those lanes call it together.
+  template <class ReduceOp>
+  static __device__ float warp_reduce(float value, int lane, int num_lanes) {
+    const unsigned lanes = num_lanes == warp_size ? 0xffffffffu : (1u << num_lanes) - 1;
+#pragma unroll
+    for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+      const float other = __shfl_down_sync(lanes, value, distance);
+      if (lane + distance < num_lanes) value = ReduceOp{}(value, other);
+    }
+    return value;
+  }
+
+  template <class ReduceOp>
+  static __device__ float all_reduce(float value, Storage& storage) {
+    const int block_size = static_cast<int>(blockDim.x);
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int warp = static_cast<int>(threadIdx.x) / warp_size;
+    const int num_warps = (block_size + warp_size - 1) / warp_size;
+    const int lanes_in_warp = min(warp_size, block_size - warp * warp_size);
+
+    value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
+    if (lane == 0) storage.warp_results[warp] = value;
+    __syncthreads();
+    if (warp == 0) {
+      // With fewer lanes than warps (a block of 32 has one of each) this could not be one step; a block of w
+      // warps always has at least w lanes in its first warp.
+      if (lane < num_warps) {
+        value = warp_reduce<ReduceOp>(storage.warp_results[lane], lane, num_warps);
+        if (lane == 0) storage.result = value;
+      }
+    }
+    __syncthreads();
+    const float result = storage.result;
+    __syncthreads();
+    return result;
+  }
+};
+
+/// The library's: the reader's own code should not be slower than this. block_size: the number of threads.
+template <int block_size>
+struct CubBlockReduce {
+  using Reduce = cub::BlockReduce<float, block_size>;
+  struct Storage {
+    typename Reduce::TempStorage temp;
+    float result;
+  };
+
+  template <class ReduceOp>
+  static __device__ float all_reduce(float value, Storage& storage) {
+    value = Reduce(storage.temp).Reduce(value, ReduceOp{});
+    if (threadIdx.x == 0) storage.result = value;
+    __syncthreads();
+    const float result = storage.result;
+    __syncthreads();
+    return result;
+  }
+};

@@ -1,0 +1,87 @@
+// Stage 02: one kernel instead of five, one block per row. What lay between the steps now stays in registers.
+//
+// Cost: 4 passes, because the row is read three times (for the maximum, for the sum, for the result) and
+// written once. Four ways to reduce over a block (block_reduce.cuh), and FasterTransformer's two launch
+// shapes with one thread per column, which read the row once but work on one element per thread. Sources:
+// FasterTransformer's masked softmax kernels, AITemplate's block softmax.
+#pragma once
+
+#include <cstdint>
+
+#include "02_fused_block/block_reduce.cuh"
+#include "common/cuda_check.h"
+#include "common/softmax_math.cuh"
+
+/// BlockReduce: one of block_reduce.cuh. The block size is free where it allows it.
+template <class BlockReduce, Op op, class T>
+__global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape) {
+  __shared__ typename BlockReduce::Storage storage;
+  const auto [rows, cols] = shape;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* row_x = x + row * cols;
+
+    float max = MaxOp::identity;
+    for (std::int64_t col = threadIdx.x; col < cols; col += blockDim.x) {
+      max = fmaxf(max, static_cast<float>(row_x[col]));
+    }
+    max = BlockReduce::template all_reduce<MaxOp>(max, storage);
+
+    float sum = 0;
+    for (std::int64_t col = threadIdx.x; col < cols; col += blockDim.x) {
+      sum += __expf(static_cast<float>(row_x[col]) - max);
+    }
+    sum = BlockReduce::template all_reduce<SumOp>(sum, storage);
+
+    const RowResult<op> result(max, sum);
+    for (std::int64_t col = threadIdx.x; col < cols; col += blockDim.x) {
+      y[row * cols + col] = static_cast<T>(result(static_cast<float>(row_x[col])));
+    }
+  }
+}
+
+/// Softmax (or log-softmax) of each row of x (rows x cols, row-major) into y. Throws CudaError.
+template <class BlockReduce, int block_size, Op op, class T>
+void launch_fused_softmax(const T* x, T* y, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  fused_softmax<BlockReduce, op><<<grid_for(shape.rows), block_size, 0, stream>>>(x, y, shape);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+// ---- FasterTransformer: a thread per column keeps its element in a register between the steps.
+constexpr std::int64_t max_thread_per_column_cols = 1024;  // threads in a block
+
+template <Op op, class T>
+__global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape,
+                                          std::int64_t rows_per_block) {
+  __shared__ WarpThenShared::Storage storage;
+  const auto [rows, cols] = shape;
+  const bool has_column = threadIdx.x < cols;
+  const std::int64_t first_row = blockIdx.x * rows_per_block;
+  const std::int64_t end_row = min(first_row + rows_per_block, rows);
+  for (std::int64_t row = first_row; row < end_row; ++row) {
+    const std::int64_t index = row * cols + threadIdx.x;
+    const float value = has_column ? static_cast<float>(x[index]) : MaxOp::identity;
+    const float max = WarpThenShared::all_reduce<MaxOp>(value, storage);
+    // A thread without a column adds 0, also where the maximum is -inf and exp(-inf - -inf) would be NaN.
+    const float sum = WarpThenShared::all_reduce<SumOp>(has_column ? __expf(value - max) : 0.0f, storage);
+    if (has_column) y[index] = static_cast<T>(RowResult<op>(max, sum)(value));
+  }
+}
+
+/// The two shapes in which FasterTransformer launches it on attention scores, a matrix of
+/// (batch * heads * cols) x cols: a block for each head looping over that head's rows, or a block for each
+/// row.
+enum class LaunchShape { block_per_head, block_per_row };
+
+/// As launch_fused_softmax, for cols <= max_thread_per_column_cols.
+template <LaunchShape launch_shape, Op op, class T>
+void launch_thread_per_column(const T* x, T* y, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  const auto block_size = static_cast<unsigned>(round_up(shape.cols, 32));
+  const std::int64_t rows_per_block = launch_shape == LaunchShape::block_per_head
+                                          ? shape.cols
+                                          : divide_up(shape.rows, 0x7fffffff);  // 1 unless rows exceed a grid
+  const unsigned grid = grid_for(divide_up(shape.rows, rows_per_block));
+  thread_per_column_softmax<op><<<grid, block_size, 0, stream>>>(x, y, shape, rows_per_block);
+  CUDA_CHECK(cudaGetLastError());
+}

@@ -1,0 +1,197 @@
+// Stage 04: one block per row, and the row waits in shared memory between the three steps.
+//
+// Cost: 2 passes, for rows of up to about 58 000 columns (227 KiB of float on an H200). What matters now is
+// how a pack is laid out in shared memory: 32 banks of 4 bytes serve one word each per cycle, and two lanes
+// that want different words of one bank wait for each other. Source: OneFlow's second softmax kernel (block
+// size by occupancy, layout [pack][num_packs]).
+#pragma once
+
+#include <cstdint>
+
+#include "02_fused_block/block_reduce.cuh"
+#include "common/cuda_check.h"
+#include "common/load_store.cuh"
+#include "common/softmax_math.cuh"
+
+// ---- Layouts: where element i of pack p lies in the buffer of a row. Each writes and reads one pack of a
+// lane; neighbouring lanes have neighbouring packs.
+
+/// [num_packs][pack_size], as the matrix has it, one word per access: lane l starts at word l * pack_size, so
+/// with packs of 8 only the banks 0, 8, 16 and 24 are used by one access of a warp, 8 lanes each: an 8-way
+/// conflict. volatile keeps nvcc from merging the accesses; without it this is InterleavedLayout.
+struct InterleavedScalarLayout {
+  template <int N>
+  static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) static_cast<volatile float*>(buffer)[pack * N + i] = values[i];
+  }
+  template <int N>
+  static __device__ void read(const float* buffer, int pack, int /*num_packs*/, float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = static_cast<const volatile float*>(buffer)[pack * N + i];
+  }
+};
+
+/// The same layout as one would write it. Folklore says that it conflicts; look at what nvcc makes of it.
+struct InterleavedLayout {
+  template <int N>
+  static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) buffer[pack * N + i] = values[i];
+  }
+  template <int N>
+  static __device__ void read(const float* buffer, int pack, int /*num_packs*/, float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = buffer[pack * N + i];
+  }
+};
+
+/// [pack_size][num_packs]: in each access neighbouring lanes touch neighbouring words, all 32 banks once.
+struct TransposedLayout {
+  template <int N>
+  static __device__ void write(float* buffer, int pack, int num_packs, const float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) buffer[i * num_packs + pack] = values[i];
+  }
+  template <int N>
+  static __device__ void read(const float* buffer, int pack, int num_packs, float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = buffer[i * num_packs + pack];
+  }
+};
+
+/// [pack_size / 4][num_packs][4]: 16 bytes per access, neighbouring lanes in neighbouring 16-byte words. The
+/// hardware serves such an access a quarter of a warp at a time, each quarter touching all 32 banks once.
+struct VectorLayout {
+  template <int N>
+  static constexpr int words = N < 4 ? N : 4;
+
+  template <int N>
+  static __device__ void write(float* buffer, int pack, int num_packs, const float (&values)[N]) {
+    using Vector = WordOf<words<N> * sizeof(float)>;
+#pragma unroll
+    for (int i = 0; i < N / words<N>; ++i) {
+      reinterpret_cast<Vector*>(buffer)[i * num_packs + pack] =
+          reinterpret_cast<const Vector&>(values[i * words<N>]);
+    }
+  }
+  template <int N>
+  static __device__ void read(const float* buffer, int pack, int num_packs, float (&values)[N]) {
+    using Vector = WordOf<words<N> * sizeof(float)>;
+#pragma unroll
+    for (int i = 0; i < N / words<N>; ++i) {
+      reinterpret_cast<Vector&>(values[i * words<N>]) =
+          reinterpret_cast<const Vector*>(buffer)[i * num_packs + pack];
+    }
+  }
+};
+
+// ---- The kernel. Each thread touches only its own packs of the buffer, in all three steps, so the only
+// barriers are those of the two block reductions.
+constexpr int packs_in_flight = 4;  // of each thread
+
+template <Op op, int pack_size, class Layout, class Load, class Store>
+__global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
+  extern __shared__ __align__(16) float buffer[];  // one row
+  __shared__ WarpThenShared::Storage storage;
+  const int num_packs = static_cast<int>(shape.cols / pack_size);
+  const int first_pack = static_cast<int>(threadIdx.x);
+  const int step = static_cast<int>(blockDim.x);
+
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    // Several reads on their way before the first is used.
+    float max = MaxOp::identity;
+    for (int pack = first_pack; pack < num_packs; pack += packs_in_flight * step) {
+      Fetched<Load, pack_size> fetched[packs_in_flight] = {};
+#pragma unroll
+      for (int i = 0; i < packs_in_flight; ++i) {
+        const int next = pack + i * step;
+        if (next < num_packs)
+          fetched[i] = load.template fetch<pack_size>(row, std::int64_t{next} * pack_size);
+      }
+#pragma unroll
+      for (int i = 0; i < packs_in_flight; ++i) {
+        if (pack + i * step >= num_packs) break;
+        float values[pack_size];
+        load.template unpack<pack_size>(fetched[i], values);
+        Layout::template write<pack_size>(buffer, pack + i * step, num_packs, values);
+#pragma unroll
+        for (const float value : values) max = fmaxf(max, value);
+      }
+    }
+    max = WarpThenShared::all_reduce<MaxOp>(max, storage);
+
+    float sum = 0;
+    for (int pack = first_pack; pack < num_packs; pack += step) {
+      float values[pack_size];
+      Layout::template read<pack_size>(buffer, pack, num_packs, values);
+#pragma unroll
+      for (float& value : values) {
+        value = RowResult<op>::kept(value, max);
+        sum += RowResult<op>::summand(value);
+      }
+      Layout::template write<pack_size>(buffer, pack, num_packs, values);
+    }
+    const RowResult<op> result(max, WarpThenShared::all_reduce<SumOp>(sum, storage));
+
+    for (int pack = first_pack; pack < num_packs; pack += step) {
+      float values[pack_size];
+      Layout::template read<pack_size>(buffer, pack, num_packs, values);
+#pragma unroll
+      for (float& value : values) value = result.finish(value);
+      store.template store<pack_size>(values, row, std::int64_t{pack} * pack_size);
+    }
+  }
+}
+
+/// Bytes of dynamic shared memory for one row.
+inline std::int64_t row_buffer_bytes(std::int64_t cols) {
+  return cols * static_cast<std::int64_t>(sizeof(float));
+}
+
+/// Most columns whose row fits the shared memory that a block of the current device may have. Throws
+/// CudaError.
+inline std::int64_t max_shared_memory_cols() {
+  int device = 0;
+  int block_bytes = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return (block_bytes - static_cast<std::int64_t>(sizeof(WarpThenShared::Storage))) /
+         static_cast<std::int64_t>(sizeof(float));
+}
+
+template <Op op, int pack_size, class Layout, class Load, class Store>
+void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
+  const auto kernel = shared_memory_softmax<op, pack_size, Layout, Load, Store>;
+  const auto shared_bytes = static_cast<int>(row_buffer_bytes(shape.cols));
+  // Above 48 KiB a kernel must be told that it may; below, this changes nothing.
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+
+  // Shared memory limits how many rows an SM works on. Among the block sizes that reach that number take the
+  // largest: the more threads, the more loads in flight. (OneFlow's rule.)
+  const auto blocks_per_sm = [&](int block_size) {
+    int blocks = 0;
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, block_size, shared_bytes));
+    return blocks;
+  };
+  int block_size = 128;
+  const int most_blocks = blocks_per_sm(block_size);
+  for (const int larger : {256, 512, 1024}) {
+    if (blocks_per_sm(larger) == most_blocks) block_size = larger;
+  }
+  kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(load, store, shape);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+/// Softmax (or log-softmax) of each row, read through `load` and written through `store`; rows = 0 does
+/// nothing. cols <= max_shared_memory_cols(). Where packs do not cover the rows, it takes single elements.
+template <Op op, class Layout, class Load, class Store>
+void launch_shared_memory_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  constexpr int N = elements_per_16_bytes<typename Load::Element>;
+  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
+    launch_with_packs<op, N, Layout>(load, store, shape, stream);
+  } else {
+    launch_with_packs<op, 1, Layout>(load, store, shape, stream);
+  }
+}

@@ -1,0 +1,130 @@
+// Stage 05: rows of any width. The row is kept nowhere: it is read again for each of the three steps.
+//
+// Cost: 4 passes requested, 3 reads and 1 write. From DRAM it is nearer to 2 while the rows that all blocks
+// work on at a time fit the L2 cache together, because then the second and third read are answered there.
+// Variants: a small and a large block (how many rows are in flight), the second step walking backwards (what
+// was read last is still in the cache), and cache hints (say what will not be needed again). Source:
+// OneFlow's third softmax kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "02_fused_block/block_reduce.cuh"
+#include "common/cuda_check.h"
+#include "common/load_store.cuh"
+#include "common/softmax_math.cuh"
+
+enum class Direction { forward, backward };
+
+constexpr int uncached_packs_in_flight = 4;
+
+/// Calls use(values, col) for each pack of the row that belongs to this thread. Four packs are on their way
+/// before the first is used: a loop that waits for each read before it issues the next leaves the memory
+/// idle.
+template <int pack_size, Direction direction, class Load, class Use>
+__device__ void for_each_pack(const Load& load, std::int64_t row, std::int64_t cols, Use use) {
+  const std::int64_t num_packs = cols / pack_size;
+  for (std::int64_t first = threadIdx.x; first < num_packs; first += uncached_packs_in_flight * blockDim.x) {
+    const auto exists = [&](int i) { return first + i * blockDim.x < num_packs; };
+    const auto col = [&](int i) {
+      const std::int64_t pack = first + i * blockDim.x;
+      return (direction == Direction::forward ? pack : num_packs - 1 - pack) * pack_size;
+    };
+    Fetched<Load, pack_size> fetched[uncached_packs_in_flight] = {};
+#pragma unroll
+    for (int i = 0; i < uncached_packs_in_flight; ++i) {
+      if (exists(i)) fetched[i] = load.template fetch<pack_size>(row, col(i));
+    }
+#pragma unroll
+    for (int i = 0; i < uncached_packs_in_flight; ++i) {
+      if (!exists(i)) break;
+      float values[pack_size];
+      load.template unpack<pack_size>(fetched[i], values);
+      use(values, col(i));
+    }
+  }
+}
+
+/// No more threads than a row has work for, in whole warps.
+template <int pack_size>
+unsigned block_size_for(std::int64_t cols, unsigned largest) {
+  const std::int64_t useful = round_up(divide_up(cols / pack_size, uncached_packs_in_flight), 32);
+  return static_cast<unsigned>(std::min<std::int64_t>(useful, largest));
+}
+
+/// `load` reads for the maximum and the sum, `last_load` for the result: that read is the last of the row.
+template <Op op, int pack_size, Direction second_pass, class Load, class LastLoad, class Store>
+__global__ void __launch_bounds__(1024)
+    uncached_softmax(Load load, LastLoad last_load, Store store, Shape shape) {
+  __shared__ WarpThenShared::Storage storage;
+  const auto [rows, cols] = shape;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    float max = MaxOp::identity;
+    for_each_pack<pack_size, Direction::forward>(load, row, cols,
+                                                 [&](const float(&values)[pack_size], std::int64_t) {
+#pragma unroll
+                                                   for (const float value : values) max = fmaxf(max, value);
+                                                 });
+    max = WarpThenShared::all_reduce<MaxOp>(max, storage);
+
+    float sum = 0;
+    for_each_pack<pack_size, second_pass>(load, row, cols,
+                                          [&](const float(&values)[pack_size], std::int64_t) {
+#pragma unroll
+                                            for (const float value : values) sum += __expf(value - max);
+                                          });
+    sum = WarpThenShared::all_reduce<SumOp>(sum, storage);
+
+    const RowResult<op> result(max, sum);
+    for_each_pack<pack_size, Direction::forward>(last_load, row, cols,
+                                                 [&](const float(&values)[pack_size], std::int64_t col) {
+                                                   float results[pack_size];
+#pragma unroll
+                                                   for (int i = 0; i < pack_size; ++i)
+                                                     results[i] = result(values[i]);
+                                                   store.template store<pack_size>(results, row, col);
+                                                 });
+  }
+}
+
+/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. Where packs do not cover the rows,
+/// it takes single elements. Throws CudaError.
+template <Op op, unsigned largest_block, Direction second_pass, class Load, class LastLoad, class Store>
+void launch_uncached_softmax(Load load, LastLoad last_load, Store store, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  const auto launch = [&]<int pack_size>() {
+    const unsigned block_size = block_size_for<pack_size>(shape.cols, largest_block);
+    uncached_softmax<op, pack_size, second_pass>
+        <<<grid_for(shape.rows), block_size, 0, stream>>>(load, last_load, store, shape);
+    CUDA_CHECK(cudaGetLastError());
+  };
+  constexpr int N = elements_per_16_bytes<typename Load::Element>;
+  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
+    launch.template operator()<N>();
+  } else {
+    launch.template operator()<1>();
+  }
+}
+
+// ---- Cache hints are a matter of Load and Store alone: the kernel does not change.
+
+/// Reads what nobody will read again: first to be evicted (ld.global.cs).
+template <class T>
+struct StreamingLoad : DirectLoad<T> {
+  template <int N>
+  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    const T* source = this->x + row * this->cols + col;
+    return {__ldcs(reinterpret_cast<const decltype(Pack<T, N>::word)*>(source))};
+  }
+};
+
+/// Writes what this kernel will not read: it should not push out the rows that will be read again
+/// (st.global.cs).
+template <class T>
+struct StreamingStore : DirectStore<T> {
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    T* destination = this->y + row * this->cols + col;
+    __stcs(reinterpret_cast<decltype(Pack<T, N>::word)*>(destination), make_pack<T>(values).word);
+  }
+};

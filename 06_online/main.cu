@@ -1,0 +1,48 @@
+#include "06_online/online.cuh"
+#include "common/direct_launch.cuh"
+#include "common/harness.h"
+
+namespace {
+
+template <Rescale rescale, Direction second_pass>
+auto online() {
+  return direct_launch(
+      [](auto op, auto... arguments) { launch_online_softmax<op(), rescale, second_pass>(arguments...); });
+}
+
+template <Direction second_pass>
+auto three_pass_tile() {
+  return direct_launch([](auto op, auto load, auto store, Shape shape, cudaStream_t stream) {
+    launch_uncached_softmax<op(), 1024, second_pass>(load, load, store, shape, stream);
+  });
+}
+
+std::string why_not_fused(const Problem& problem) {
+  if (problem.shape.cols <= max_fused_cols) return "";
+  return "the row must fit the registers of a block: at most " + std::to_string(max_fused_cols) + " columns";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Stage stage{"06_online",
+                    "maximum and sum in one pass",
+                    {
+                        {"fused", "the row stays in the registers of a block",
+                         direct_launch([](auto op, auto... arguments) {
+                           launch_fused_register_softmax<op()>(arguments...);
+                         }),
+                         whole_passes(1, 1), why_not_fused},
+                        {"three_pass_tile", "maximum, sum, result: stage 05's kernel",
+                         three_pass_tile<Direction::forward>(), whole_passes(3, 1)},
+                        {"three_pass_tile_reversed", "the same, the sum walks backwards",
+                         three_pass_tile<Direction::backward>(), whole_passes(3, 1)},
+                        {"online_per_element", "online, the sum rescaled for every element",
+                         online<Rescale::per_element, Direction::forward>(), whole_passes(2, 1)},
+                        {"online", "online, the sum rescaled once per chunk",
+                         online<Rescale::per_chunk, Direction::forward>(), whole_passes(2, 1)},
+                        {"online_reversed", "the same, the result walks backwards",
+                         online<Rescale::per_chunk, Direction::backward>(), whole_passes(2, 1)},
+                    }};
+  return run_stage(stage, argc, argv);
+}

@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "common/copy_ceiling.h"
+#include "common/cuda_check.h"
+
+namespace {
+
+constexpr int block_size = 512;
+constexpr int packs_per_thread = 2;  // both loads are in flight before the first store
+constexpr std::int64_t packs_per_block = block_size * packs_per_thread;
+
+__global__ void __launch_bounds__(block_size)
+    copy(const int4* __restrict__ x, int4* __restrict__ y, std::int64_t num_packs) {
+  const std::int64_t first = blockIdx.x * packs_per_block + threadIdx.x;
+  int4 packs[packs_per_thread];
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    if (const std::int64_t pack = first + i * block_size; pack < num_packs) packs[i] = x[pack];
+  }
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    if (const std::int64_t pack = first + i * block_size; pack < num_packs) y[pack] = packs[i];
+  }
+}
+
+__global__ void read(const int4* __restrict__ x, std::int64_t num_packs, int* sink) {
+  int all = 0;
+  for (std::int64_t pack = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; pack < num_packs;
+       pack += std::int64_t{gridDim.x} * blockDim.x) {
+    const int4 value = x[pack];
+    all |= value.x ^ value.y ^ value.z ^ value.w;
+  }
+  if (all == 0x5eed5eed) *sink = all;
+}
+
+}  // namespace
+
+void launch_copy(const void* x, void* y, std::size_t bytes, cudaStream_t stream) {
+  const auto num_packs = static_cast<std::int64_t>((bytes + sizeof(int4) - 1) / sizeof(int4));
+  const auto grid = static_cast<unsigned>((num_packs + packs_per_block - 1) / packs_per_block);
+  if (grid == 0) return;
+  copy<<<grid, block_size, 0, stream>>>(static_cast<const int4*>(x), static_cast<int4*>(y), num_packs);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_read(const void* x, std::size_t bytes, int* sink, cudaStream_t stream) {
+  const auto num_packs = static_cast<std::int64_t>(bytes / sizeof(int4));
+  const auto grid =
+      static_cast<unsigned>(std::min<std::int64_t>((num_packs + block_size - 1) / block_size, 4096));
+  if (grid == 0) return;
+  read<<<grid, block_size, 0, stream>>>(static_cast<const int4*>(x), num_packs, sink);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+bool copy_kernel_is_loadable() {
+  cudaFuncAttributes attributes{};
+  const bool loadable = cudaFuncGetAttributes(&attributes, copy) == cudaSuccess;
+  (void)cudaGetLastError();
+  return loadable;
+}

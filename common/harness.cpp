@@ -1,0 +1,245 @@
+#include "common/harness.h"
+
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/command_line.h"
+#include "common/copy_ceiling.h"
+#include "common/report.h"
+
+namespace {
+
+std::vector<const Variant*> selected_variants(const Stage& stage, const Options& options) {
+  std::vector<const Variant*> selected;
+  for (const Variant& variant : stage.variants) {
+    const auto& wanted = options.variants;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end()) {
+      selected.push_back(&variant);
+    }
+  }
+  return selected;
+}
+
+std::string reason_not_applicable(const Variant& variant, const Problem& problem) {
+  return variant.why_not ? variant.why_not(problem) : "";
+}
+
+std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem) {
+  std::size_t largest = 0;
+  for (const Variant* variant : variants) {
+    if (variant->workspace_bytes && reason_not_applicable(*variant, problem).empty()) {
+      largest = std::max(largest, variant->workspace_bytes(problem));
+    }
+  }
+  return largest;
+}
+
+std::string gibibytes(double bytes) {
+  char text[32];                                                                // NOLINT
+  std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1024. * 1024 * 1024));  // NOLINT
+  return text;
+}
+
+/// Throws UsageError when `problem` does not fit; otherwise returns the number of buffer sets that do, at
+/// most `wanted_sets`. Computed in double, because rows * cols may not fit an integer.
+std::size_t affordable_sets(const Problem& problem, const Options& options,
+                            const std::vector<const Variant*>& variants, std::size_t wanted_sets,
+                            const Device& device) {
+  const auto rows = static_cast<double>(problem.shape.rows);
+  const auto cols = static_cast<double>(problem.shape.cols);
+  const double tensor_bytes = rows * cols * static_cast<double>(size_of(problem.dtype));
+  const double set_bytes = 2 * (tensor_bytes + 2 * FencedTensor::fence_bytes);
+  const auto free = static_cast<double>(free_device_memory());
+  double needed = set_bytes + verification_bytes(rows, cols);
+  if (!options.verify_only) needed += static_cast<double>(Timer::flush_bytes(device));
+  if (needed <= free) needed += static_cast<double>(largest_workspace(variants, problem));
+  if (needed > free) {
+    throw UsageError("--rows, --cols: " + describe(problem) + " needs " + gibibytes(needed) +
+                     " of device memory, and " + gibibytes(free) + " are free; accepted: a smaller shape");
+  }
+  const auto more_sets =
+      static_cast<std::size_t>((free - needed) / set_bytes * 0.95);  // leave room for fragments
+  return std::min(wanted_sets, 1 + more_sets);
+}
+
+/// The device memory of one problem, and the work on it.
+class ProblemRun {
+ public:
+  ProblemRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem)
+      : stage_(stage),
+        options_(options),
+        problem_(problem),
+        variants_(selected_variants(stage, options)),
+        stream_(make_stream()) {
+    const std::size_t wanted = takes_times() ? buffer_sets_for(problem, options.l2, device) : 1;
+    const std::size_t sets = affordable_sets(problem, options, variants_, wanted, device);
+    for (std::size_t i = 0; i < sets; ++i) {
+      sets_.x.push_back(std::make_unique<FencedTensor>(problem, options.offset));
+      sets_.y.push_back(std::make_unique<FencedTensor>(problem, options.offset));
+    }
+    workspace_ = allocate_device(largest_workspace(variants_, problem));
+  }
+
+  /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
+  bool run(InputKind input, Timer& timer, Report& report) {
+    input_ = input;
+    for (std::size_t set = 0; set < sets_.count(); ++set) fill(set);
+    input_checksum_ = checksum(problem_, sets_.x[0]->data(), Space::device);
+    report.begin(problem_, input);
+    bool all_correct = true;
+    for (const Variant* variant : variants_) {
+      try {
+        const Record record = run_variant(*variant, timer);
+        all_correct = all_correct && record.status != Status::wrong;
+        report.add(record);
+      } catch (const CudaError& error) {
+        throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem_) + ": " +
+                                 error.what());
+      }
+    }
+    if (takes_times()) report.add(copy_record(timer));
+    return all_correct;
+  }
+
+ private:
+  [[nodiscard]] bool takes_times() const {
+    return !options_.verify_only && !options_.profile && problem_.shape.elements() > 0;
+  }
+
+  void fill(std::size_t set) {
+    fill_input(input_, options_.seed, problem_.dtype, problem_.shape, sets_.x[set]->data(), Space::device);
+  }
+
+  Record run_variant(const Variant& variant, Timer& timer) {
+    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}};
+    record.reason = reason_not_applicable(variant, problem_);
+    if (!record.reason.empty()) return record;
+
+    const Verdict verdict = verify(variant);
+    record.status = verdict.correct ? Status::verified : Status::wrong;
+    record.reason = verdict.explanation;
+    record.max_error = verdict.max_error;
+    record.passes = passes(variant.traffic(problem_), problem_);
+    if (verdict.correct && takes_times()) {
+      record.timing = timer.time(
+          problem_, sets_,
+          [&](std::size_t set, cudaStream_t stream) { variant.launch(problem_, buffers(set), stream); },
+          variant.capturable);
+    }
+    return record;
+  }
+
+  /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
+  Record copy_record(Timer& timer) {
+    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}};
+    record.timing = timer.time(
+        problem_, sets_,
+        [&](std::size_t set, cudaStream_t stream) { launch_copy_of(problem_, sets_, set, stream); }, true);
+    return record;
+  }
+
+  Verdict verify(const Variant& variant) {
+    FencedTensor& y = *sets_.y[0];
+    y.poison();
+    launch_once(variant);
+    if (std::string broken = y.broken_fence(); !broken.empty()) return {false, broken + " (output)", 0};
+    if (std::string broken = sets_.x[0]->broken_fence(); !broken.empty())
+      return {false, broken + " (input)", 0};
+    if (checksum(problem_, sets_.x[0]->data(), Space::device) != input_checksum_) {
+      fill(0);  // the next variant must not suffer for it
+      return {false, "changed its input", 0};
+    }
+    return compare_device_result(problem_, sets_.x[0]->data(), y.data());
+  }
+
+  void launch_once(const Variant& variant) {
+    if (options_.profile) {
+      CUDA_CHECK(cudaProfilerStart());
+      nvtxRangePushA((stage_.name + " " + variant.name).c_str());
+    }
+    variant.launch(problem_, buffers(0), stream_.get());
+    CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+    if (options_.profile) {
+      nvtxRangePop();
+      CUDA_CHECK(cudaProfilerStop());
+    }
+  }
+
+  [[nodiscard]] Buffers buffers(std::size_t set) const {
+    return {sets_.x[set]->data(), sets_.y[set]->data(), workspace_.get()};
+  }
+
+  const Stage& stage_;
+  const Options& options_;
+  Problem problem_;
+  std::vector<const Variant*> variants_;
+  Stream stream_;
+  BufferSets sets_;
+  DeviceMemory workspace_;
+  InputKind input_ = InputKind::normal;
+  std::uint64_t input_checksum_ = 0;
+};
+
+std::vector<Problem> problems_of(const Options& options) {
+  std::vector<Problem> problems;
+  for (const std::int64_t rows : options.rows) {
+    for (const std::int64_t cols : options.cols) {
+      for (const DType dtype : options.dtypes) {
+        for (const Op op : options.ops) problems.push_back({{rows, cols}, dtype, op});
+      }
+    }
+  }
+  return problems;
+}
+
+ExitCode run_options(const Stage& stage, const Options& options) {
+  if (options.help) {
+    std::cout << help_text(stage);
+    return ExitCode::fine;
+  }
+  if (options.list) {
+    for (const Variant& variant : stage.variants) {
+      std::printf("%-32s  %s\n", variant.name.c_str(), variant.idea.c_str());  // NOLINT
+    }
+    return ExitCode::fine;
+  }
+  const Device device = open_device();
+  Timer timer(device, options.l2, options.repeats);
+  Report report(std::cout, options, device);
+  bool all_correct = true;
+  for (const Problem& problem : problems_of(options)) {
+    ProblemRun problem_run(stage, options, device, problem);
+    for (const InputKind input : options.inputs) {
+      all_correct = problem_run.run(input, timer, report) && all_correct;
+    }
+  }
+  report.finish();
+  return all_correct ? ExitCode::fine : ExitCode::wrong_result;
+}
+
+int fail(const Stage& stage, const char* what, ExitCode code) {
+  std::cerr << stage.name << ": " << what << std::endl;
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_stage(const Stage& stage, int argc, const char* const* argv) {
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return static_cast<int>(run_options(stage, parse_command_line(arguments, stage)));
+  } catch (const UsageError& error) {
+    return fail(stage, error.what(), ExitCode::bad_usage);
+  } catch (const NoDeviceError& error) {
+    return fail(stage, error.what(), ExitCode::no_device);
+  } catch (const std::exception& error) {
+    return fail(stage, error.what(), ExitCode::cuda_error);
+  }
+}

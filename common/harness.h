@@ -1,0 +1,8 @@
+// The whole of a stage's executable: command line, device, inputs, verification, timing, report.
+#pragma once
+
+#include "common/variant.h"
+
+/// Runs the stage as the command line says and returns the process's exit code (see ExitCode). Prints errors
+/// as one line on standard error.
+int run_stage(const Stage& stage, int argc, const char* const* argv);

@@ -1,0 +1,49 @@
+// A pack: N neighbouring elements that travel in one memory instruction of up to 16 bytes, and the
+// conversions between the stored type and the float in which all arithmetic is done.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+/// The built-in type of as many bytes.
+template <int bytes>
+using WordOf = std::conditional_t<
+    bytes == 16, uint4,
+    std::conditional_t<bytes == 8, uint2, std::conditional_t<bytes == 4, unsigned, unsigned short>>>;
+
+/// Holds a built-in word, not `T elements[N]`: nvcc copies an array of __half element by element, eight
+/// 2-byte loads (LDG.E.U16 in the SASS) where one of 16 bytes was meant.
+template <class T, int N>
+struct Pack {
+  WordOf<sizeof(T) * N> word;
+};
+
+/// Elements of T in the widest single access of one thread, 16 bytes.
+template <class T>
+inline constexpr int elements_per_16_bytes = 16 / sizeof(T);
+
+template <class T, int N>
+__device__ void unpack(const Pack<T, N>& pack, float (&values)[N]) {
+  const T* elements = reinterpret_cast<const T*>(&pack.word);
+#pragma unroll
+  for (int i = 0; i < N; ++i) values[i] = static_cast<float>(elements[i]);
+}
+
+template <class T, int N>
+__device__ Pack<T, N> make_pack(const float (&values)[N]) {
+  Pack<T, N> pack;
+  T* elements = reinterpret_cast<T*>(&pack.word);
+#pragma unroll
+  for (int i = 0; i < N; ++i) elements[i] = static_cast<T>(values[i]);
+  return pack;
+}
+
+/// True when every row of the matrix starts at a multiple of `N * sizeof(T)` bytes, so that packs of N
+/// elements cover whole rows. Otherwise a launcher takes packs of one element.
+template <int N, class T>
+bool rows_fit_packs(const T* matrix, std::int64_t cols) {
+  return cols % N == 0 && reinterpret_cast<std::uintptr_t>(matrix) % (sizeof(T) * N) == 0;
+}

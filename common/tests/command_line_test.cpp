@@ -1,0 +1,86 @@
+#include "common/command_line.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+Stage stage() {
+  Stage stage{"00_test", "a stage for tests", {}};
+  stage.variants.push_back({"first", "", {}, {}});
+  stage.variants.push_back({"second", "", {}, {}});
+  return stage;
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  return parse_command_line(arguments, stage());
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(CommandLine, DefaultsAreOneProblem) {
+  const Options options = parse({});
+  EXPECT_EQ(options.rows, std::vector<std::int64_t>{49152});
+  EXPECT_EQ(options.cols, std::vector<std::int64_t>{1024});
+  EXPECT_EQ(options.dtypes, std::vector<DType>{DType::f32});
+  EXPECT_EQ(options.ops, std::vector<Op>{Op::softmax});
+  EXPECT_EQ(options.inputs, std::vector<InputKind>{InputKind::normal});
+  EXPECT_TRUE(options.variants.empty());
+  EXPECT_EQ(options.l2, L2::cold);
+  EXPECT_EQ(options.format, Format::table);
+  EXPECT_FALSE(options.verify_only || options.profile || options.list || options.help);
+}
+
+TEST(CommandLine, ListsAndAll) {
+  const Options options = parse({"--rows", "0,7", "--cols=1,2,3", "--dtype", "all", "--op", "all", "--input",
+                                 "all", "--variant", "second,first"});
+  EXPECT_EQ(options.rows, (std::vector<std::int64_t>{0, 7}));
+  EXPECT_EQ(options.cols, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(options.dtypes, all_dtypes());
+  EXPECT_EQ(options.ops, all_ops());
+  EXPECT_EQ(options.inputs, all_inputs());
+  EXPECT_EQ(options.variants, (std::vector<std::string>{"second", "first"}));
+}
+
+TEST(CommandLine, Sections) {
+  const Options options = parse({"--section", "rows,ceiling"});
+  EXPECT_FALSE(options.sections.heading);
+  EXPECT_TRUE(options.sections.rows);
+  EXPECT_TRUE(options.sections.ceiling);
+}
+
+TEST(CommandLine, RefusalsNameOptionValueAndWhatIsAccepted) {
+  EXPECT_EQ(refusal({"--cols", "0"}),
+            "--cols: '0' is not accepted; accepted: whole numbers from 1 to 1099511627776");
+  EXPECT_EQ(refusal({"--rows", "7,x"}),
+            "--rows: 'x' is not accepted; accepted: whole numbers from 0 to 1099511627776");
+  EXPECT_EQ(refusal({"--dtype", "f32,"}), "--dtype: '' is not accepted; accepted: f32, f16, bf16");
+  EXPECT_EQ(refusal({"--variant", "third"}), "--variant: 'third' is not accepted; accepted: first, second");
+  EXPECT_EQ(refusal({"--cols", " 7"}).substr(0, 25), "--cols: ' 7' is not accep");
+  EXPECT_EQ(refusal({"7"}).substr(0, 19), "unknown option '7';");
+}
+
+TEST(CommandLine, ProfileIsOneLaunch) {
+  EXPECT_NE(refusal({"--profile"}), "accepted");
+  EXPECT_NE(refusal({"--profile", "--variant", "first,second"}), "accepted");
+  EXPECT_NE(refusal({"--profile", "--variant", "first", "--dtype", "all"}), "accepted");
+  EXPECT_EQ(refusal({"--profile", "--variant", "first"}), "accepted");
+}
+
+TEST(CommandLine, HelpNamesEveryOptionThatIsParsed) {
+  const std::string help = help_text(stage());
+  const std::string refused = refusal({"--nosuch"});
+  for (std::size_t at = refused.find("--", refused.find("accepted:")); at != std::string::npos;
+       at = refused.find("--", at + 1)) {
+    const std::string option = refused.substr(at, refused.find(',', at) - at);
+    EXPECT_NE(help.find("  " + option + " "), std::string::npos) << option;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,88 @@
+// Kernels that are wrong on purpose, as a stage: the harness must catch every one of them. The names say what
+// each does; the tests say with which message it must be caught.
+#include "common/cuda_check.h"
+#include "common/harness.h"
+#include "common/softmax_math.cuh"
+
+namespace {
+
+enum class Lie {
+  none,
+  never_runs,
+  skips_last_column,
+  writes_nan,
+  writes_the_row_above,
+  one_percent_off,
+  maximum_starts_at_zero,  // AITemplate's idle lanes, FastSoftmax
+  ignores_its_input,       // the minimal FasterTransformer kernel: right on constant inputs
+  reads_past_the_row,
+  writes_past_the_end,
+  writes_before_the_start,
+  writes_half_a_row_past_the_end,
+  changes_its_input,
+};
+
+/// One thread per row, as plain as can be.
+template <Op op, class T>
+__global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
+  const auto [rows, cols] = shape;
+  const std::int64_t row = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
+  if (row >= rows) return;
+  const auto element = [&](std::int64_t col) {
+    return lie == Lie::ignores_its_input ? 1.0f : static_cast<float>(x[row * cols + col]);
+  };
+  float max = lie == Lie::maximum_starts_at_zero ? 0.0f : MaxOp::identity;
+  float sum = 0;
+  const std::int64_t end_col = lie == Lie::reads_past_the_row ? cols + 1 : cols;
+  for (std::int64_t col = 0; col < end_col; ++col) max = fmaxf(max, element(col));
+  for (std::int64_t col = 0; col < end_col; ++col) sum += expf(element(col) - max);
+
+  const RowResult<op> result(max, sum);
+  const std::int64_t written_row = lie == Lie::writes_the_row_above ? (row + 1) % rows : row;
+  for (std::int64_t col = 0; col < cols; ++col) {
+    float value = result(element(col));
+    if (lie == Lie::one_percent_off) value *= 1.01f;
+    if (lie == Lie::writes_nan && row == rows - 1 && col == cols / 2) value = NAN;
+    if (lie == Lie::skips_last_column && col == cols - 1) continue;
+    y[written_row * cols + col] = static_cast<T>(value);
+  }
+  if (row != rows - 1) return;
+  if (lie == Lie::writes_past_the_end) y[rows * cols] = static_cast<T>(0.0f);
+  if (lie == Lie::writes_before_the_start) y[-1] = static_cast<T>(0.0f);
+  if (lie == Lie::writes_half_a_row_past_the_end) y[rows * cols + cols / 2] = static_cast<T>(0.0f);
+  if (lie == Lie::changes_its_input) x[(rows - 1) * cols] = static_cast<T>(0.5f);
+}
+
+template <Lie lie>
+Variant variant(const char* name) {
+  const auto launch = typed_launch([]<class T>(auto op, const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (lie == Lie::never_runs || shape.rows == 0) return;
+    softmax_with<op()>
+        <<<grid_for(divide_up(shape.rows, 64)), 64, 0, stream>>>(lie, const_cast<T*>(x), y, shape);
+    CUDA_CHECK(cudaGetLastError());
+  });
+  return {name, "wrong on purpose", launch, whole_passes(3, 1)};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Stage stage{"liars",
+                    "kernels that are wrong on purpose",
+                    {
+                        variant<Lie::none>("honest"),
+                        variant<Lie::never_runs>("never_runs"),
+                        variant<Lie::skips_last_column>("skips_last_column"),
+                        variant<Lie::writes_nan>("writes_nan"),
+                        variant<Lie::writes_the_row_above>("writes_the_row_above"),
+                        variant<Lie::one_percent_off>("one_percent_off"),
+                        variant<Lie::maximum_starts_at_zero>("maximum_starts_at_zero"),
+                        variant<Lie::ignores_its_input>("ignores_its_input"),
+                        variant<Lie::reads_past_the_row>("reads_past_the_row"),
+                        variant<Lie::writes_past_the_end>("writes_past_the_end"),
+                        variant<Lie::writes_before_the_start>("writes_before_the_start"),
+                        variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
+                        variant<Lie::changes_its_input>("changes_its_input"),
+                    }};
+  return run_stage(stage, argc, argv);
+}

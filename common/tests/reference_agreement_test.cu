@@ -1,0 +1,70 @@
+// The reference on the host and on the device are the same functors, run by Thrust; so are the inputs. Here
+// they are tested against each other: same inputs bit for bit, same verdict on a right and on a wrong result.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "common/command_line.h"
+#include "common/cuda_handles.h"
+#include "common/device.h"
+#include "common/verify.h"
+
+namespace {
+
+bool agree(const Problem& problem, InputKind input) {
+  const std::size_t bytes = problem.tensor_bytes();
+  std::vector<std::uint64_t> host_x(bytes / 8 + 1);
+  std::vector<std::uint64_t> device_x_on_host(host_x.size());
+  const DeviceMemory device_x = allocate_device(bytes);
+  fill_input(input, 3, problem.dtype, problem.shape, host_x.data(), Space::host);
+  fill_input(input, 3, problem.dtype, problem.shape, device_x.get(), Space::device);
+  CUDA_CHECK(cudaMemcpy(device_x_on_host.data(), device_x.get(), bytes, cudaMemcpyDeviceToHost));
+  // Box and Muller's log and cos may differ in the last bit of a double, and so, seldom, in a rounding to T.
+  std::int64_t different = 0;
+  for (std::size_t i = 0; i < bytes; i += size_of(problem.dtype)) {
+    const char* host_bytes = reinterpret_cast<const char*>(host_x.data());
+    const char* device_bytes = reinterpret_cast<const char*>(device_x_on_host.data());
+    different += std::memcmp(host_bytes + i, device_bytes + i, size_of(problem.dtype)) != 0;
+  }
+  const bool same_input = different * 1000 <= problem.shape.elements();
+  const bool same_checksum = checksum(problem, device_x_on_host.data(), Space::host) ==
+                             checksum(problem, device_x.get(), Space::device);
+
+  // x itself as the result: wrong nearly everywhere, in the same number of places and to the same degree.
+  const Verdict host =
+      compare_with_reference(problem, device_x_on_host.data(), device_x_on_host.data(), Space::host);
+  const Verdict device = compare_with_reference(problem, device_x.get(), device_x.get(), Space::device);
+  const bool same_verdict = host.correct == device.correct && host.explanation == device.explanation &&
+                            (host.max_error == device.max_error ||
+                             std::abs(host.max_error - device.max_error) <= 1e-9 * std::abs(host.max_error));
+  if (same_input && same_checksum && same_verdict) return true;
+  std::printf(
+      "%s, input %s: %lld elements of the input differ; checksum %s; host says '%s', device says '%s'\n",
+      describe(problem).c_str(), name(input), static_cast<long long>(different),
+      same_checksum ? "agrees" : "differs", host.explanation.c_str(), device.explanation.c_str());
+  return false;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    open_device();
+  } catch (const NoDeviceError& error) {
+    std::printf("%s\n", error.what());
+    return static_cast<int>(ExitCode::no_device);
+  }
+  bool all = true;
+  for (const DType dtype : all_dtypes()) {
+    for (const Op op : all_ops()) {
+      for (const InputKind input : all_inputs()) {
+        for (const Shape shape : {Shape{1, 1}, Shape{7, 33}, Shape{40, 1025}, Shape{3, 50257}}) {
+          all = agree({shape, dtype, op}, input) && all;
+        }
+      }
+    }
+  }
+  std::printf("host and device reference %s\n", all ? "agree" : "DIFFER");
+  return static_cast<int>(all ? ExitCode::fine : ExitCode::wrong_result);
+}

@@ -1,0 +1,133 @@
+#include "common/report.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace {
+
+const Device device{"Test GPU", "9.0", 132, 60U << 20U, std::size_t{1} << 30U, "13.0", "13.0"};
+
+Record timed_record() {
+  Record record{"02_fused_block",
+                "cub",
+                {{49152, 1024}, DType::f32, Op::softmax},
+                InputKind::normal,
+                Status::verified,
+                "",
+                4,
+                0.25,
+                {}};
+  record.timing = TimedVariant{{200, 1.5}, {100, 0.5}};
+  return record;
+}
+
+Record not_applicable_record() {
+  return {"02_fused_block",
+          "narrow",
+          {{49152, 1024}, DType::f32, Op::softmax},
+          InputKind::normal,
+          Status::not_applicable,
+          "at most 128 columns, says \"it\"",
+          0,
+          0,
+          {}};
+}
+
+std::string print(Options options, const std::vector<Record>& records) {
+  std::ostringstream out;
+  Report report(out, options, device);
+  report.begin(records.front().problem, InputKind::normal);
+  for (const Record& record : records) report.add(record);
+  report.finish();
+  return out.str();
+}
+
+TEST(Report, TableShowsPassesTimeBandwidthAndPercentOfCopy) {
+  const std::string table = print({}, {timed_record(), not_applicable_record()});
+  EXPECT_NE(
+      table.find("f32 softmax, 49152 x 1024, input normal  (Test GPU, CUDA 13.0, cold L2, median of 25)"),
+      std::string::npos)
+      << table;
+  EXPECT_NE(table.find("4.00       200.00     1.5 %      2013        50.0     0.25"), std::string::npos)
+      << table;
+  EXPECT_NE(table.find("not applicable: at most 128 columns"), std::string::npos) << table;
+}
+
+TEST(Report, SectionsLeaveOutTheRest) {
+  Options options;
+  options.sections = {false, true, false};
+  Record ceiling = timed_record();
+  ceiling.stage = "";
+  ceiling.variant = "copy";
+  const std::string table = print(options, {timed_record(), ceiling});
+  EXPECT_EQ(table.find("49152 x 1024"), std::string::npos) << table;
+  EXPECT_EQ(table.find("copy"), std::string::npos) << table;
+  EXPECT_NE(table.find("02_fused_block"), std::string::npos) << table;
+}
+
+TEST(Report, CsvHasOneHeaderAndQuotesText) {
+  Options options;
+  options.format = Format::csv;
+  const std::string csv = print(options, {timed_record(), not_applicable_record()});
+  EXPECT_EQ(
+      csv,
+      "stage,variant,dtype,op,rows,cols,input,status,reason,time_us,spread_percent,copy_us,percent_of_copy,"
+      "bandwidth_gb_s,passes,max_error\n"
+      "02_fused_block,cub,f32,softmax,49152,1024,normal,verified,,200.000,1.50,100.000,50.00,2013.3,4.0000,0."
+      "2500\n"
+      "02_fused_block,narrow,f32,softmax,49152,1024,normal,not applicable,\"at most 128 columns, says "
+      "\"\"it\"\"\""
+      ",,,,,,,\n");
+}
+
+TEST(Report, JsonHasNullWhereThereIsNoNumber) {
+  Options options;
+  options.format = Format::json;
+  const std::string json = print(options, {timed_record(), not_applicable_record()});
+  EXPECT_NE(json.find(R"("gpu": "Test GPU", "compute_capability": "9.0", "multiprocessors": 132)"),
+            std::string::npos);
+  EXPECT_NE(
+      json.find(
+          R"("time_us": 200.000, "spread_percent": 1.50, "copy_us": 100.000, "percent_of_copy": 50.00)"),
+      std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("reason": "at most 128 columns, says \"it\"", "time_us": null)"), std::string::npos)
+      << json;
+}
+
+TEST(Report, VerifyOnlyNamesWhatIsWrongAndCounts) {
+  Options options;
+  options.verify_only = true;
+  Record wrong = timed_record();
+  wrong.timing.reset();
+  wrong.status = Status::wrong;
+  wrong.reason = "3 of 9 elements wrong";
+  Record right = wrong;
+  right.status = Status::verified;
+  right.reason = "";
+  const std::string text = print(options, {wrong, right, right, not_applicable_record()});
+  EXPECT_NE(text.find("WRONG  cub, f32 softmax, 49152 x 1024, input normal: 3 of 9 elements wrong\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("     2 verified     1 wrong     0 not applicable   worst error 0.250"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("     0 verified     0 wrong     1 not applicable"), std::string::npos) << text;
+}
+
+TEST(Timer, MedianAndQuartileSpread) {
+  const Timing timing = summarize({5, 1, 4, 2, 3});
+  EXPECT_DOUBLE_EQ(timing.median_us, 3);
+  EXPECT_DOUBLE_EQ(timing.spread_percent, 100. * (4 - 2) / 3);
+  EXPECT_DOUBLE_EQ(summarize({1, 2}).median_us, 1.5);
+}
+
+TEST(Timer, ColdBufferSetsExceedThreeTimesTheL2) {
+  const Problem problem{{49152, 128}, DType::f16, Op::softmax};
+  const std::size_t sets = buffer_sets_for(problem, L2::cold, device);
+  EXPECT_GT(sets * 2 * problem.tensor_bytes(), 3 * device.l2_bytes);
+  EXPECT_EQ(buffer_sets_for(problem, L2::warm, device), 1U);
+  EXPECT_GE(buffer_sets_for({{49152, 32768}, DType::f32, Op::softmax}, L2::cold, device), 2U);
+}
+
+}  // namespace

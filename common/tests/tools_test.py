@@ -1,0 +1,737 @@
+#!/usr/bin/env python3
+"""Tests of common/tools on a machine without a GPU: every stage, ncu and compute-sanitizer is a fake.
+
+    python3 common/tests/tools_test.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+from unittest import mock
+from xml.etree import ElementTree
+
+sys.dont_write_bytecode = True
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import counters  # noqa: E402
+import generate  # noqa: E402
+import record  # noqa: E402
+import results  # noqa: E402
+import svg_chart  # noqa: E402
+
+COMMIT = "0123456789abcdef"
+MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
+
+# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; files beside the
+# executable make it misbehave.
+STAGE = r"""#!{python} -SE
+import json, sys
+from pathlib import Path
+me = Path(__file__)
+given = sys.argv[1:]
+def value(name, default=""):
+    return given[given.index(name) + 1] if name in given else default
+mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
+if mode.startswith("exit"):
+    print("the stage's last words", file=sys.stderr)
+    sys.exit(int(mode.split()[1]))
+if mode == "garbage":
+    print("no JSON")
+    sys.exit(0)
+machine = dict({machine})
+if mode == "other machine":
+    machine["gpu"] = "another"
+out = []
+copy_factor = float(mode.split()[2]) if mode.startswith("slow copy") else 1.0
+for dtype in value("--dtype").split(","):
+    for rows in map(int, value("--rows").split(",")):
+        for cols in map(int, value("--cols").split(",")):
+            base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="")
+            nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s",
+                                     "passes", "max_error"))
+            copy = cols * copy_factor
+            for name, speed, widest in {variants}:
+                row = dict(base, stage=me.name, variant=name, status="verified", **nothing)
+                if cols > widest or mode == "nothing applies":
+                    row.update(status="not applicable", reason="cols > %d & too wide" % widest)
+                elif "--verify-only" not in given:
+                    time = 100 * copy / speed
+                    row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
+                               bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
+                if mode in ("wrong", "failed"):
+                    row.update(nothing, status=mode, reason="row 3 differs")
+                out.append(row)
+            if "--verify-only" not in given:
+                out.append(dict(base, stage="", variant="copy", status="verified", time_us=copy, spread_percent=0.1,
+                                copy_us=copy, percent_of_copy=100, bandwidth_gb_s=4000, passes=2, max_error=None))
+print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
+sys.exit(1 if mode in ("wrong", "failed silently") else 0)
+"""
+
+VARIANTS = {
+    "01_naive": [("thread_per_row", 5.0, 10**9), ("block_per_row", 20.0, 10**9)],
+    "02_tiled": [("narrow", 60.0, 2048), ("wide", 50.04, 10**9)],
+    "03_fast": [("only", 98.5, 4096)],
+}
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def quietly(main: Any, *arguments: str) -> Tuple[int, str]:
+    """Runs a tool's main; returns its exit code and all that it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
+    return code, printed.getvalue()
+
+
+class Repository(unittest.TestCase):
+    """A folder with three fake stages, built."""
+
+    recording = ""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        self.build = self.root / "build"
+        self.results = self.root / "common/results"
+        self.file = self.results / "nvidia-fake-1.json"
+        self.build.mkdir()
+        self.results.mkdir(parents=True)
+        for stage, variants in VARIANTS.items():
+            (self.root / stage).mkdir()
+            (self.root / stage / "main.cu").touch()
+            text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
+            script(self.build / stage, text.replace("{variants}", repr(variants)))
+        (self.root / "09_no_stage").mkdir()
+        (self.root / "09_no_stage/notes.txt").touch()
+
+    def recorded(self) -> None:
+        """Puts a full recording there; measured once, since it runs many processes."""
+        if not Repository.recording:
+            code, printed = self.record()
+            self.assertEqual(code, 0, printed)
+            Repository.recording = self.file.read_text(encoding="utf-8")
+        self.file.write_text(Repository.recording, encoding="utf-8")
+
+    def mode(self, stage: str, mode: str) -> None:
+        (self.build / stage).with_suffix(".mode").write_text(mode)
+
+    def record(self, *more: str) -> Tuple[int, str]:
+        return quietly(record.main, "--root", str(self.root), "--commit", COMMIT, *more)
+
+    def generate(self, *more: str) -> Tuple[int, str]:
+        return quietly(generate.main, "--root", str(self.root), *more)
+
+    def page(self, text: str, name: str = "README.md") -> Path:
+        path = self.root / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def files(self) -> List[str]:
+        return sorted(path.name for path in self.results.iterdir())
+
+
+class RecordTest(Repository):
+    def test_merges_all_stages_and_shapes_into_one_file(self) -> None:
+        code, printed = self.record()
+        self.assertEqual(code, 0, printed)
+        self.assertEqual(self.files(), ["nvidia-fake-1.json"])
+        data = json.loads(self.file.read_text(encoding="utf-8"))
+        self.assertEqual((data["recorded"]["commit"], data["recorded"]["dirty"]), (COMMIT, False))
+        self.assertRegex(data["recorded"]["date_utc"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertLessEqual({"driver_version", "nvcc", *MACHINE}, set(data["machine"]))
+        shapes = sum(len(lesson.cols) for lesson in record.LESSONS)
+        timed = [r for r in data["results"] if r["stage"]]
+        self.assertEqual(len(timed), shapes * 5)
+        self.assertEqual(len(data["results"]) - len(timed), shapes)  # one copy ceiling per shape
+        self.assertNotIn(str(self.root), self.file.read_text(encoding="utf-8"))
+
+    def test_lessons_name_no_shape_twice(self) -> None:
+        shapes = [(lesson.dtype, lesson.rows, cols) for lesson in record.LESSONS for cols in lesson.cols]
+        self.assertEqual(len(shapes), len(set(shapes)))
+
+    def test_the_median_copy_ceiling_stands_for_the_shape(self) -> None:
+        self.mode("01_naive", "slow copy 2.0")
+        self.mode("02_tiled", "slow copy 3.0")
+        self.assertEqual(self.record()[0], 0)
+        self.assertEqual(results.Recorded(self.file).copy(results.Shape("f32", 49152, 1024))["time_us"], 2048)
+
+    def test_quick_stays_out_of_the_results(self) -> None:
+        self.assertEqual(self.record("--quick")[0], 0)
+        self.assertEqual(self.files(), [])
+        data = json.loads((self.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))
+        self.assertEqual({(r["dtype"], r["rows"], r["cols"]) for r in data["results"]}, {("f32", 49152, 1024)})
+
+    def test_whatever_goes_wrong_nothing_is_written(self) -> None:
+        self.file.write_text("the old recording")
+        for mode, named in {
+            "wrong": "only f32:49152x1024: wrong. row 3 differs",
+            "failed": "only f32:49152x1024: failed. row 3 differs",
+            "failed silently": "exit code 1",
+            "exit 4": "1024: exit code 4. the stage's last words",
+            "garbage": "not the expected JSON",
+            "other machine": "different machines",
+        }.items():
+            with self.subTest(mode):
+                self.mode("03_fast", mode)
+                code, printed = self.record("--quick", "--out", str(self.file))
+                self.assertEqual(code, 1, printed)
+                self.assertIn(named, printed)
+                self.assertEqual("JSON" in printed, mode == "garbage")
+                self.assertEqual(self.file.read_text(), "the old recording")
+                self.assertEqual(self.files(), [self.file.name])
+
+    def test_no_gpu_and_not_built(self) -> None:
+        self.mode("02_tiled", "exit 3")
+        code, printed = self.record()
+        self.assertEqual((code, self.files()), (3, []))
+        self.assertIn("the stage's last words", printed)
+        (self.build / "02_tiled").unlink()
+        code, printed = self.record()
+        self.assertEqual(code, 1)
+        self.assertIn("not built", printed)
+
+    def test_a_stage_that_hangs_is_ended(self) -> None:
+        script(self.build / "03_fast", "#!/bin/sh\nsleep 60\n")
+        with mock.patch.object(record, "RUN_TIMEOUT_S", 0.2):
+            code, printed = self.record("--quick")
+        self.assertEqual(code, 1)
+        self.assertIn("took longer", printed)
+
+    def test_a_failed_write_leaves_the_old_file_and_no_rest(self) -> None:
+        self.file.write_text("the old recording")
+        with mock.patch.object(os, "replace", side_effect=OSError("disk full")), self.assertRaises(OSError):
+            results.write_whole(self.file, "new")
+        self.assertEqual((self.files(), self.file.read_text()), ([self.file.name], "the old recording"))
+
+    def test_the_commit(self) -> None:
+        code, printed = quietly(record.main, "--root", str(self.root))
+        self.assertEqual(code, 1)
+        self.assertIn("pass --commit", printed)
+        self.assertEqual(results.commit_of(self.root, "0123456-dirty"), ("0123456", True))
+        with self.assertRaises(results.ToolError):
+            results.commit_of(self.root, "main")
+
+        def git(*words: str) -> None:
+            name = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+            subprocess.run(["git", "-C", str(self.root), *name, *words], check=True, capture_output=True)
+
+        git("init")
+        git("add", "01_naive/main.cu")
+        git("commit", "-m", "first")
+        commit, dirty = results.commit_of(self.root, None)
+        self.assertRegex(commit, r"^[0-9a-f]{40}$")
+        self.assertTrue(dirty)  # the other stages are not committed
+        git("add", ".")
+        git("commit", "-m", "second")
+        (self.results / "new.json").write_text("{}")
+        self.page("a lesson's text")
+        self.assertFalse(results.commit_of(self.root, None)[1])
+
+
+class GenerateTest(Repository):
+    def setUp(self) -> None:
+        super().setUp()
+        self.recorded()
+
+    def fill(self, marker: str, name: str = "README.md") -> str:
+        """The text that generate.py puts into one block or, for a value, into a line."""
+        block = marker.startswith("generated")
+        text = "<!-- {} -->\n<!-- end generated -->\n" if block else "x <!-- {} --><!-- end value -->\n"
+        page = self.page(text.format(marker), name)
+        code, printed = self.generate()
+        self.assertEqual(code, 0, printed)
+        found = re.search(r"-->\n?(.*?)\n?<!-- end", page.read_text(encoding="utf-8"), re.S)
+        assert found
+        return found[1]
+
+    def refused(self, text: str) -> str:
+        """generate.py refuses the page and leaves it alone; returns what it says."""
+        page = self.page(text)
+        code, printed = self.generate()
+        self.assertEqual((code, page.read_text(encoding="utf-8")), (1, text), printed)
+        return printed
+
+    def test_ladder(self) -> None:
+        rows = self.fill("generated: ladder dtype=f16 rows=49152 cols=4096").splitlines()
+        self.assertEqual(rows[2], "| [01_naive](01_naive/) | thread_per_row | 2 | 81920 | 200 | 5.0 |")
+        self.assertEqual(rows[3], "|  | **block_per_row** | **2** | **20480** | **800** | **20.0** |")
+        self.assertEqual(rows[4], "| [02_tiled](02_tiled/) | narrow | – | – | – | –<sup>a</sup> |")
+        self.assertEqual(rows[7], "| copy | the ceiling: one read, one write | 2 | 4096 | 4000 | 100.0 |")
+        self.assertEqual(rows[9], "<sup>a</sup> <sub>not applicable: cols &gt; 2048 &amp; too wide</sub><br>")
+        for part in ("NVIDIA Fake 1", "f16 49152 × 4096", "cold L2", "medians of 25 samples", COMMIT[:10]):
+            self.assertIn(part, rows[10])
+
+    def test_links_are_relative_to_the_page(self) -> None:
+        text = self.fill("generated: ladder dtype=f32 rows=49152 cols=1024", "02_tiled/README.md")
+        self.assertIn("[01_naive](../01_naive/)", text)
+        text = self.fill("generated: chart a.svg ladder dtype=f32 rows=49152 cols=1024", "02_tiled/README.md")
+        self.assertIn("](../common/results/a.svg)", text)
+
+    def test_stage(self) -> None:
+        rows = self.fill("generated: stage 02_tiled dtype=f32 rows=49152 cols=1024").splitlines()
+        self.assertEqual(rows[2], "| **narrow** | **2** | **1707** | **2400** | **60.0** |")
+        rows = self.fill("generated: stage 02_tiled shapes=f32:65536x32,f16:49152x4096").splitlines()
+        self.assertEqual(rows[2], "| narrow | 2.12 | **60.0** | –<sup>a</sup> |")
+        self.assertEqual(rows[3], "| wide | 2 to 2.12 | 50.0 | **50.0** |")
+
+    def test_values(self) -> None:
+        shape = "dtype=f32 rows=49152 cols=1024"
+        for marker, text in {
+            f"percent stage=03_fast variant=only {shape}": "98 %",
+            f"percent stage=02_tiled variant=best {shape}": "60 %",
+            f"percent stage=01_naive variant=thread_per_row {shape}": "5.0 %",
+            f"time stage=02_tiled variant=best {shape}": "1707 µs",
+            f"bandwidth stage=02_tiled variant=wide {shape}": "2002 GB/s",
+            f"name stage=02_tiled variant=best {shape}": "`narrow`",
+            f"passes stage=02_tiled variant=best {shape}": "2",
+            f"ratio a=01_naive/thread_per_row b=02_tiled/best {shape}": "12",
+            f"ratio a=01_naive/best b=02_tiled/wide {shape}": "2.5",
+            f"copy_time {shape}": "1024 µs",
+            f"copy_bandwidth {shape}": "4000 GB/s",
+            "machine field=gpu": "NVIDIA Fake 1",
+        }.items():
+            with self.subTest(marker):
+                self.assertEqual(self.fill(f"value: {marker}"), text)
+
+    def test_text_around_the_markers_stays(self) -> None:
+        value = "<!-- value: machine field=gpu -->{}<!-- end value -->"
+        block = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->\n{}<!-- end generated -->"
+        text = f"# Ä title\n\nOn {value} and {value}.  \n\n{block}\nEnd without a line break"
+        page = self.page(text.format("", "old", ""))
+        self.assertEqual(self.generate()[0], 0)
+        written = page.read_text(encoding="utf-8")
+        table = written[written.index("1024 -->\n") + 9 : written.index("<!-- end generated")]
+        self.assertEqual(written, text.format("NVIDIA Fake 1", "NVIDIA Fake 1", table))
+        self.assertEqual(self.generate("--check"), (0, ""))
+
+    def test_check_catches_a_changed_digit_and_changes_nothing(self) -> None:
+        marker = "value: percent stage=02_tiled variant=best dtype=f32 rows=49152 cols=1024"
+        self.fill(marker)
+        chart = "<!-- generated: chart a.svg ladder dtype=f32 rows=49152 cols=1024 -->\n<!-- end generated -->\n"
+        page = self.page(chart + f"\nx <!-- {marker} -->60 %<!-- end value -->\n")
+        self.assertEqual(self.generate()[0], 0)
+        self.assertEqual(self.generate("--check"), (0, ""))
+        good = page.read_text(encoding="utf-8")
+        page.write_text(good.replace("60 %<", "61 %<"), encoding="utf-8")
+        code, printed = self.generate("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("differs: README.md:5: percent stage=02_tiled", printed)
+        self.assertIn("61 %", page.read_text(encoding="utf-8"))
+        page.write_text(good, encoding="utf-8")
+        svg = self.results / "a.svg"
+        svg.write_text(svg.read_text(encoding="utf-8").replace("60.0 %", "60.1 %"), encoding="utf-8")
+        code, printed = self.generate("--check")
+        self.assertEqual((code, "differs: common/results/a.svg" in printed), (1, True))
+        svg.unlink()
+        self.assertEqual(self.generate("--check")[0], 1)
+        self.assertFalse(svg.exists())
+
+    def test_bad_markers_are_named_with_their_line(self) -> None:
+        ladder = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->"
+        end = "<!-- end generated -->"
+        for text, said in {
+            f"\n\n{ladder}\n": "README.md:3: this marker is never closed",
+            f"\n{end}\n": "README.md:2: '<!-- end generated -->' closes nothing",
+            f"{ladder}\n<!-- end value -->\n": "README.md:2: '<!-- end value -->' closes nothing",
+            f"{ladder}\n{ladder}\n{end}\n": "README.md:2: a marker inside the one opened at README.md:1",
+            f"{ladder} {end}\n": "README.md:1: the markers of a block stand on lines of their own",
+            f"text {ladder}\n{end}\n": "README.md:1: the markers of a block stand on lines of their own",
+            f"{ladder}\ntext {end}\n": "README.md:1: the markers of a block stand on lines of their own",
+            "<!-- generate: ladder -->\n": "README.md:1: this is no marker",
+            "<!--generated: ladder-->\n": "README.md:1: this is no marker",
+            "x <!-- value percent -->": "README.md:1: this is no marker",
+            f"<!-- generated: lader -->\n{end}\n": "README.md:1: lader: unknown block 'lader'; there are: ladder",
+            "x <!-- value: speed --><!-- end value -->": "unknown value 'speed'; there are: percent",
+            "a\n  <!-- value: machine field=gpu --><!-- end value -->": "README.md:2: a value cannot begin a line",
+            "- <!-- value: machine field=gpu --><!-- end value -->": "README.md:1: a value cannot begin a line",
+        }.items():
+            with self.subTest(text):
+                self.assertIn(said, self.refused(text))
+
+    def test_bad_arguments_and_missing_data(self) -> None:
+        ladder = "dtype=f32 rows=49152 cols=1024"
+        for marker, said in {
+            "ladder dtype=f32 rows=49152": "argument 'cols=' is missing",
+            "ladder dtype=f32 rows=49152 cols=x": "'cols=x' is not a number",
+            "ladder dtype=f64 rows=49152 cols=8": "shape 'f64:49152x8'",
+            f"ladder {ladder} cols=8": "given twice",
+            f"ladder {ladder} colour=blue": "unknown argument: colour=",
+            "ladder dtype=f32 rows=49152 cols=999": "nothing recorded at f32:49152x999",
+            f"stage 07_none {ladder}": "no such stage: '07_none'; there are: 01_naive",
+            f"chart A.svg ladder {ladder}": "not a file name",
+            f"chart a.svg pie {ladder}": "unknown chart 'pie'",
+            "chart a.svg bandwidth dtype=bf16 rows=49152": "nothing recorded for bf16",
+            "counters 01_naive": "nvidia-fake-1-counters.json",
+        }.items():
+            with self.subTest(marker):
+                printed = self.refused(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
+                self.assertIn(f"README.md:1: {marker.split()[0]}: ", printed)
+                self.assertIn(said, printed)
+        wide = "dtype=f16 rows=49152 cols=4096"
+        for marker, said in {
+            f"percent stage=01_naive variant=none {ladder}": "no variant 'none'",
+            f"percent stage=02_tiled variant=narrow {wide}": "has no time at f16:49152x4096: cols > 2048",
+            f"percent stage=03_fast variant=best {wide.replace('4096', '8192')}": "no variant of 03_fast is applicable",
+            f"ratio a=01_naive b=02_tiled/best {ladder}": "argument 'a=' is STAGE/VARIANT",
+            "machine field=colour": "no machine field 'colour'",
+        }.items():
+            with self.subTest(marker):
+                self.assertIn(said, self.refused(f"x <!-- value: {marker} --><!-- end value -->\n"))
+
+    def test_an_error_on_one_page_leaves_every_page_alone(self) -> None:
+        text = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->\n<!-- end generated -->\n"
+        page = self.page(text)
+        self.page("<!-- end generated -->\n", "03_fast/README.md")
+        self.assertIn("03_fast/README.md:1", self.generate()[1])
+        self.assertEqual(page.read_text(encoding="utf-8"), text)
+
+    def test_a_stage_without_results_is_an_error(self) -> None:
+        (self.root / "04_new").mkdir()
+        (self.root / "04_new/main.cu").touch()
+        text = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->\n<!-- end generated -->\n"
+        self.assertIn("differ in 04_new: record again", self.refused(text))
+
+    def test_pages_without_numbers_need_no_results(self) -> None:
+        self.file.unlink()
+        self.page("# Only words, and <!-- a comment -->\n")
+        self.assertEqual(self.generate("--check"), (0, ""))
+        self.page("x <!-- value: machine field=gpu --><!-- end value -->\n")
+        self.assertIn("no results file", self.generate()[1])
+
+    def test_the_newest_recording_is_taken(self) -> None:
+        data = json.loads(self.file.read_text(encoding="utf-8"))
+        data["recorded"]["date_utc"] = "2001-01-01T00:00:00Z"
+        data["machine"]["gpu"] = "An old one"
+        old = self.results / "zz-old.json"
+        old.write_text(json.dumps(data))
+        (self.results / "zz-counters.json").write_text("{}")
+        self.assertEqual(self.fill("value: machine field=gpu"), "NVIDIA Fake 1")
+        self.assertEqual(self.generate("--results", str(old))[0], 0)
+        self.assertIn("An old one", (self.root / "README.md").read_text(encoding="utf-8"))
+
+
+class ChartTest(Repository):
+    LADDER = "chart a.svg ladder dtype=f32 rows=49152 cols=1024"
+    BANDWIDTH = "chart b.svg bandwidth dtype=f16 rows=49152"
+
+    def draw(self) -> Dict[str, str]:
+        end = "\n<!-- end generated -->\n"
+        self.page(f"<!-- generated: {self.LADDER} -->{end}<!-- generated: {self.BANDWIDTH} -->{end}")
+        code, printed = self.generate()
+        self.assertEqual(code, 0, printed)
+        return {name: (self.results / name).read_text(encoding="utf-8") for name in ("a.svg", "b.svg")}
+
+    def test_the_same_numbers_give_the_same_bytes(self) -> None:
+        self.recorded()
+        first = self.draw()
+        for name in first:
+            (self.results / name).unlink()
+        self.assertEqual(self.draw(), first)
+
+    def test_what_the_charts_say(self) -> None:
+        self.recorded()
+        charts = self.draw()
+        for part in ("98.5 %", "02_tiled", "narrow", "1024 µs, 4000 GB/s", "NVIDIA Fake 1", "f32 49152 × 1024"):
+            self.assertIn(part, charts["a.svg"])
+        for part in ("03_fast, to 4096", "32768", "a plain copy", "f16, 49152 rows", "GB/s"):
+            self.assertIn(part, charts["b.svg"])
+        self.assertNotIn(">1001<", charts["b.svg"])  # an odd width is no point of a log2 axis
+        for svg in charts.values():
+            background = ElementTree.fromstring(svg).find("{*}rect")
+            assert background is not None
+            self.assertEqual(background.get("fill"), "#ffffff")
+
+    def test_one_name_for_two_charts(self) -> None:
+        self.recorded()
+        end = "\n<!-- end generated -->\n"
+        other = self.BANDWIDTH.replace("b.svg", "a.svg")
+        self.page(f"<!-- generated: {self.LADDER} -->{end}<!-- generated: {other} -->{end}")
+        self.assertIn("two different charts are named a.svg", self.generate()[1])
+
+    def assert_labels_apart(self, svg: str) -> None:
+        boxes: List[Tuple[float, float, float, float, str]] = []
+        picture = ElementTree.fromstring(svg)
+        for text in picture.iter("{http://www.w3.org/2000/svg}text"):
+            size, words = float(text.get("font-size", "0")), text.text or ""
+            width = svg_chart.text_width(words, size)
+            shift = {"middle": width / 2, "end": width}.get(text.get("text-anchor", ""), 0.0)
+            left, base = float(text.get("x", "0")) - shift, float(text.get("y", "0"))
+            boxes.append((left, base - 0.75 * size, left + width, base + 0.2 * size, words))
+        for index, (left, top, right, bottom, words) in enumerate(boxes):
+            self.assertGreaterEqual(left, 0, words)
+            self.assertLessEqual(right, svg_chart.WIDTH, words)
+            self.assertLessEqual(bottom, float(picture.get("height", "0")), words)
+            for other in boxes[:index]:
+                apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+                self.assertTrue(apart, f"'{words}' lies on '{other[4]}'")
+
+    def test_no_label_lies_on_another(self) -> None:
+        for count in (1, 2, 6, 12, 20):
+            names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
+            cols = [1 << power for power in range(5, 18)]
+            for flat in (True, False):  # every line ends at the same height, and every one at its own
+                with self.subTest(count=count, flat=flat):
+                    lines = [
+                        svg_chart.Line(name, {c: 4000.0 if flat else 4000.0 / (i + 1) for c in cols[: 13 - i % 3]}, i)
+                        for i, name in enumerate(names)
+                    ]
+                    copy = svg_chart.Line("a plain copy", dict.fromkeys(cols, 4010.0))
+                    self.assert_labels_apart(svg_chart.bandwidth_svg("title", "subtitle", copy, lines))
+                    percent, variant = 100.3 if flat else 5.0, "fastertransformer_block_per_row"
+                    bars = [svg_chart.Bar(name, variant, percent, "104.3 µs", (3.0,)) for name in names]
+                    bars[0] = svg_chart.Bar(names[0], "", None, "", ())
+                    copy_label = "a plain copy: 95.7 µs, 4209 GB/s"
+                    self.assert_labels_apart(svg_chart.ladder_svg("title", "subtitle", copy_label, bars))
+        close = svg_chart.Line("a plain copy", dict.fromkeys(range(1000, 1024), 4000.0))
+        self.assert_labels_apart(svg_chart.bandwidth_svg("title", "subtitle", close, []))
+
+    def test_lines_differ_without_colour(self) -> None:
+        looks = {svg_chart._look(index)[1:] for index in range(6)}
+        self.assertEqual(len(looks), 6)
+        self.assertEqual(len({svg_chart._look(index) for index in range(24)}), 24)
+
+    def test_spread_apart(self) -> None:
+        self.assertEqual(svg_chart.spread_apart([10, 50], 20, 0, 100), [10, 50])
+        self.assertEqual(svg_chart.spread_apart([50, 50], 20, 0, 100), [40, 60])
+        self.assertEqual(svg_chart.spread_apart([99, 100], 20, 0, 100), [80, 100])
+        self.assertEqual(svg_chart.spread_apart([0, 0, 0], 20, 0, 10), [0, 20, 40])
+
+
+# ncu prints ==PROF== lines, then a row per kernel and counter. It checks how it was called.
+NCU = r"""#!{python} -SE
+import sys
+given = sys.argv[1:]
+def value(name):
+    return given[given.index(name) + 1]
+mode = "{mode}"
+if mode == "permission":
+    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters")
+    sys.exit(1)
+if mode == "error":
+    print("==ERROR== Failed to find metric")
+    sys.exit(0)
+assert value("--clock-control") == "none" and value("--profile-from-start") == "off" and "--profile" in given
+assert "--csv" in given and "," not in value("--variant")
+kernels = 2 if value("--variant") == "thread_per_row" else 1
+with open(value("--log-file"), "w") as log:
+    log.write("==PROF== Connected to process 42\n")
+    log.write('"ID","Process ID","Kernel Name","Block Size","Metric Name","Metric Unit","Metric Value"\n')
+    for kernel in range(kernels if mode != "nothing" else 0):
+        for metric in value("--metrics").split(","):
+            number, unit = "1,234", ""
+            if "bytes_read" in metric: number, unit = "201.5", "Mbyte"
+            if "sectors" in metric: number = "16,000"
+            if "requests" in metric: number = "1,000"
+            if "registers_per" in metric: number = "32"
+            if "shared_op_ld" in metric: number = "0"
+            if metric == "launch__occupancy_limit_shared_mem": number = "n/a"
+            row = (kernel, kernel, metric, unit, number)
+            log.write('"%d","42","k%d<float, 4>","(256, 1, 1)","%s","%s","%s"\n' % row)
+"""
+
+
+class CountersTest(Repository):
+    def setUp(self) -> None:
+        super().setUp()
+        self.out = self.results / "nvidia-fake-1-counters.json"
+        self.ncu("")
+
+    def ncu(self, mode: str) -> None:
+        script(self.build / "ncu", NCU.replace("{python}", sys.executable).replace("{mode}", mode))
+
+    def count(self, *more: str) -> Tuple[int, str]:
+        where = ("--root", str(self.root), "--commit", COMMIT)
+        return quietly(counters.main, *where, "--ncu", str(self.build / "ncu"), *more)
+
+    def entries(self) -> List[Dict[str, Any]]:
+        return json.loads(self.out.read_text(encoding="utf-8"))["counters"]
+
+    def test_counts_every_applicable_variant(self) -> None:
+        code, printed = self.count()
+        self.assertEqual(code, 0, printed)
+        found = [(e["stage"], e["variant"], e["dtype"]) for e in self.entries()]
+        self.assertIn(("02_tiled", "narrow", "f16"), found)
+        self.assertNotIn(("02_tiled", "narrow", "f32"), found)  # 32768 columns are too many for it
+        self.assertEqual(len(found), 2 + 2 + 2 + 1 + 1)
+
+    def test_kernels_are_summed_where_that_means_something(self) -> None:
+        self.assertEqual(self.count("--stage", "01_naive", "--shape", "f16:49152x1024")[0], 0)
+        two, one = self.entries()
+        self.assertEqual([kernel["kernel"] for kernel in two["kernels"]], ["k0<float, 4>", "k1<float, 4>"])
+        self.assertEqual(one["metrics"]["dram__bytes_read.sum"], 201500000)
+        self.assertEqual(two["metrics"]["dram__bytes_read.sum"], 403000000)
+        self.assertEqual(one["metrics"]["dram__bytes_write.sum"], 1234)
+        self.assertEqual(one["metrics"]["launch__registers_per_thread"], 32)
+        self.assertIsNone(two["metrics"]["launch__registers_per_thread"])
+        self.assertIsNone(one["metrics"]["launch__occupancy_limit_shared_mem"])  # n/a
+
+    def test_earlier_entries_are_kept(self) -> None:
+        self.assertEqual(self.count("--stage", "01_naive", "--shape", "f16:49152x1024")[0], 0)
+        self.assertEqual(self.count("--stage", "03_fast", "--shape", "f32:64x64")[0], 0)
+        self.assertEqual(self.count("--stage", "03_fast", "--shape", "f32:64x64")[0], 0)
+        self.assertEqual([e["stage"] for e in self.entries()], ["01_naive", "01_naive", "03_fast"])
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        data["machine"]["driver_version"] = "another"
+        self.out.write_text(json.dumps(data))
+        self.assertIn("dropped", self.count("--stage", "03_fast", "--shape", "f32:64x64")[1])
+        self.assertEqual([e["stage"] for e in self.entries()], ["03_fast"])
+
+    def test_failures_write_nothing(self) -> None:
+        for mode, code, said in (
+            ("permission", 3, "ERR_NVGPUCTRPERM"),
+            ("error", 1, "Failed to find metric"),
+            ("nothing", 1, "counted no kernel"),
+        ):
+            with self.subTest(mode):
+                self.ncu(mode)
+                got, printed = self.count()
+                self.assertEqual((got, self.out.exists()), (code, False), printed)
+                self.assertIn(said, printed)
+        self.ncu("")
+        self.mode("02_tiled", "wrong")
+        self.assertEqual((self.count()[0], self.out.exists()), (1, False))
+        code, printed = self.count("--ncu", "no-such-ncu")
+        self.assertEqual((code, printed.count("\n")), (3, 1), printed)
+        self.assertEqual(self.count("--shape", "f16")[0], 2)
+        self.assertIn("no such stage: 08_x", self.count("--stage", "08_x")[1])
+
+    def test_lessons_show_the_counters(self) -> None:
+        self.recorded()
+        self.assertEqual(self.count()[0], 0)
+        where = "stage=01_naive variant=block_per_row dtype=f16 rows=49152 cols=1024"
+        block = "counters 01_naive dtype=f16 rows=49152 cols=1024 columns=dram_read,load_sectors,registers"
+        page = self.page(
+            f"<!-- generated: {block} -->\n<!-- end generated -->\n"
+            f"x <!-- value: counter column=store_conflicts {where} --><!-- end value -->\n"
+        )
+        code, printed = self.generate()
+        self.assertEqual(code, 0, printed)
+        lines = page.read_text(encoding="utf-8").splitlines()
+        self.assertEqual(lines[3], "| thread_per_row | f16 49152 × 1024 | 4 | 16 | – |")
+        self.assertEqual(lines[4], "| block_per_row | f16 49152 × 1024 | 2 | 16 | 32 |")
+        self.assertIn("-->1234<!--", lines[-1])
+        self.page("<!-- generated: counters 01_naive columns=speed -->\n<!-- end generated -->\n")
+        self.assertIn("unknown counter column 'speed'", self.generate()[1])
+
+
+# compute-sanitizer runs the program, then writes its findings. `mode` may hit one tool only.
+SANITIZER = r"""#!/bin/bash
+while (($#)); do
+  case $1 in
+    --tool) tool=$2; shift 2 ;;
+    --error-exitcode) code=$2; shift 2 ;;
+    --log-file) log=$2; shift 2 ;;
+    *) break ;;
+  esac
+done
+[[ "{tool}" == "$tool" ]] && mode="{mode}"
+if [[ $mode == "never ran" ]]; then echo '{"results": []}'; else "$@" || exit; fi
+errors=0
+[[ $mode == "finding"* ]] && errors=10
+{
+  echo "========= COMPUTE-SANITIZER"
+  if [[ $mode == "no summary" ]]; then :
+  elif [[ $tool == racecheck ]]; then echo "========= RACECHECK SUMMARY: $errors hazards displayed (0 warnings)"
+  else echo "========= ERROR SUMMARY: $errors errors"
+  fi
+} >"$log"
+[[ $mode == "finding" ]] && exit "$code"
+[[ $mode == "not supported" ]] && { echo "Device not supported" >"$log"; exit 1; }
+exit 0
+"""
+
+
+class SanitizeTest(Repository):
+    def sanitize(self, tool: str = "", mode: str = "", *more: str) -> Tuple[int, str]:
+        fake = self.build / "compute-sanitizer"
+        script(fake, SANITIZER.replace("{tool}", tool).replace("{mode}", mode))
+        stages = more or ("01_naive", "02_tiled", "03_fast")
+        # Without the stages it would look for those of the repository that the script lies in.
+        command = ["bash", str(TOOLS / "sanitize.sh"), "--logs", str(self.root / "logs"), str(self.build), *stages]
+        environment = {**os.environ, "COMPUTE_SANITIZER": str(fake)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        return done.returncode, done.stdout + done.stderr
+
+    def setUp(self) -> None:
+        super().setUp()
+        for stage in VARIANTS:  # the sanitizer's shapes say `all` where the fake wants a name
+            path = self.build / stage
+            path.write_text(path.read_text().replace('value("--dtype")', '"f32"'))
+
+    def test_clean(self) -> None:
+        code, printed = self.sanitize()
+        self.assertEqual(code, 0, printed)
+        self.assertEqual(len(re.findall(r"^ok    ", printed, re.M)), 12)
+        self.assertRegex(printed, r"12 runs clean, \d+ s\n$")
+        self.assertTrue((self.root / "logs/03_fast-racecheck.log").is_file())
+
+    def test_every_tool_s_findings_count(self) -> None:
+        for tool in ("memcheck", "initcheck", "synccheck", "racecheck"):
+            # "finding, exit 0": the summary alone must be enough.
+            for mode, said in {
+                "finding": "exit code 97",
+                "finding, exit 0": "SUMMARY: 10 ",
+                "no summary": "the tool printed no summary",
+                "never ran": "these shapes never ran: ",
+            }.items():
+                with self.subTest(tool=tool, mode=mode):
+                    code, printed = self.sanitize(tool, mode, "02_tiled")
+                    self.assertEqual(code, 1, printed)
+                    self.assertRegex(printed, rf"(?m)^FAIL  {tool} +02_tiled .*{re.escape(said)}")
+                    self.assertEqual(len(re.findall(r"^ok    ", printed, re.M)), 3)
+                    self.assertIn("1 of 4 runs not clean", printed)
+
+    def test_shapes_that_skip_a_variant_are_a_failure(self) -> None:
+        path = self.build / "02_tiled"
+        path.write_text(path.read_text().replace("2048", "31"))  # narrower than all that racecheck runs
+        code, printed = self.sanitize()
+        self.assertEqual(code, 1, printed)
+        self.assertRegex(printed, r"(?m)^FAIL  racecheck +02_tiled .*these shapes never ran: narrow$")
+        self.assertIn("1 of 12 runs not clean", printed)
+
+    def test_without_gpu_or_sanitizer(self) -> None:
+        self.assertEqual(self.sanitize("memcheck", "not supported")[0], 3)
+        self.mode("02_tiled", "exit 3")
+        self.assertEqual(self.sanitize()[0], 3)
+        environment = {**os.environ, "COMPUTE_SANITIZER": "no-such-tool"}
+        command = ["bash", str(TOOLS / "sanitize.sh"), str(self.build), "01_naive"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1))
+
+    def test_a_stage_that_fails_by_itself(self) -> None:
+        for mode in ("wrong", "failed silently", "exit 4", "garbage", "nothing applies"):
+            with self.subTest(mode):
+                self.mode("01_naive", mode)
+                code, printed = self.sanitize()
+                self.assertEqual(code, 1, printed)
+                self.assertIn("FAIL  01_naive without a tool", printed)
+
+    def test_usage(self) -> None:
+        self.assertEqual(self.sanitize("", "", "08_none")[0], 2)
+        done = subprocess.run(["bash", str(TOOLS / "sanitize.sh")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("sanitize.sh [-j JOBS]", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,68 @@
+// Timing: CUDA events around a graph of launches over rotating buffers, cold L2, median of samples, with the
+// copy ceiling timed in turn with the variant, so that both see the same machine.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/cuda_handles.h"
+#include "common/device.h"
+#include "common/problem.h"
+#include "common/verify.h"
+
+enum class L2 { cold, warm };
+
+struct Timing {
+  double median_us = 0;       ///< of one launch
+  double spread_percent = 0;  ///< (third quartile - first quartile) / median
+};
+
+struct TimedVariant {
+  Timing variant;
+  Timing copy;
+};
+
+/// Median and quartile spread of the samples, which must not be empty.
+Timing summarize(std::vector<double> microseconds);
+
+/// Inputs and outputs for the launches of one problem.
+struct BufferSets {
+  std::vector<std::unique_ptr<FencedTensor>> x;
+  std::vector<std::unique_ptr<FencedTensor>> y;
+  [[nodiscard]] std::size_t count() const { return x.size(); }
+};
+
+/// How many buffer sets make successive launches find their data cold: together more than three times the L2,
+/// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
+std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device);
+
+/// Copies input i to output i, without their offset: the ceiling is that of aligned accesses.
+void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream);
+
+class Timer {
+ public:
+  /// Device memory that a Timer takes for itself when shapes are small.
+  static std::size_t flush_bytes(const Device& device);
+
+  Timer(const Device& device, L2 l2, int repeats);
+
+  /// `launch` enqueues one launch on buffer set i. `capturable`: it can go into a graph.
+  TimedVariant time(const Problem& problem, const BufferSets& sets,
+                    const std::function<void(std::size_t set, cudaStream_t)>& launch, bool capturable);
+
+ private:
+  using Run = std::function<void()>;
+  double sample(const Run& run, std::size_t bytes_touched);
+
+  std::size_t cold_bytes_;  ///< touching this much leaves nothing of before in the L2
+  L2 l2_;
+  int repeats_;
+  Stream stream_;
+  Event start_;
+  Event stop_;
+  DeviceMemory flush_buffer_;
+};

@@ -1,0 +1,482 @@
+"""What generate.py puts between markers: tables, charts and single numbers.
+
+BLOCKS and VALUES at the end are the whole list; each entry takes the context and the marker's
+arguments and returns Markdown. Every miss raises ToolError.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from html import escape
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import results
+import svg_chart
+from results import Json, Recorded, Shape, ToolError
+
+NOTHING = "–"
+
+
+# --- Numbers as text -------------------------------------------------------------------------------
+
+
+def percent_text(value: float) -> str:
+    """In prose: whole percents, one decimal below ten."""
+    return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
+
+
+def time_text(value: float) -> str:
+    """Microseconds with three or four digits that mean something."""
+    return f"{value:.0f}" if value >= 999.5 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
+
+
+def short_text(value: float) -> str:
+    """Two decimals at most, none where they are zero: 2, 3.01, 8."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def shape_text(shape: Shape) -> str:
+    return f"{shape.dtype} {shape.rows} × {shape.cols}"
+
+
+# --- The context of a marker -----------------------------------------------------------------------
+
+
+class Arguments:
+    """The words of one marker: positional ones, and key=value ones that must all be used."""
+
+    def __init__(self, text: str) -> None:
+        words = text.split()
+        self.positional = [word for word in words if "=" not in word]
+        self.named: Dict[str, str] = {}
+        for key, value in (word.split("=", 1) for word in words if "=" in word):
+            if key in self.named or not value:
+                raise ToolError(f"argument '{key}=' is given twice or empty")
+            self.named[key] = value
+
+    def next(self, what: str) -> str:
+        if not self.positional:
+            raise ToolError(f"{what} is missing")
+        return self.positional.pop(0)
+
+    def get(self, key: str) -> str:
+        if key not in self.named:
+            raise ToolError(f"argument '{key}=' is missing")
+        return self.named.pop(key)
+
+    def number(self, key: str) -> int:
+        text = self.get(key)
+        if not text.isdigit():
+            raise ToolError(f"'{key}={text}' is not a number")
+        return int(text)
+
+    def list(self, key: str) -> List[str]:
+        """A comma list, empty when the key is not given."""
+        return self.named.pop(key).split(",") if key in self.named else []
+
+    def shape(self) -> Shape:
+        dtype, rows, cols = self.get("dtype"), self.number("rows"), self.number("cols")
+        return results.parse_shape(f"{dtype}:{rows}x{cols}")
+
+    def finish(self) -> None:
+        left = self.positional + [f"{key}=" for key in self.named]
+        if left:
+            raise ToolError(f"unknown argument: {', '.join(left)}")
+
+
+class Context:
+    """What a block may ask for: the stages, the recorded numbers, and the page it stands on."""
+
+    def __init__(self, root: Path, recorded: Callable[[], Recorded]) -> None:
+        self.root = root
+        self.stages = results.stage_names(root)
+        self.page = root / "README.md"
+        self.charts: Dict[Path, str] = {}
+        self._load = recorded
+        self._recorded: Optional[Recorded] = None
+        self._counters: Optional[Json] = None
+
+    @property
+    def recorded(self) -> Recorded:
+        # Loaded on first use, so that pages without numbers need no results file.
+        if self._recorded is None:
+            self._recorded = self._load()
+        return self._recorded
+
+    @property
+    def counters(self) -> Json:
+        if self._counters is None:
+            path = self.recorded.path
+            self._counters = results.load_json(path.with_name(f"{path.stem}-counters.json"))
+        return self._counters
+
+    def link(self, path: Path) -> str:
+        """Relative link from the page to a file."""
+        return Path(os.path.relpath(path, self.page.parent)).as_posix()
+
+    def stage(self, name: str) -> str:
+        if name not in self.stages:
+            raise ToolError(f"no such stage: '{name}'; there are: {', '.join(self.stages)}")
+        return name
+
+    def chosen_stages(self, args: Arguments) -> List[str]:
+        return [self.stage(name) for name in args.list("stages")] or self.stages
+
+    def origin(self, header: Json, machine: Json) -> Tuple[str, str]:
+        """Where numbers come from: (GPU, driver and CUDA; date and commit)."""
+        driver = f", driver {machine['driver_version']}" if machine.get("driver_version") else ""
+        changes = " with local changes" if header["dirty"] else ""
+        where = f"{machine['gpu']}{driver}, CUDA {machine.get('nvcc') or machine['cuda_runtime']}"
+        return where, f"recorded {header['date_utc'][:10]}{{}} at commit {header['commit'][:10]}{changes}"
+
+    def conditions(self) -> str:
+        settings = self.recorded.settings
+        return f"{settings['l2']} L2, medians of {settings['repeats']} samples"
+
+    def caption(self, shape: str) -> str:
+        where, when = self.origin(self.recorded.recorded, self.recorded.machine)
+        tool = " by `common/tools/record.py`"
+        return f"<sub>{where}, {shape}softmax, {self.conditions()}; {when.format(tool)}.</sub>"
+
+
+def table(header: List[str], rows: List[List[str]], left: int) -> str:
+    """A Markdown table whose first `left` columns are aligned left, the rest right."""
+    rule = ["---"] * left + ["---:"] * (len(header) - left)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *rows])
+
+
+class Footnotes:
+    """Reasons below a table, lettered in order of appearance, each once."""
+
+    def __init__(self) -> None:
+        self.reasons: List[str] = []
+
+    def mark(self, reason: str) -> str:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        return f"{NOTHING}<sup>{self.letter(reason)}</sup>"
+
+    def letter(self, reason: str) -> str:
+        return "abcdefghijklmnopqrstuvwxyz"[self.reasons.index(reason) % 26]
+
+    def lines(self) -> List[str]:
+        return [f"<sup>{self.letter(r)}</sup> <sub>not applicable: {escape(r)}</sub>" for r in self.reasons]
+
+
+def below(parts: List[str]) -> str:
+    """A table, and the lines under it as one paragraph."""
+    return parts[0] + "\n\n" + "<br>\n".join(parts[1:])
+
+
+# --- Blocks ----------------------------------------------------------------------------------------
+
+
+def measured_cells(result: Json, bold: bool, notes: Footnotes) -> List[str]:
+    """passes, time, GB/s, percent of copy; dashes with a footnote where not applicable."""
+    if result["time_us"] is None:
+        return [NOTHING, NOTHING, NOTHING, notes.mark(result["reason"])]
+    cells = [
+        short_text(result["passes"]),
+        time_text(result["time_us"]),
+        f"{result['bandwidth_gb_s']:.0f}",
+        f"{result['percent_of_copy']:.1f}",
+    ]
+    return [f"**{cell}**" for cell in cells] if bold else cells
+
+
+MEASURED = ["passes", "time (µs)", "effective GB/s", "% of copy"]
+
+
+def complete(context: Context, shape: Shape, stages: List[str]) -> None:
+    """Raises ToolError unless the recording has every stage, and no stage that is gone."""
+    recorded = {r["stage"] for r in context.recorded.at(shape)} - {""}
+    if set(stages) - recorded or recorded - set(context.stages):
+        odd = sorted((set(stages) - recorded) | (recorded - set(context.stages)))
+        raise ToolError(f"stages and recorded results differ in {', '.join(odd)}: record again")
+
+
+def ladder_block(context: Context, args: Arguments) -> str:
+    shape = args.shape()
+    complete(context, shape, context.stages)
+    notes, rows = Footnotes(), []
+    for stage in context.stages:
+        best = context.recorded.best(stage, shape)
+        link = f"[{stage}]({context.link(context.root / stage)}/)"
+        for result in context.recorded.variants(stage, shape):
+            name = f"**{result['variant']}**" if result is best else result["variant"]
+            rows.append([link, name, *measured_cells(result, result is best, notes)])
+            link = ""
+    ceiling = measured_cells(context.recorded.copy(shape), False, notes)
+    rows.append(["copy", "the ceiling: one read, one write", *ceiling])
+    text = table(["stage", "variant", *MEASURED], rows, 2)
+    return below([text, *notes.lines(), context.caption(f"{shape_text(shape)}, ")])
+
+
+def stage_block(context: Context, args: Arguments) -> str:
+    stage = context.stage(args.next("the stage's name"))
+    many = [results.parse_shape(text) for text in args.list("shapes")]
+    notes, rows = Footnotes(), []
+    if not many:
+        shape = args.shape()
+        best = context.recorded.best(stage, shape)
+        for result in context.recorded.variants(stage, shape):
+            name = f"**{result['variant']}**" if result is best else result["variant"]
+            rows.append([name, *measured_cells(result, result is best, notes)])
+        text = table(["variant", *MEASURED], rows, 1)
+        return below([text, *notes.lines(), context.caption(f"{shape_text(shape)}, ")])
+
+    columns = [context.recorded.variants(stage, shape) for shape in many]
+    bests = [context.recorded.best(stage, shape) for shape in many]
+    for variant in dict.fromkeys(r["variant"] for column in columns for r in column):
+        cells, passes = [], []
+        for column, best, shape in zip(columns, bests, many):
+            here = [r for r in column if r["variant"] == variant]
+            if not here:
+                raise ToolError(f"no result of {stage} {variant} at {shape}: record again")
+            if here[0]["time_us"] is None:
+                cells.append(notes.mark(here[0]["reason"]))
+                continue
+            passes.append(here[0]["passes"])
+            percent = f"{here[0]['percent_of_copy']:.1f}"
+            cells.append(f"**{percent}**" if here[0] is best else percent)
+        ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
+        rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
+    header = ["variant", "passes", *(f"{shape_text(shape)}, % of copy" for shape in many)]
+    return below([table(header, rows, 1), *notes.lines(), context.caption("")])
+
+
+def ladder_chart(context: Context, args: Arguments) -> Tuple[str, str]:
+    shape, stages = args.shape(), context.chosen_stages(args)
+    complete(context, shape, stages)
+    bars = []
+    for stage in stages:
+        timed = [r for r in context.recorded.variants(stage, shape) if r["time_us"] is not None]
+        best = context.recorded.best(stage, shape)
+        if best is None:
+            bars.append(svg_chart.Bar(stage, "", None, "", ()))
+            continue
+        others = tuple(r["percent_of_copy"] for r in timed if r is not best)
+        time = f"{time_text(best['time_us'])} µs"
+        bars.append(svg_chart.Bar(stage, best["variant"], best["percent_of_copy"], time, others))
+    copy = context.recorded.copy(shape)
+    copy_label = f"a plain copy: {time_text(copy['time_us'])} µs, {copy['bandwidth_gb_s']:.0f} GB/s"
+    title = f"Softmax, {shape_text(shape)}: speed in percent of a plain copy"
+    alt = "; ".join(f"{b.stage} {percent_text(b.percent)}" for b in bars if b.percent is not None)
+    return svg_chart.ladder_svg(title, chart_subtitle(context), copy_label, bars), f"{title}. {alt}"
+
+
+def bandwidth_chart(context: Context, args: Arguments) -> Tuple[str, str]:
+    dtype, rows, stages = args.get("dtype"), args.number("rows"), context.chosen_stages(args)
+    recorded = context.recorded
+    here = {r["cols"] for r in recorded.results if (r["dtype"], r["rows"]) == (dtype, rows)}
+    # Odd widths were recorded to compare alignment; on this axis they would be a kink without a cause.
+    cols = [int(text) for text in args.list("cols")] or sorted(c for c in here if c & (c - 1) == 0)
+    if not cols:
+        raise ToolError(f"nothing recorded for {dtype} with {rows} rows in {recorded.path.name}")
+    shapes = [Shape(dtype, rows, col) for col in cols]
+    for shape in shapes:
+        complete(context, shape, stages)
+    copy = svg_chart.Line("a plain copy", {s.cols: recorded.copy(s)["bandwidth_gb_s"] for s in shapes})
+    lines = []
+    for stage in stages:
+        bests = ((shape.cols, recorded.best(stage, shape)) for shape in shapes)
+        points = {col: best["bandwidth_gb_s"] for col, best in bests if best}
+        lines.append(svg_chart.Line(stage, points, context.stages.index(stage)))
+    title = f"Softmax, {dtype}, {rows} rows: effective bandwidth in GB/s"
+    subtitle = chart_subtitle(context) + ". Each stage's best variant"
+    return svg_chart.bandwidth_svg(title, subtitle, copy, lines), f"{title}, by number of columns"
+
+
+def chart_subtitle(context: Context) -> str:
+    recorded = context.recorded
+    date = recorded.recorded["date_utc"][:10]
+    return f"{recorded.machine['gpu']}, {context.conditions()}, recorded {date}"
+
+
+CHARTS = {"ladder": ladder_chart, "bandwidth": bandwidth_chart}
+
+
+def chart_block(context: Context, args: Arguments) -> str:
+    name, kind = args.next("the chart's file name"), args.next("the chart's kind")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", name):
+        raise ToolError(f"'{name}' is not a file name like ladder-f32.svg")
+    if kind not in CHARTS:
+        raise ToolError(f"unknown chart '{kind}'; there are: {', '.join(CHARTS)}")
+    svg, alt = CHARTS[kind](context, args)
+    path = context.root / "common/results" / name
+    if context.charts.setdefault(path, svg) != svg:
+        raise ToolError(f"two different charts are named {name}")
+    return f"![{alt}]({context.link(path)})"
+
+
+class CounterColumn(NamedTuple):
+    header: str
+    value: Callable[[Json, float], Optional[float]]  # (metrics, bytes of one pass) → number
+    text: Callable[[float], str]
+
+
+def metric(name: str) -> Callable[[Json, float], Optional[float]]:
+    return lambda metrics, _: metrics[name]
+
+
+def sectors_per_request(direction: str) -> Callable[[Json, float], Optional[float]]:
+    """32-byte sectors per warp instruction; nothing for a kernel without such accesses."""
+    sectors, requests = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_{direction}.sum" for what in ("sectors", "requests"))
+
+    def value(metrics: Json, _: float) -> Optional[float]:
+        if metrics[sectors] is None or not metrics[requests]:
+            return None
+        return metrics[sectors] / metrics[requests]
+
+    return value
+
+
+def passes_of(name: str) -> Callable[[Json, float], Optional[float]]:
+    return lambda metrics, size: None if metrics[name] is None else metrics[name] / size
+
+
+def whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def tenth(value: float) -> str:
+    return f"{value:.1f}"
+
+
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+_WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_DRAM_BUSY = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+
+COUNTER_COLUMNS: Dict[str, CounterColumn] = {
+    "dram_read": CounterColumn("DRAM read passes", passes_of("dram__bytes_read.sum"), short_text),
+    "dram_write": CounterColumn("DRAM write passes", passes_of("dram__bytes_write.sum"), short_text),
+    "load_sectors": CounterColumn("sectors per load request", sectors_per_request("ld"), short_text),
+    "store_sectors": CounterColumn("sectors per store request", sectors_per_request("st"), short_text),
+    "load_wavefronts": CounterColumn("shared load wavefronts", metric(_WAVEFRONTS.format("ld")), whole),
+    "store_wavefronts": CounterColumn("shared store wavefronts", metric(_WAVEFRONTS.format("st")), whole),
+    "load_conflicts": CounterColumn("load bank conflicts", metric(_CONFLICTS.format("ld")), whole),
+    "store_conflicts": CounterColumn("store bank conflicts", metric(_CONFLICTS.format("st")), whole),
+    "registers": CounterColumn("registers per thread", metric("launch__registers_per_thread"), whole),
+    "register_limit": CounterColumn("blocks an SM by registers", metric("launch__occupancy_limit_registers"), whole),
+    "shared_limit": CounterColumn("blocks an SM by shared memory", metric("launch__occupancy_limit_shared_mem"), whole),
+    "warps_active": CounterColumn("active warps (%)", metric(_WARPS_ACTIVE), tenth),
+    "dram_busy": CounterColumn("DRAM busy (%)", metric(_DRAM_BUSY), tenth),
+}
+DEFAULT_COUNTER_COLUMNS = [
+    "dram_read", "dram_write", "load_sectors", "store_sectors", "load_wavefronts", "store_wavefronts",
+    "load_conflicts", "store_conflicts", "registers", "warps_active",
+]
+
+
+def counter_column(name: str) -> CounterColumn:
+    if name not in COUNTER_COLUMNS:
+        raise ToolError(f"unknown counter column '{name}'; there are: {', '.join(COUNTER_COLUMNS)}")
+    return COUNTER_COLUMNS[name]
+
+
+def counter_cell(column: CounterColumn, entry: Json) -> str:
+    size = entry["rows"] * entry["cols"] * results.ELEMENT_BYTES[entry["dtype"]]
+    try:
+        value = column.value(entry["metrics"], size)
+    except KeyError as error:
+        raise ToolError(f"the counters file has no {error}: count again") from error
+    return NOTHING if value is None else column.text(value)
+
+
+def entry_shape(entry: Json) -> Shape:
+    return Shape(entry["dtype"], entry["rows"], entry["cols"])
+
+
+def counters_block(context: Context, args: Arguments) -> str:
+    stage = context.stage(args.next("the stage's name"))
+    names = args.list("columns") or DEFAULT_COUNTER_COLUMNS
+    columns = [counter_column(name) for name in names]
+    entries = [e for e in context.counters["counters"] if e["stage"] == stage]
+    if args.named:
+        shape = args.shape()
+        entries = [e for e in entries if entry_shape(e) == shape]
+    if not entries:
+        raise ToolError(f"nothing counted for {stage} at this shape: run common/tools/counters.py")
+    rows = [
+        [e["variant"], shape_text(entry_shape(e)), *(counter_cell(column, e) for column in columns)] for e in entries
+    ]
+    header = ["variant", "shape", *(column.header for column in columns)]
+    where, when = context.origin(newest(entries), context.counters["machine"])
+    tool = " by `common/tools/counters.py`"
+    caption = f"<sub>Nsight Compute, one launch, summed over the GPU: {where}; {when.format(tool)}.</sub>"
+    return below([table(header, rows, 2), caption])
+
+
+def newest(entries: List[Json]) -> Json:
+    """Date, commit and dirtiness of the entry that was counted last."""
+    last = max(entries, key=lambda e: e["date_utc"])
+    return {key: last[key] for key in ("date_utc", "commit", "dirty")}
+
+
+# --- Values in prose -------------------------------------------------------------------------------
+
+
+def result_value(text: Callable[[Json], str]) -> Callable[[Context, Arguments], str]:
+    def value(context: Context, args: Arguments) -> str:
+        stage, variant = context.stage(args.get("stage")), args.get("variant")
+        return text(context.recorded.one(stage, variant, args.shape()))
+
+    return value
+
+
+def copy_value(text: Callable[[Json], str]) -> Callable[[Context, Arguments], str]:
+    return lambda context, args: text(context.recorded.copy(args.shape()))
+
+
+def ratio_value(context: Context, args: Arguments) -> str:
+    shape, times = args.shape(), []
+    for key in ("a", "b"):
+        stage, slash, variant = args.get(key).partition("/")
+        if not slash:
+            raise ToolError(f"argument '{key}=' is STAGE/VARIANT")
+        times.append(context.recorded.one(context.stage(stage), variant, shape)["time_us"])
+    ratio = times[0] / times[1]
+    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}" if ratio >= 1.95 else f"{ratio:.2f}"
+
+
+def counter_value(context: Context, args: Arguments) -> str:
+    column, stage = counter_column(args.get("column")), context.stage(args.get("stage"))
+    variant, shape = args.get("variant"), args.shape()
+    if variant == "best":
+        variant = context.recorded.one(stage, variant, shape)["variant"]
+    for entry in context.counters["counters"]:
+        if (entry["stage"], entry["variant"], entry_shape(entry)) == (stage, variant, shape):
+            return counter_cell(column, entry)
+    raise ToolError(f"nothing counted for {stage} {variant} at {shape}: run common/tools/counters.py")
+
+
+def machine_value(context: Context, args: Arguments) -> str:
+    field, machine = args.get("field"), context.recorded.machine
+    if machine.get(field) is None:
+        raise ToolError(f"no machine field '{field}'; there are: {', '.join(machine)}")
+    return str(machine[field])
+
+
+BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
+    "ladder": ladder_block,
+    "stage": stage_block,
+    "chart": chart_block,
+    "counters": counters_block,
+}
+
+VALUES: Dict[str, Callable[[Context, Arguments], str]] = {
+    "percent": result_value(lambda r: percent_text(r["percent_of_copy"])),
+    "time": result_value(lambda r: f"{time_text(r['time_us'])} µs"),
+    "bandwidth": result_value(lambda r: f"{r['bandwidth_gb_s']:.0f} GB/s"),
+    "passes": result_value(lambda r: short_text(r["passes"])),
+    "spread": result_value(lambda r: f"{r['spread_percent']:.1f} %"),
+    "name": result_value(lambda r: f"`{r['variant']}`"),
+    "copy_time": copy_value(lambda r: f"{time_text(r['time_us'])} µs"),
+    "copy_bandwidth": copy_value(lambda r: f"{r['bandwidth_gb_s']:.0f} GB/s"),
+    "ratio": ratio_value,
+    "counter": counter_value,
+    "machine": machine_value,
+}

@@ -1,0 +1,28 @@
+# Which GPUs to compile for, where the user names none (-DCMAKE_CUDA_ARCHITECTURES=... or CUDAARCHS):
+# the GPUs that are present; without one, a short list that every supported toolkit (12.4 to 13.x) knows,
+# with PTX of the newest so that later GPUs can run it too. Included before project(), because CMake checks
+# the compiler with these architectures.
+if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
+  return()
+endif()
+
+find_program(nvidia_smi nvidia-smi NO_CACHE)
+if(nvidia_smi)
+  execute_process(
+    COMMAND ${nvidia_smi} --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE compute_capabilities
+    RESULT_VARIABLE nvidia_smi_result
+    ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(nvidia_smi_result EQUAL 0)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" present "${compute_capabilities}")
+    list(TRANSFORM present REPLACE "\\." "")
+    list(REMOVE_DUPLICATES present)
+  endif()
+endif()
+
+if(present)
+  set(CMAKE_CUDA_ARCHITECTURES ${present})
+else()
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+endif()
+message(STATUS "Compiling for CUDA architectures: ${CMAKE_CUDA_ARCHITECTURES}")

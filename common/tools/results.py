@@ -1,0 +1,277 @@
+"""What record.py, counters.py and generate.py share.
+
+Finding the stages, running one and reading its JSON report, saying which commit and machine a
+measurement belongs to, and reading and writing the files in common/results.
+
+Units: time in µs, bandwidth in GB/s (10^9 bytes per second), sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+ROOT = Path(__file__).resolve().parents[2]
+ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
+STATUSES = ("verified", "wrong", "not applicable", "failed")
+
+Json = Dict[str, Any]
+
+
+class ToolError(Exception):
+    """Something the user can put right; its text is the whole message."""
+
+
+class NoDevice(ToolError):
+    """There is no usable GPU (or no permission to count on it): the tools exit with 3."""
+
+
+class Shape(NamedTuple):
+    """One problem: element type and matrix size."""
+
+    dtype: str
+    rows: int
+    cols: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype}:{self.rows}x{self.cols}"
+
+
+def parse_shape(text: str) -> Shape:
+    """`f16:49152x1024` → Shape. Raises ToolError that says what is accepted."""
+    match = re.fullmatch(r"(f32|f16|bf16):([1-9]\d*)x([1-9]\d*)", text)
+    if not match:
+        raise ToolError(f"shape '{text}' is not DTYPE:ROWSxCOLS, for example f16:49152x1024")
+    return Shape(match[1], int(match[2]), int(match[3]))
+
+
+def stage_names(root: Path) -> List[str]:
+    """The stages in order: the numbered folders that hold a main.cu."""
+    return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
+
+
+def stage_executables(root: Path, build: Path) -> Dict[str, Path]:
+    """Every stage's executable. Raises ToolError when one has not been built."""
+    stages = {name: build / name for name in stage_names(root)}
+    if not stages:
+        raise ToolError(f"{root} holds no stage: no folder NN_name with a main.cu")
+    missing = [str(path) for path in stages.values() if not os.access(path, os.X_OK)]
+    if missing:
+        raise ToolError(f"not built: {', '.join(missing)} (cmake --build {build})")
+    return stages
+
+
+def run_process(command: List[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end. Raises ToolError when it cannot start or takes too long.
+
+    It gets a process group of its own: with a profiler, the program that it started is ended too.
+    """
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+        )
+    except OSError as error:
+        raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise ToolError(f"took longer than {timeout_s:.0f} s") from error
+    except BaseException:  # an interrupt by the user must not leave it running on the GPU
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def run_stage(executable: Path, arguments: List[str], timeout_s: float) -> Tuple[Optional[Json], List[str]]:
+    """Runs one stage with `--format json`; returns its report and what was wrong with the run.
+
+    The list of problems is empty exactly when the exit code was 0, the report could be read and no
+    result in it is "wrong" or "failed". Raises NoDevice on the stage's exit code 3.
+    """
+    command = [str(executable), *arguments, "--device", "gpu", "--format", "json"]
+    try:
+        done = run_process(command, timeout_s)
+    except ToolError as error:
+        return None, [str(error)]
+    last_words = (done.stderr.strip().splitlines() or [""])[-1]
+    if done.returncode == 3:
+        raise NoDevice(last_words or f"{executable.name}: no usable GPU")
+
+    if done.returncode != 0 and not done.stdout.strip():
+        return None, [f"exit code {done.returncode}. {last_words}".strip()]
+
+    problems = []
+    report: Optional[Json] = None
+    try:
+        report = json.loads(done.stdout)
+        for result in report["results"]:
+            if result["status"] not in STATUSES:
+                problems.append(f"{result['variant']}: unknown status '{result['status']}'")
+            elif result["status"] in ("wrong", "failed"):
+                what = f"{result['variant']} {result['dtype']}:{result['rows']}x{result['cols']}"
+                problems.append(f"{what}: {result['status']}. {result['reason']}".strip())
+    except (ValueError, KeyError, TypeError) as error:
+        report = None
+        problems.append(f"its output is not the expected JSON ({type(error).__name__}: {error})")
+    if done.returncode != 0:
+        problems.append(f"exit code {done.returncode}. {last_words}".strip())
+    return report, problems
+
+
+def gpu_slug(gpu: str) -> str:
+    """`NVIDIA H200` → `nvidia-h200`, the stem of the results file."""
+    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+
+
+def utc_now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def first_line_of(command: List[str]) -> Optional[str]:
+    """First line that a command prints, or None where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.strip().splitlines()
+    return lines[0].strip() if done.returncode == 0 and lines else None
+
+
+def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
+    """The commit that is measured, and whether the working tree differs from it.
+
+    `override` (HASH or HASH-dirty) is for a machine that got the files without their history.
+    Markdown and common/results do not count as differences: they cannot change a measurement.
+    Raises ToolError when the commit is not known, since a number without its source is worthless.
+    """
+    if override:
+        match = re.fullmatch(r"([0-9a-f]{7,40})(-dirty)?", override)
+        if not match:
+            raise ToolError(f"--commit '{override}' is not HASH or HASH-dirty (7 to 40 hex digits)")
+        return match[1], bool(match[2])
+    # Without this check git would answer for a repository that merely surrounds this folder.
+    if (root / ".git").exists():
+        git = ["git", "-C", str(root)]
+        commit = first_line_of([*git, "rev-parse", "HEAD"])
+        if commit:
+            sources = ["--", ".", ":!common/results", ":!*.md"]
+            return commit, first_line_of([*git, "status", "--porcelain", *sources]) is not None
+    raise ToolError("the commit is not known here (no git history): pass --commit HASH")
+
+
+def software_versions(build: Path) -> Json:
+    """Driver and compiler versions, None where they cannot be found out."""
+    driver = first_line_of(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    # The compiler that CMake configured is the one that matters, not the first one on the path.
+    compiler = "nvcc"
+    cache = build / "CMakeCache.txt"
+    if cache.is_file():
+        found = re.search(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", cache.read_text(encoding="utf-8"), re.M)
+        compiler = found[1] if found else compiler
+    nvcc = None
+    if shutil.which(compiler):
+        shown = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+        release = re.search(r"\bV(\d+\.\d+\.\d+)", shown)
+        nvcc = release[1] if release else None
+    return {"driver_version": driver, "nvcc": nvcc}
+
+
+def json_text(data: Json) -> str:
+    """JSON with one line per list element, so that a new recording gives a readable diff."""
+    parts = []
+    for key, value in data.items():
+        if isinstance(value, list):
+            lines = ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value)
+            text = f"[\n{lines}\n ]" if value else "[]"
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees the old text or the new one, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+
+
+def load_json(path: Path) -> Json:
+    """Raises ToolError that names the file when it is missing or not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ToolError(f"{path} is not JSON: {error}") from error
+
+
+class Recorded:
+    """One results file, asked by stage, variant and shape. Every miss raises ToolError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        data = load_json(path)
+        try:
+            self.recorded: Json = data["recorded"]
+            self.machine: Json = data["machine"]
+            self.settings: Json = data["settings"]
+            self.results: List[Json] = data["results"]
+        except (KeyError, TypeError) as error:
+            raise ToolError(f"{path} is no results file: {error} is missing") from error
+
+    def at(self, shape: Shape) -> List[Json]:
+        """Every result at one shape, the copy ceiling (stage "") included."""
+        found = [r for r in self.results if (r["dtype"], r["rows"], r["cols"]) == shape]
+        if not found:
+            raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
+        return found
+
+    def variants(self, stage: str, shape: Shape) -> List[Json]:
+        """One stage's results in the order in which the stage lists its variants."""
+        found = [r for r in self.at(shape) if r["stage"] == stage]
+        if not found:
+            raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")
+        return found
+
+    def best(self, stage: str, shape: Shape) -> Optional[Json]:
+        """The fastest verified variant, None where no variant of the stage is applicable."""
+        timed = [r for r in self.variants(stage, shape) if r["time_us"] is not None]
+        return min(timed, key=lambda r: r["time_us"]) if timed else None
+
+    def one(self, stage: str, variant: str, shape: Shape) -> Json:
+        """One timed result; `best` as the variant means the stage's fastest."""
+        if variant == "best":
+            best = self.best(stage, shape)
+            if best is None:
+                raise ToolError(f"no variant of {stage} is applicable at {shape}")
+            return best
+        for result in self.variants(stage, shape):
+            if result["variant"] == variant:
+                if result["time_us"] is None:
+                    raise ToolError(f"{stage} {variant} has no time at {shape}: {result['reason']}")
+                return result
+        known = ", ".join(r["variant"] for r in self.variants(stage, shape))
+        raise ToolError(f"{stage} has no variant '{variant}' at {shape}; it has: {known}")
+
+    def copy(self, shape: Shape) -> Json:
+        """The copy ceiling at one shape."""
+        for result in self.at(shape):
+            if result["stage"] == "":
+                return result
+        raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")

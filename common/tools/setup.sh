@@ -1,0 +1,185 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # the exit codes are used by the files that source this one
+# What ./run, ./test and .ci/run share: find or fetch the tools, configure, build, look for a GPU.
+# They source this file with the repository's top as the current directory.
+#
+# Nothing is fetched, and the network is not touched, while nothing is missing. What is missing comes
+# from the distribution's packages (only as root, only with apt) or, needing no root, from the pinned
+# wheels of cuda-wheels.txt into .tools/. Everything that these functions say goes to stderr, so that
+# `./run --format csv > file` writes the table alone.
+
+readonly exit_usage=2       # also: a tool is missing and could not be fetched
+readonly exit_no_device=3
+readonly exit_build=70      # EX_SOFTWARE; the stages' own exit codes end at 4
+readonly oldest_cmake=3.25
+readonly oldest_cuda=12.4
+readonly wheels_driver=580  # the oldest driver that runs what the wheels' toolkit builds
+
+say() { printf '%s\n' "$*" >&2; }
+
+# die CODE MESSAGE...
+die() {
+  say "$0: ${*:2}"
+  exit "$1"
+}
+
+# Ctrl-C ends the whole script, whatever the program in the foreground makes of it.
+trap 'exit 130' INT
+
+# The stages are the numbered folders that hold a main.cu: sets the array `stages`, in order.
+find_stages() {
+  local main
+  stages=()
+  for main in [0-9][0-9]_*/main.cu; do
+    [[ -e $main ]] && stages+=("${main%/main.cu}")
+  done
+  ((${#stages[@]} > 0)) || die "$exit_usage" "this checkout holds no stage (no folder NN_name with a main.cu)"
+}
+
+# A GPU shows as a device file (under WSL as /dev/dxg), or nvidia-smi knows of one.
+has_gpu() {
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]] || nvidia-smi -L >/dev/null 2>&1
+}
+
+# is_at_least HAVE WANT compares version numbers.
+is_at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
+
+# install_packages NAME... installs distribution packages, by their Debian names, or says what to type.
+install_packages() {
+  local sudo='' command
+  [[ $(id -u) == 0 ]] || sudo='sudo '
+  if command -v apt-get >/dev/null; then
+    if [[ ! $sudo ]]; then
+      say "Installing $* ..."
+      if apt-get update -qq >&2 &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null; then
+        return
+      fi
+      say "$0: apt-get could not install $* (is there a network?)"
+      return 1
+    fi
+    command="${sudo}apt-get install --no-install-recommends $*"
+  elif command -v dnf >/dev/null; then
+    command="${sudo}dnf install ${*/#g++/gcc-c++}"
+  elif command -v pacman >/dev/null; then
+    command=" $* "
+    command=${command/ g++ / gcc } command=${command/ ninja-build / ninja } command=${command/ python3-pip / python-pip }
+    command="${sudo}pacman -S${command% }"
+  else
+    say "$0: missing: $*; install these with your distribution's package manager"
+    return 1
+  fi
+  say "$0: missing: $*; to install, type: $command"
+  return 1
+}
+
+# fetch_wheels NAME PREFIX INSIDE: the wheels whose line in cuda-wheels.txt starts with PREFIX are unpacked,
+# and their folder INSIDE becomes .tools/NAME. That move is the last step, so that a set-up cut short
+# leaves nothing half-made.
+fetch_wheels() (
+  python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip || exit "$exit_usage"
+  mkdir -p .tools
+  exec {lock}>.tools/lock
+  flock "$lock"                       # a second set-up in the same checkout waits for the first
+  [[ ! -e .tools/$1 ]] || exit 0
+  rm -rf .tools/partial.*             # from a set-up that was killed
+  partial=$(mktemp -d "$PWD/.tools/partial.XXXXXX")
+  trap 'rm -rf "$partial"' EXIT
+  trap 'exit 130' INT TERM HUP
+  grep "^$2" common/tools/cuda-wheels.txt >"$partial/wheels.txt"
+  if ! TMPDIR=$partial python3 -m pip install --disable-pip-version-check --no-cache-dir --retries 2 \
+    --no-user --no-deps --only-binary :all: --no-compile --require-hashes --target "$partial/wheels" \
+    --requirement "$partial/wheels.txt" >&2 2>"$partial/errors"; then
+    say "pip: $(grep '^ERROR' "$partial/errors" | head -n 1)"
+    exit 1
+  fi
+  if [[ $1 == cuda ]]; then
+    # The wheels are cut for running programs, not for linking: give nvcc and CMake the names they look for.
+    ln -s lib "$partial/wheels/$3/lib64"
+    for library in "$partial/wheels/$3"/lib/lib*.so.*; do
+      ln -s "${library##*/}" "${library%.so.*}.so"
+    done
+  fi
+  mv "$partial/wheels/$3" ".tools/$1"
+)
+
+# Prints the release ("13.0") of the nvcc that it is given, or nothing.
+nvcc_release() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
+
+# Sets and exports CUDACXX to the first nvcc that is new enough, and puts its folder on PATH.
+find_nvcc() {
+  local nvcc release
+  for nvcc in "${CUDACXX:-}" nvcc "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
+    /usr/local/cuda/bin/nvcc "$PWD/.tools/cuda/bin/nvcc"; do
+    nvcc=$(command -v "${nvcc:-nvcc}") || continue
+    release=$(nvcc_release "$nvcc") || continue
+    if [[ $release ]] && is_at_least "$release" "$oldest_cuda"; then
+      export CUDACXX=$nvcc PATH="${nvcc%/*}:$PATH"
+      return
+    fi
+  done
+  return 1
+}
+
+find_or_fetch_nvcc() {
+  local provide="install CUDA $oldest_cuda or newer, or set CUDACXX to its nvcc" driver
+  find_nvcc && return
+  driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || true
+  if [[ $driver ]] && ! is_at_least "$driver" "$wheels_driver"; then
+    die "$exit_usage" "no CUDA toolkit here, and driver $driver is too old for the one that could be fetched" \
+      "(it needs $wheels_driver): update the driver, or $provide"
+  fi
+  say "No CUDA toolkit from $oldest_cuda on here: fetching NVIDIA's wheels into .tools/cuda (110 MB, NVIDIA's licence) ..."
+  if ! fetch_wheels cuda nvidia- nvidia/cu13 || ! find_nvcc; then
+    die "$exit_usage" "the CUDA toolkit is missing and could not be fetched: $provide"
+  fi
+}
+
+find_or_fetch_cmake() {
+  local version
+  [[ ! -d .tools/cmake ]] || PATH="$PWD/.tools/cmake/bin:$PATH"
+  read -r _ _ version < <(cmake --version)
+  is_at_least "$version" "$oldest_cmake" && return
+  say "CMake $version is older than $oldest_cmake: fetching a newer one into .tools/cmake (30 MB) ..."
+  fetch_wheels cmake cmake== cmake/data ||
+    die "$exit_usage" "CMake $oldest_cmake is missing and could not be fetched: install it and put it on PATH"
+  PATH="$PWD/.tools/cmake/bin:$PATH"
+}
+
+# Everything that a build needs, found or fetched, or the one line that says what to do.
+set_up() {
+  local missing=()
+  command -v "${CXX:-g++}" >/dev/null || command -v clang++ >/dev/null || missing+=(g++)
+  command -v cmake >/dev/null || [[ -d .tools/cmake ]] || missing+=(cmake)
+  command -v ninja >/dev/null || [[ -e build/Makefile ]] || missing+=(ninja-build)
+  if ((${#missing[@]} > 0)) && ! install_packages "${missing[@]}"; then
+    # A cluster node often has make and nothing else: good enough.
+    [[ ${missing[*]} == ninja-build ]] && command -v make >/dev/null || exit "$exit_usage"
+    say "Going on with make in place of ninja."
+  fi
+  if ! command -v "${CXX:-g++}" >/dev/null; then
+    export CXX=clang++ CUDAHOSTCXX="${CUDAHOSTCXX:-clang++}"  # nvcc by itself looks only for g++
+  fi
+  find_or_fetch_cmake
+  find_or_fetch_nvcc
+}
+
+# Configures build/ once; a later change of a CMakeLists.txt is the build's own business. A copied or
+# moved checkout brings a build/ that belongs to the old place: that one is configured afresh.
+configure() {
+  local generator=Ninja
+  if [[ -e build/build.ninja || -e build/Makefile ]] &&
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt; then
+    return
+  fi
+  command -v ninja >/dev/null || generator='Unix Makefiles'
+  cmake --preset default --fresh -G "$generator" >&2 ||
+    die "$exit_build" "CMake could not configure build/ (its message is above)"
+}
+
+# build TARGET...
+build() {
+  configure
+  cmake --build build --parallel "$(nproc)" --target "$@" >&2 ||
+    die "$exit_build" "the build failed (the compiler's message is above)"
+}
