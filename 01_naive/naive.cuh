@@ -34,7 +34,7 @@ struct NaiveWorkspace {
   float* row_sum;  // rows
 };
 
-constexpr int naive_block_size = 256;
+constexpr int naive_block_size = 128;
 
 // ---- Steps 1 and 4, one thread per row: neighbouring threads read addresses a whole row apart, so each load
 // of a warp touches 32 sectors of 32 bytes to use 4 bytes of each.

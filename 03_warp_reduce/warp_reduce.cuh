@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "03_warp_reduce/warp_all_reduce.cuh"
 #include "common/cuda_check.h"
@@ -15,7 +16,7 @@
 
 constexpr std::int64_t max_warp_reduce_cols = 1024;
 constexpr int warp_reduce_block_size =
-    128;  // 4 warps that never meet: small blocks spread evenly over the SMs
+    128;  // 4 warps that never meet; small blocks spread evenly over the SMs
 
 /// How a group of lanes covers a row of up to cols() columns.
 template <int pack_size_, int packs_per_lane_, int group_width_, int rows_per_access_ = 1,
@@ -37,8 +38,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
   const int lane = static_cast<int>(threadIdx.x) % T::group_width;
   const int group = static_cast<int>(threadIdx.x) / T::group_width;
 
-  // The loop runs equally often for all lanes of a warp, also for groups past the last row: a shuffle needs
-  // all.
+  // The loop runs equally often for all lanes of a warp, also past the last row: a shuffle needs them all.
   for (std::int64_t block_row = blockIdx.x * std::int64_t{T::rows_per_block}; block_row < rows;
        block_row += gridDim.x * std::int64_t{T::rows_per_block}) {
     const std::int64_t first_row = block_row + group * T::rows_per_access;
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
     for (int r = 0; r < T::rows_per_access; ++r) {
 #pragma unroll
       for (int pack = 0; pack < T::packs_per_lane; ++pack) {
-        if (exists(r, pack))
-          fetched[r][pack] = load.template fetch<T::pack_size>(first_row + r, col_of_pack(pack));
+        if (!exists(r, pack)) continue;
+        fetched[r][pack] = load.template fetch<T::pack_size>(first_row + r, col_of_pack(pack));
       }
     }
 
@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
       for (int pack = 0; pack < T::packs_per_lane; ++pack) {
 #pragma unroll
         for (float& value : values[pack]) value = result.finish(value);
-        if (exists(r, pack))
-          store.template store<T::pack_size>(values[pack], first_row + r, col_of_pack(pack));
+        if (!exists(r, pack)) continue;
+        store.template store<T::pack_size>(values[pack], first_row + r, col_of_pack(pack));
       }
     }
   }
@@ -104,21 +104,22 @@ void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t strea
   CUDA_CHECK(cudaGetLastError());
 }
 
-/// Launches with the first of the tiles that holds the row. Returns false when none does.
+/// Launches with the first of the tiles that holds the row. Throws std::invalid_argument when none does.
 template <Op op, class... Tiles, class Load, class Store>
-bool launch_first_that_fits(Load load, Store store, Shape shape, cudaStream_t stream) {
+void launch_first_that_fits(Load load, Store store, Shape shape, cudaStream_t stream) {
   const auto try_tile = [&]<class Tile>(Tile) {
     if (Tile::padded ? shape.cols > Tile::cols : shape.cols != Tile::cols) return false;
     launch_warp_softmax<op, Tile>(load, store, shape, stream);
     return true;
   };
-  return (try_tile(Tiles{}) || ...);
+  if (!(try_tile(Tiles{}) || ...)) throw std::invalid_argument("no tile of stage 03 holds such a row");
 }
 
 // ---- The launchers. Each does softmax (or log-softmax) of every row, reading through `load` and writing
-// through `store`; rows = 0 does nothing. Where packs do not cover the rows, they take single elements.
+// through `store`; rows = 0 does nothing. Where packs do not cover the rows, they take single elements. A
+// width they cannot do throws std::invalid_argument.
 
-/// One element per access, 32 lanes per row, up to 1024 columns.
+/// One element per access, 32 lanes per row, up to max_warp_reduce_cols columns.
 template <Op op, class Load, class Store>
 void launch_scalar_loads(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
@@ -126,20 +127,22 @@ void launch_scalar_loads(Load load, Store store, Shape shape, cudaStream_t strea
                          RowTile<1, 16, 32>, RowTile<1, 32, 32>>(load, store, shape, stream);
 }
 
-/// Packs of 16 bytes, 32 lanes per row. `padded`: any width up to 1024; otherwise a row must fill every lane,
-/// cols = 32 lanes * 1, 2, 3 or 4 packs (f16), 1, 2, 4 or 8 packs (f32), and no access needs a check.
+/// Packs of 16 bytes, 32 lanes per row. `padded`: any width up to max_warp_reduce_cols; otherwise a row must
+/// fill every lane, cols = 32 lanes * 1, 2, 3 or 4 packs (f16), 1, 2, 4 or 8 packs (f32), and no access needs
+/// a check.
 template <Op op, bool padded, class Load, class Store>
 void launch_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  constexpr int third_step = N == 8 ? 3 : 4;
-  const bool packs = load.template fits_packs<N>() && store.template fits_packs<N>();
-  const bool done =
-      packs &&
+  with_widest_packs(load, store, [&]<int N>() {
+    if constexpr (N == 1) {
+      launch_scalar_loads<op>(load, store, shape, stream);
+    } else {
+      constexpr int third_step = N == 8 ? 3 : 4;
       launch_first_that_fits<op, RowTile<N, 1, 32, 1, padded>, RowTile<N, 2, 32, 1, padded>,
                              RowTile<N, third_step, 32, 1, padded>, RowTile<N, 32 / N, 32, 1, padded>>(
           load, store, shape, stream);
-  if (!done) launch_scalar_loads<op>(load, store, shape, stream);
+    }
+  });
 }
 
 /// For narrow rows: as few lanes per row as one pack each can cover, so that a warp works on up to 32 rows.
@@ -147,16 +150,12 @@ void launch_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
 template <Op op, int rows_per_access, class Load, class Store>
 void launch_narrow_groups(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  constexpr int R = rows_per_access;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
+  with_widest_packs(load, store, [&]<int N>() {
+    constexpr int R = rows_per_access;
+    constexpr int scalars =
+        elements_per_16_bytes<typename Load::Element> / N;  // 1, or as many as a pack would hold
     launch_first_that_fits<op, RowTile<N, 1, 1, R>, RowTile<N, 1, 2, R>, RowTile<N, 1, 4, R>,
-                           RowTile<N, 1, 8, R>, RowTile<N, 1, 16, R>, RowTile<N, 1, 32, R>>(load, store,
-                                                                                            shape, stream);
-  } else {
-    launch_first_that_fits<op, RowTile<1, 1, 1, R>, RowTile<1, 1, 2, R>, RowTile<1, 1, 4, R>,
-                           RowTile<1, 1, 8, R>, RowTile<1, 1, 16, R>, RowTile<1, 1, 32, R>,
-                           RowTile<1, 2, 32, R>, RowTile<1, 4, 32, R>, RowTile<1, N, 32, R>>(load, store,
-                                                                                             shape, stream);
-  }
+                           RowTile<N, 1, 8, R>, RowTile<N, 1, 16, R>, RowTile<N, 1, 32, R>,
+                           RowTile<N, scalars, 32, R>>(load, store, shape, stream);
+  });
 }

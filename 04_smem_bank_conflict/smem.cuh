@@ -188,10 +188,7 @@ void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream)
 template <Op op, class Layout, class Load, class Store>
 void launch_shared_memory_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
-    launch_with_packs<op, N, Layout>(load, store, shape, stream);
-  } else {
-    launch_with_packs<op, 1, Layout>(load, store, shape, stream);
-  }
+  with_widest_packs(load, store, [&]<int pack_size>() {
+    launch_with_packs<op, pack_size, Layout>(load, store, shape, stream);
+  });
 }

@@ -3,8 +3,8 @@
 // Cost: 4 passes requested, 3 reads and 1 write. From DRAM it is nearer to 2 while the rows that all blocks
 // work on at a time fit the L2 cache together, because then the second and third read are answered there.
 // Variants: a small and a large block (how many rows are in flight), the second step walking backwards (what
-// was read last is still in the cache), and cache hints (say what will not be needed again). Source:
-// OneFlow's third softmax kernel.
+// was read last is still in the cache), and cache hints (say what will not be needed again).
+// Source: OneFlow's third softmax kernel.
 #pragma once
 
 #include <cstdint>
@@ -60,30 +60,28 @@ __global__ void __launch_bounds__(1024)
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     float max = MaxOp::identity;
-    for_each_pack<pack_size, Direction::forward>(load, row, cols,
-                                                 [&](const float(&values)[pack_size], std::int64_t) {
+    const auto update_max = [&](const float(&values)[pack_size], std::int64_t) {
 #pragma unroll
-                                                   for (const float value : values) max = fmaxf(max, value);
-                                                 });
+      for (const float value : values) max = fmaxf(max, value);
+    };
+    for_each_pack<pack_size, Direction::forward>(load, row, cols, update_max);
     max = WarpThenShared::all_reduce<MaxOp>(max, storage);
 
     float sum = 0;
-    for_each_pack<pack_size, second_pass>(load, row, cols,
-                                          [&](const float(&values)[pack_size], std::int64_t) {
+    const auto add_to_sum = [&](const float(&values)[pack_size], std::int64_t) {
 #pragma unroll
-                                            for (const float value : values) sum += __expf(value - max);
-                                          });
+      for (const float value : values) sum += __expf(value - max);
+    };
+    for_each_pack<pack_size, second_pass>(load, row, cols, add_to_sum);
     sum = WarpThenShared::all_reduce<SumOp>(sum, storage);
 
-    const RowResult<op> result(max, sum);
-    for_each_pack<pack_size, Direction::forward>(last_load, row, cols,
-                                                 [&](const float(&values)[pack_size], std::int64_t col) {
-                                                   float results[pack_size];
+    const auto write_result = [&, result = RowResult<op>(max, sum)](float(&values)[pack_size],
+                                                                    std::int64_t col) {
 #pragma unroll
-                                                   for (int i = 0; i < pack_size; ++i)
-                                                     results[i] = result(values[i]);
-                                                   store.template store<pack_size>(results, row, col);
-                                                 });
+      for (float& value : values) value = result(value);
+      store.template store<pack_size>(values, row, col);
+    };
+    for_each_pack<pack_size, Direction::forward>(last_load, row, cols, write_result);
   }
 }
 
@@ -92,18 +90,12 @@ __global__ void __launch_bounds__(1024)
 template <Op op, unsigned largest_block, Direction second_pass, class Load, class LastLoad, class Store>
 void launch_uncached_softmax(Load load, LastLoad last_load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  const auto launch = [&]<int pack_size>() {
+  with_widest_packs(load, store, [&]<int pack_size>() {
     const unsigned block_size = block_size_for<pack_size>(shape.cols, largest_block);
     uncached_softmax<op, pack_size, second_pass>
         <<<grid_for(shape.rows), block_size, 0, stream>>>(load, last_load, store, shape);
     CUDA_CHECK(cudaGetLastError());
-  };
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
-    launch.template operator()<N>();
-  } else {
-    launch.template operator()<1>();
-  }
+  });
 }
 
 // ---- Cache hints are a matter of Load and Store alone: the kernel does not change.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "05_uncached/uncached.cuh"
 #include "06_online/max_sum.cuh"
@@ -41,20 +42,19 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     MaxSum total;
-    for_each_pack<pack_size, Direction::forward>(
-        load, row, cols,
-        [&](const float(&values)[pack_size], std::int64_t) { add_to<rescale>(total, values); });
+    const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
+      add_to<rescale>(total, values);
+    };
+    for_each_pack<pack_size, Direction::forward>(load, row, cols, update_total);
     total = block_merge(total, storage);
 
-    const RowResult<op> result(total.max, total.sum);
-    for_each_pack<pack_size, second_pass>(load, row, cols,
-                                          [&](const float(&values)[pack_size], std::int64_t col) {
-                                            float results[pack_size];
+    const auto write_result = [&, result = RowResult<op>(total.max, total.sum)](float(&values)[pack_size],
+                                                                                std::int64_t col) {
 #pragma unroll
-                                            for (int i = 0; i < pack_size; ++i)
-                                              results[i] = result(values[i]);
-                                            store.template store<pack_size>(results, row, col);
-                                          });
+      for (float& value : values) value = result(value);
+      store.template store<pack_size>(values, row, col);
+    };
+    for_each_pack<pack_size, second_pass>(load, row, cols, write_result);
   }
 }
 
@@ -63,18 +63,12 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
 template <Op op, Rescale rescale, Direction second_pass, class Load, class Store>
 void launch_online_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  const auto launch = [&]<int pack_size>() {
+  with_widest_packs(load, store, [&]<int pack_size>() {
     const unsigned block_size = block_size_for<pack_size>(shape.cols, 1024);
     online_softmax<op, pack_size, rescale, second_pass>
         <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
     CUDA_CHECK(cudaGetLastError());
-  };
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
-    launch.template operator()<N>();
-  } else {
-    launch.template operator()<1>();
-  }
+  });
 }
 
 // ---- Fused: the row stays in the registers of a block, each element costs one exponential.
@@ -132,32 +126,26 @@ __global__ void __launch_bounds__(block_size) fused_register_softmax(Load load, 
   }
 }
 
-/// As launch_online_softmax, for cols <= max_fused_cols. Takes the smallest block that holds the row: a few
-/// reads on their way per thread, and many blocks per SM, so that one block's arithmetic hides behind
-/// another's reads.
+/// As launch_online_softmax, for cols <= max_fused_cols; throws std::invalid_argument for more. Takes the
+/// smallest block that holds the row: a few reads on their way per thread, and many blocks per SM, so that
+/// one block's arithmetic hides behind another's reads.
 template <Op op, class Load, class Store>
 void launch_fused_register_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
-  const auto launch_if_fits = [&]<int pack_size, int block_size, int elements_per_thread>() {
-    if (shape.cols > block_size * elements_per_thread) return false;
-    fused_register_softmax<op, block_size, pack_size, elements_per_thread / pack_size>
-        <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
-    CUDA_CHECK(cudaGetLastError());
-    return true;
-  };
-  const auto launch = [&]<int pack_size>() {
-    return launch_if_fits.template operator()<pack_size, 32, 8>() ||
-           launch_if_fits.template operator()<pack_size, 64, 16>() ||
-           launch_if_fits.template operator()<pack_size, 128, 16>() ||
-           launch_if_fits.template operator()<pack_size, 256, 16>() ||
-           launch_if_fits.template operator()<pack_size, 512, 16>() ||
-           launch_if_fits.template operator()<pack_size, 512, 32>() ||
-           launch_if_fits.template operator()<pack_size, 1024, 32>();
-  };
-  constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
-    launch.template operator()<N>();
-  } else {
-    launch.template operator()<1>();
-  }
+  with_widest_packs(load, store, [&]<int pack_size>() {
+    const auto launch_if_fits = [&]<int block_size, int elements_per_thread>() {
+      if (shape.cols > block_size * elements_per_thread) return false;
+      fused_register_softmax<op, block_size, pack_size, elements_per_thread / pack_size>
+          <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
+      CUDA_CHECK(cudaGetLastError());
+      return true;
+    };
+    const bool launched =
+        launch_if_fits.template operator()<32, 8>() ||   //
+        launch_if_fits.template operator()<64, 16>() ||  //
+        launch_if_fits.template operator()<128, 16>() || launch_if_fits.template operator()<256, 16>() ||
+        launch_if_fits.template operator()<512, 16>() || launch_if_fits.template operator()<512, 32>() ||
+        launch_if_fits.template operator()<1024, 32>();
+    if (!launched) throw std::invalid_argument("the row does not fit the registers of a block");
+  });
 }

@@ -78,7 +78,7 @@ std::vector<T> choices(const std::string& option, const std::string& list, const
 Sections parse_sections(const std::string& list) {
   Sections sections{false, false, false};
   for (const std::string& item : split(list)) {
-    bool Sections::*section = choice<bool Sections::*>(
+    const auto section = choice<bool Sections::*>(
         "--section", item,
         {{"heading", &Sections::heading}, {"rows", &Sections::rows}, {"ceiling", &Sections::ceiling}});
     sections.*section = true;

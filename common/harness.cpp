@@ -4,6 +4,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -42,15 +43,16 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
 }
 
 std::string gibibytes(double bytes) {
-  char text[32];                                                                // NOLINT
-  std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1024. * 1024 * 1024));  // NOLINT
-  return text;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f GiB", bytes / (1024. * 1024 * 1024));
+  return text.data();
 }
 
-/// Throws UsageError when `problem` does not fit; otherwise returns the number of buffer sets that do, at
-/// most `wanted_sets`. Computed in double, because rows * cols may not fit an integer.
+/// How many sets of input and output to allocate: as many as cold timing wants, if they fit. Throws
+/// UsageError when not even one does. Computed in double up to there, because rows * cols may not fit an
+/// integer.
 std::size_t affordable_sets(const Problem& problem, const Options& options,
-                            const std::vector<const Variant*>& variants, std::size_t wanted_sets,
+                            const std::vector<const Variant*>& variants, bool takes_times,
                             const Device& device) {
   const auto rows = static_cast<double>(problem.shape.rows);
   const auto cols = static_cast<double>(problem.shape.cols);
@@ -58,15 +60,16 @@ std::size_t affordable_sets(const Problem& problem, const Options& options,
   const double set_bytes = 2 * (tensor_bytes + 2 * FencedTensor::fence_bytes);
   const auto free = static_cast<double>(free_device_memory());
   double needed = set_bytes + verification_bytes(rows, cols);
-  if (!options.verify_only) needed += static_cast<double>(Timer::flush_bytes(device));
+  if (takes_times) needed += static_cast<double>(Timer::flush_bytes(device));
   if (needed <= free) needed += static_cast<double>(largest_workspace(variants, problem));
   if (needed > free) {
     throw UsageError("--rows, --cols: " + describe(problem) + " needs " + gibibytes(needed) +
                      " of device memory, and " + gibibytes(free) + " are free; accepted: a smaller shape");
   }
-  const auto more_sets =
-      static_cast<std::size_t>((free - needed) / set_bytes * 0.95);  // leave room for fragments
-  return std::min(wanted_sets, 1 + more_sets);
+  if (!takes_times) return 1;
+  const double share_usable = 0.95;  // the rest is left to the allocator's rounding
+  const auto more_sets = static_cast<std::size_t>((free - needed) / set_bytes * share_usable);
+  return std::min(buffer_sets_for(problem, options.l2, device), 1 + more_sets);
 }
 
 /// The device memory of one problem, and the work on it.
@@ -78,8 +81,7 @@ class ProblemRun {
         problem_(problem),
         variants_(selected_variants(stage, options)),
         stream_(make_stream()) {
-    const std::size_t wanted = takes_times() ? buffer_sets_for(problem, options.l2, device) : 1;
-    const std::size_t sets = affordable_sets(problem, options, variants_, wanted, device);
+    const std::size_t sets = affordable_sets(problem, options, variants_, takes_times(), device);
     for (std::size_t i = 0; i < sets; ++i) {
       sets_.x.push_back(std::make_unique<FencedTensor>(problem, options.offset));
       sets_.y.push_back(std::make_unique<FencedTensor>(problem, options.offset));
@@ -110,7 +112,7 @@ class ProblemRun {
 
  private:
   [[nodiscard]] bool takes_times() const {
-    return !options_.verify_only && !options_.profile && problem_.shape.elements() > 0;
+    return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
   }
 
   void fill(std::size_t set) {
@@ -149,14 +151,14 @@ class ProblemRun {
     FencedTensor& y = *sets_.y[0];
     y.poison();
     launch_once(variant);
-    if (std::string broken = y.broken_fence(); !broken.empty()) return {false, broken + " (output)", 0};
-    if (std::string broken = sets_.x[0]->broken_fence(); !broken.empty())
-      return {false, broken + " (input)", 0};
-    if (checksum(problem_, sets_.x[0]->data(), Space::device) != input_checksum_) {
-      fill(0);  // the next variant must not suffer for it
+    if (const std::string broken = y.broken_fence(); !broken.empty()) return {false, broken, 0};
+    FencedTensor& x = *sets_.x[0];
+    if (!x.broken_fence().empty() || checksum(problem_, x.data(), Space::device) != input_checksum_) {
+      x.poison();  // the next variant must not suffer for it
+      fill(0);
       return {false, "changed its input", 0};
     }
-    return compare_device_result(problem_, sets_.x[0]->data(), y.data());
+    return compare_device_result(problem_, x.data(), y.data());
   }
 
   void launch_once(const Variant& variant) {
@@ -206,7 +208,7 @@ ExitCode run_options(const Stage& stage, const Options& options) {
   }
   if (options.list) {
     for (const Variant& variant : stage.variants) {
-      std::printf("%-32s  %s\n", variant.name.c_str(), variant.idea.c_str());  // NOLINT
+      std::printf("%-32s  %s\n", variant.name.c_str(), variant.idea.c_str());
     }
     return ExitCode::fine;
   }

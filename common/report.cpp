@@ -6,6 +6,7 @@
 #include <map>
 #include <ostream>
 #include <tuple>
+#include <utility>
 
 namespace {
 
@@ -23,8 +24,7 @@ const char* name(Status status) {
 
 std::string fixed(double value, int digits) {
   std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits,
-                value);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
 }
 
@@ -117,8 +117,8 @@ void print_columns(std::ostream& out, const std::vector<std::string>& cells) {
 
 }  // namespace
 
-Report::Report(std::ostream& out, const Options& options, const Device& device)
-    : out_(out), options_(options), device_(device) {
+Report::Report(std::ostream& out, Options options, Device device)
+    : out_(out), options_(std::move(options)), device_(std::move(device)) {
   if (options_.format == Format::csv && options_.sections.heading) {
     const char* comma = "";
     for (const Field& field : fields(Record{})) {

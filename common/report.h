@@ -27,7 +27,7 @@ struct Record {
 /// Prints records as they come (JSON: at the end), so that a long run shows where it is.
 class Report {
  public:
-  Report(std::ostream& out, const Options& options, const Device& device);
+  Report(std::ostream& out, Options options, Device device);
 
   /// Starts the records of one problem: a heading in the table.
   void begin(const Problem& problem, InputKind input);

@@ -37,9 +37,9 @@ GraphExec capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   return GraphExec(exec);
 }
 
-void* aligned(const FencedTensor& tensor) {
-  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(tensor.data()) &
-                                 ~std::uintptr_t{15});  // NOLINT
+char* aligned(const FencedTensor& tensor) {
+  char* data = static_cast<char*>(tensor.data());
+  return data - reinterpret_cast<std::uintptr_t>(data) % 16;
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ double Timer::sample(const Run& run, std::size_t bytes_touched) {
   if (l2_ == L2::cold && bytes_touched < cold_bytes_) {
     if (!flush_buffer_) flush_buffer_ = allocate_device(cold_bytes_ + sink_bytes);
     char* flush = static_cast<char*>(flush_buffer_.get());
-    launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());  // NOLINT
+    launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());
   }
   CUDA_CHECK(cudaEventRecord(start_.get(), stream_.get()));
   run();

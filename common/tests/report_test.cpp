@@ -34,7 +34,7 @@ Record not_applicable_record() {
           {}};
 }
 
-std::string print(Options options, const std::vector<Record>& records) {
+std::string print(const Options& options, const std::vector<Record>& records) {
   std::ostringstream out;
   Report report(out, options, device);
   report.begin(records.front().problem, InputKind::normal);
