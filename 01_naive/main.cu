@@ -38,6 +38,11 @@ std::string why_not(const Problem& problem) {
   return problem.op == Op::softmax ? "" : "stage 01 has no log-softmax; from stage 02 on there is";
 }
 
+template <NaiveReduction reduction, Division division>
+auto naive() {
+  return [](auto... arguments) { naive_softmax<reduction, division>(arguments...); };
+}
+
 template <class Launcher>
 Variant variant(const char* name, const char* idea, Launcher launcher, bool capturable) {
   const auto launch = [launcher](const Problem& problem, const Buffers& buffers, cudaStream_t stream) {
@@ -52,19 +57,18 @@ Variant variant(const char* name, const char* idea, Launcher launcher, bool capt
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Stage stage{
-      "01_naive",
-      "one kernel per step: max, subtract, exp, sum, divide",
-      {
-          variant(
-              "thread_per_row", "reductions with one thread per row: uncoalesced",
-              [](auto... arguments) { naive_softmax<NaiveReduction::thread_per_row>(arguments...); }, true),
-          variant(
-              "block_per_row", "reductions with one block per row: coalesced",
-              [](auto... arguments) { naive_softmax<NaiveReduction::block_per_row>(arguments...); }, true),
-          variant(
-              "thrust_calls", "the same five steps as Thrust calls",
-              [](auto... arguments) { thrust_softmax(arguments...); }, false),
-      }};
+  const Stage stage{"01_naive",
+                    "one kernel per step: max, subtract, exp, sum, divide",
+                    {
+                        variant("thread_per_row", "reductions with one thread per row: uncoalesced",
+                                naive<NaiveReduction::thread_per_row, Division::per_row>(), true),
+                        variant("block_per_row", "reductions with one block per row: coalesced",
+                                naive<NaiveReduction::block_per_row, Division::per_row>(), true),
+                        variant("block_per_row_division", "the same, with an IEEE division for every element",
+                                naive<NaiveReduction::block_per_row, Division::per_element>(), true),
+                        variant(
+                            "thrust_calls", "the same five steps as Thrust calls",
+                            [](auto... arguments) { thrust_softmax(arguments...); }, false),
+                    }};
   return run_stage(stage, argc, argv);
 }

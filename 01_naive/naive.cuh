@@ -12,6 +12,7 @@
 #pragma once
 
 #include <thrust/execution_policy.h>
+#include <thrust/functional.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/discard_iterator.h>
 #include <thrust/iterator/permutation_iterator.h>
@@ -25,8 +26,8 @@
 #include "common/cuda_check.h"
 #include "common/softmax_math.cuh"
 
-/// What lies between the steps stays float: x - max rounded to f16 would be off by up to 1 part in 100 after
-/// exp.
+/// What lies between the steps stays float: rounded to f16, x - max would give an exp that is off by a
+/// percent.
 struct NaiveWorkspace {
   float* shifted;  // rows x cols
   float* exps;     // rows x cols
@@ -95,14 +96,20 @@ __global__ void __launch_bounds__(naive_block_size)
   }
 }
 
-template <class T>
+/// An IEEE division is a sequence of some ten instructions; multiplying by a reciprocal is one.
+enum class Division { per_element, per_row };
+
+template <Division division, class T>
 __global__ void __launch_bounds__(naive_block_size)
     broadcast_divide(const float* __restrict__ exps, const float* __restrict__ row_sum, T* __restrict__ y,
                      Shape shape) {
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const float sum = row_sum[row];
+    const float reciprocal = 1.0f / sum;
     for (std::int64_t col = threadIdx.x; col < shape.cols; col += naive_block_size) {
-      y[row * shape.cols + col] = static_cast<T>(exps[row * shape.cols + col] / sum);
+      const float exp = exps[row * shape.cols + col];
+      y[row * shape.cols + col] =
+          static_cast<T>(division == Division::per_element ? exp / sum : exp * reciprocal);
     }
   }
 }
@@ -122,7 +129,7 @@ void launch_reduce_rows(const T* in, float* result, Shape shape, cudaStream_t st
 }
 
 /// Softmax of each row of x (rows x cols, row-major) into y, in five kernels. Throws CudaError.
-template <NaiveReduction reduction, class T>
+template <NaiveReduction reduction, Division division, class T>
 void naive_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
   const auto [shifted, exps, row_max, row_sum] = workspace;
@@ -133,7 +140,7 @@ void naive_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cuda
   exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, shape);
   CUDA_CHECK(cudaGetLastError());
   launch_reduce_rows<reduction, SumOp>(exps, row_sum, shape, stream);
-  broadcast_divide<<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
+  broadcast_divide<division><<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
   CUDA_CHECK(cudaGetLastError());
 }
 
