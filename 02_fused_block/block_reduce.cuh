@@ -1,8 +1,8 @@
 // How the threads of a block combine one float each, so that every thread gets the result: three ways.
 //
 // Each has the same shape: Storage is what it needs of shared memory, all_reduce<ReduceOp>(value, storage) is
-// called by all threads of the block. Each ends with a barrier, because the storage is used again by the next
-// call: without it a fast warp overwrites what a slow warp has not read yet.
+// called by all threads of the block, and may be called again at once: between the last read of something in
+// the storage and the next write to it all threads pass a barrier.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>
@@ -31,7 +31,7 @@ struct SharedMemoryTree {
       __syncthreads();
     }
     const float result = storage.values[0];
-    __syncthreads();
+    __syncthreads();  // the next call begins by writing to values
     return result;
   }
 };
@@ -69,24 +69,19 @@ struct WarpThenShared {
     value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
     if (lane == 0) storage.warp_results[warp] = value;
     __syncthreads();
-    if (warp == 0) {
-      // With fewer lanes than warps (a block of 32 has one of each) this could not be one step; a block of w
-      // warps always has at least w lanes in its first warp.
-      if (lane < num_warps) {
-        value = warp_reduce<ReduceOp>(storage.warp_results[lane], lane, num_warps);
-        if (lane == 0) storage.result = value;
-      }
+    if (warp == 0 && lane < num_warps) {  // a block of w warps has at least w lanes in its first
+      value = warp_reduce<ReduceOp>(storage.warp_results[lane], lane, num_warps);
+      if (lane == 0) storage.result = value;
     }
     __syncthreads();
-    const float result = storage.result;
-    __syncthreads();
-    return result;
+    return storage.result;
   }
 };
 
 /// The library's: the reader's own code should not be slower than this. block_size: the number of threads.
 template <int block_size>
 struct CubBlockReduce {
+  static_assert(block_size > 32, "a block of one warp has no barrier inside Reduce, see below");
   using Reduce = cub::BlockReduce<float, block_size>;
   struct Storage {
     typename Reduce::TempStorage temp;
@@ -97,9 +92,7 @@ struct CubBlockReduce {
   static __device__ float all_reduce(float value, Storage& storage) {
     value = Reduce(storage.temp).Reduce(value, ReduceOp{});
     if (threadIdx.x == 0) storage.result = value;
-    __syncthreads();
-    const float result = storage.result;
-    __syncthreads();
-    return result;
+    __syncthreads();        // also allows CUB to use temp again
+    return storage.result;  // written again only after a barrier inside the next call's Reduce
   }
 };

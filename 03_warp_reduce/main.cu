@@ -27,8 +27,8 @@ std::string why_not_exact(const Problem& problem) {
   const bool has_tile =
       packs == 1 || packs == 2 || packs == 4 || packs == (problem.dtype == DType::f32 ? 8 : 3);
   if (fills_lanes && has_tile) return "";
-  return "every lane must be full: 32 lanes times 1, 2, 4 or " +
-         std::string(problem.dtype == DType::f32 ? "8 packs of 4" : "3 packs of 8") +
+  return "every lane must be full: 32 lanes times " +
+         std::string(problem.dtype == DType::f32 ? "1, 2, 4 or 8 packs of 4" : "1, 2, 3 or 4 packs of 8") +
          " columns; padded_packs takes any";
 }
 

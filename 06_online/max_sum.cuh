@@ -4,15 +4,17 @@
 // "Online normalizer calculation for softmax".
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 
 #include "common/softmax_math.cuh"
 
-/// What to subtract before exp: the maximum, except where all elements so far are -inf. There exp(-inf -
-/// -inf) would be NaN; with 0 it is exp(-inf) = 0, and a row that starts with masked elements still comes out
-/// right.
+/// What to subtract before exp: the maximum, but never -inf. Where all elements so far are -inf, exp(-inf -
+/// -inf) would be NaN; with the lowest float it is exp(-inf) = 0, and a row that starts with masked elements
+/// comes out right. Subtracting 0 there would do for merging, but not for fused_register_softmax: see its
+/// factor `to_row`.
 __device__ inline float safe_shift(float max) {
-  return max == -INFINITY ? 0.0f : max;
+  return fmaxf(max, -FLT_MAX);
 }
 
 struct MaxSum {
@@ -27,7 +29,7 @@ __device__ inline MaxSum merge(MaxSum a, MaxSum b) {
 }
 
 /// Merges the pairs of all threads of a block; every thread gets the result. One barrier before the result,
-/// one after it, where the maximum and the sum one after the other took three each. `storage`: shared, one
+/// one after it, where the maximum and the sum one after the other took two each. `storage`: shared, one
 /// pair per warp. The block size is a multiple of 32.
 __device__ inline MaxSum block_merge(MaxSum value, MaxSum (&storage)[32]) {
   const auto merge_lanes = [](MaxSum pair) {

@@ -114,8 +114,9 @@ __global__ void __launch_bounds__(block_size) fused_register_softmax(Load load, 
     }
 
     const MaxSum total = block_merge(own, storage);
-    // kept relative to `shift` -> result relative to the row's maximum: a factor, or for the logarithm an
-    // offset.
+    // From "relative to shift" to "relative to the row's maximum": a factor, or for the logarithm an offset.
+    // The factor is at most 1, because shift is at most the row's maximum, also for a thread that saw only
+    // -inf.
     const float to_row = RowResult<op>(total.max, total.sum)(shift);
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {

@@ -54,7 +54,7 @@ struct InputElement {
       case InputKind::one_outlier:
         return chosen_element ? 60 : normal(index);
       case InputKind::neg_inf_prefix:
-        return col < cols / 2 ? -INFINITY : normal(index);
+        return col < cols / 2 ? -INFINITY : normal(index) - (chosen_row ? 200 : 0);
       case InputKind::all_neg_inf:
         return chosen_row ? -INFINITY : normal(index);
       case InputKind::one_pos_inf:
