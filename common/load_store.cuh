@@ -59,8 +59,8 @@ struct DirectStore {
 template <class Load, int N>
 using Fetched = decltype(std::declval<const Load&>().template fetch<N>(0, 0));
 
-/// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of the
-/// input's type, or single elements.
+/// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
+/// the input's type, or single elements.
 template <class Load, class Store, class Launch>
 void with_widest_packs(const Load& load, const Store& store, Launch launch) {
   constexpr int N = elements_per_16_bytes<typename Load::Element>;
