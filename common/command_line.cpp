@@ -109,7 +109,7 @@ std::vector<std::string> input_names() {
 std::vector<Option> option_table(const Stage& stage) {
   using Text = const std::string&;
   return {
-      {"--rows", "N,...", "rows of the matrix, 0 or more (default 49152)",
+      {"--rows", "N,...", "rows of the matrix, 0 or more (default 49152, on the simulator 64)",
        [](Options& o, Text v) { o.rows = whole_numbers("--rows", v, 0); }},
       {"--cols", "N,...", "columns, 1 or more (default 1024)",
        [](Options& o, Text v) { o.cols = whole_numbers("--cols", v, 1); }},
@@ -145,15 +145,19 @@ std::vector<Option> option_table(const Stage& stage) {
        "parts of a table or csv to print: heading, rows, ceiling (default: all three)",
        [](Options& o, Text v) { o.sections = parse_sections(v); }},
       {"--list", "", "name the variants", [](Options& o, Text) { o.list = true; }},
-      {"--device", "gpu", "where to run (default gpu)",
-       [](Options&, Text v) {
-         (void)choice<bool>("--device", v, {{"gpu", true}});
+      {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu, without one sim)",
+       [](Options& o, Text v) {
+         o.device = choice<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
        }},
       {"--help", "", "this text", [](Options& o, Text) { o.help = true; }},
   };
 }
 
 }  // namespace
+
+std::int64_t default_rows(bool simulated) {
+  return simulated ? 64 : 49152;
+}
 
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage) {
   const std::vector<Option> table = option_table(stage);
@@ -179,8 +183,9 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
     }
     option->apply(options, value);
   }
-  if (options.profile && (options.variants.size() != 1 || options.rows.size() * options.cols.size() != 1 ||
-                          options.dtypes.size() * options.ops.size() * options.inputs.size() != 1)) {
+  if (options.profile &&
+      (options.variants.size() != 1 || options.rows.size() > 1 || options.cols.size() != 1 ||
+       options.dtypes.size() * options.ops.size() * options.inputs.size() != 1)) {
     throw UsageError("--profile is one launch: give one --variant (" + join(variant_names(stage)) +
                      "), shape, dtype, op and input");
   }

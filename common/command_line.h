@@ -21,6 +21,9 @@ class UsageError : public std::runtime_error {
 
 enum class Format { table, csv, json };
 
+/// Where to run: automatic is the GPU, or the simulator where there is none.
+enum class RunOn { automatic, gpu, sim };
+
 /// The parts of the report; ./run asks several executables for parts and so joins them into one table.
 struct Sections {
   bool heading = true;
@@ -29,7 +32,7 @@ struct Sections {
 };
 
 struct Options {
-  std::vector<std::int64_t> rows{49152};
+  std::vector<std::int64_t> rows;  ///< empty: not given, default_rows()
   std::vector<std::int64_t> cols{1024};
   std::vector<DType> dtypes{DType::f32};
   std::vector<Op> ops{Op::softmax};
@@ -43,9 +46,13 @@ struct Options {
   bool profile = false;
   Format format = Format::table;
   Sections sections;
+  RunOn device = RunOn::automatic;
   bool list = false;
   bool help = false;
 };
+
+/// Rows where the command line gives none: few on the simulator, which runs one warp after the other.
+std::int64_t default_rows(bool simulated);
 
 /// Throws UsageError. `arguments` without the program's name.
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage);

@@ -4,6 +4,7 @@
 
 #include "common/copy_ceiling.h"
 #include "common/cuda_check.h"
+#include "common/simulator.h"
 
 namespace {
 
@@ -40,7 +41,8 @@ Device open_device() {
                 static_cast<std::size_t>(properties.l2CacheSize),
                 properties.totalGlobalMem,
                 cuda_version(driver),
-                cuda_version(runtime)};
+                cuda_version(runtime),
+                simulator() != nullptr};
   if (!copy_kernel_is_loadable()) {
     throw NoDeviceError(
         device.gpu + " has compute capability " + device.compute_capability +

@@ -18,6 +18,7 @@ struct Device {
   std::size_t memory_bytes = 0;
   std::string cuda_driver;   ///< newest CUDA version that the driver supports, "13.0"
   std::string cuda_runtime;  ///< of the runtime library that is loaded, "13.0"
+  bool simulated = false;    ///< the CPU simulator: it counts, and never gives a time
 };
 
 /// Makes device 0 current and describes it. Throws NoDeviceError when there is none, the driver is too old

@@ -8,12 +8,15 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/command_line.h"
 #include "common/copy_ceiling.h"
+#include "common/device_data.h"
 #include "common/report.h"
+#include "common/simulator.h"
 
 namespace {
 
@@ -78,6 +81,7 @@ class ProblemRun {
   ProblemRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem)
       : stage_(stage),
         options_(options),
+        simulated_(device.simulated),
         problem_(problem),
         variants_(selected_variants(stage, options)),
         stream_(make_stream()) {
@@ -93,7 +97,7 @@ class ProblemRun {
   bool run(InputKind input, Timer& timer, Report& report) {
     input_ = input;
     for (std::size_t set = 0; set < sets_.count(); ++set) fill(set);
-    input_checksum_ = checksum(problem_, sets_.x[0]->data(), Space::device);
+    input_checksum_ = device_checksum(problem_, sets_.x[0]->data());
     report.begin(problem_, input);
     bool all_correct = true;
     for (const Variant* variant : variants_) {
@@ -106,25 +110,24 @@ class ProblemRun {
                                  error.what());
       }
     }
-    if (takes_times()) report.add(copy_record(timer));
+    if (reports_numbers()) report.add(copy_record(timer));
     return all_correct;
   }
 
  private:
-  [[nodiscard]] bool takes_times() const {
+  [[nodiscard]] bool reports_numbers() const {
     return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
   }
+  [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated_; }
 
-  void fill(std::size_t set) {
-    fill_input(input_, options_.seed, problem_.dtype, problem_.shape, sets_.x[set]->data(), Space::device);
-  }
+  void fill(std::size_t set) { fill_device_input(input_, options_.seed, problem_, sets_.x[set]->data()); }
 
   Record run_variant(const Variant& variant, Timer& timer) {
-    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}};
+    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}};
     record.reason = reason_not_applicable(variant, problem_);
     if (!record.reason.empty()) return record;
 
-    const Verdict verdict = verify(variant);
+    const Verdict verdict = verify(variant, record.counted);
     record.status = verdict.correct ? Status::verified : Status::wrong;
     record.reason = verdict.explanation;
     record.max_error = verdict.max_error;
@@ -140,20 +143,29 @@ class ProblemRun {
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
   Record copy_record(Timer& timer) {
-    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}};
-    record.timing = timer.time(
-        problem_, sets_,
-        [&](std::size_t set, cudaStream_t stream) { launch_copy_of(problem_, sets_, set, stream); }, true);
+    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}};
+    const auto copy = [&](std::size_t set, cudaStream_t stream) {
+      launch_copy_of(problem_, sets_, set, stream);
+    };
+    if (simulated_) {
+      record.counted = count_launch(problem_, [&] { copy(0, stream_.get()); });
+    } else {
+      record.timing = timer.time(problem_, sets_, copy, true);
+    }
     return record;
   }
 
-  Verdict verify(const Variant& variant) {
+  Verdict verify(const Variant& variant, std::optional<Counted>& counted) {
     FencedTensor& y = *sets_.y[0];
     y.poison();
-    launch_once(variant);
+    if (simulated_ && reports_numbers()) {
+      counted = count_launch(problem_, [&] { launch_once(variant); });
+    } else {
+      launch_once(variant);
+    }
     if (const std::string broken = y.broken_fence(); !broken.empty()) return {false, broken, 0};
     FencedTensor& x = *sets_.x[0];
-    if (!x.broken_fence().empty() || checksum(problem_, x.data(), Space::device) != input_checksum_) {
+    if (!x.broken_fence().empty() || device_checksum(problem_, x.data()) != input_checksum_) {
       x.poison();  // the next variant must not suffer for it
       fill(0);
       return {false, "changed its input", 0};
@@ -180,6 +192,7 @@ class ProblemRun {
 
   const Stage& stage_;
   const Options& options_;
+  bool simulated_;
   Problem problem_;
   std::vector<const Variant*> variants_;
   Stream stream_;
@@ -189,9 +202,10 @@ class ProblemRun {
   std::uint64_t input_checksum_ = 0;
 };
 
-std::vector<Problem> problems_of(const Options& options) {
+std::vector<Problem> problems_of(const Options& options, bool simulated) {
   std::vector<Problem> problems;
-  for (const std::int64_t rows : options.rows) {
+  const std::vector<std::int64_t> default_only{default_rows(simulated)};
+  for (const std::int64_t rows : options.rows.empty() ? default_only : options.rows) {
     for (const std::int64_t cols : options.cols) {
       for (const DType dtype : options.dtypes) {
         for (const Op op : options.ops) problems.push_back({{rows, cols}, dtype, op});
@@ -201,7 +215,20 @@ std::vector<Problem> problems_of(const Options& options) {
   return problems;
 }
 
-ExitCode run_options(const Stage& stage, const Options& options) {
+/// Loads the simulator where it is asked for, or where there is no GPU; throws NoDeviceError when it cannot.
+void choose_device(const Options& options, const char* const* argv) {
+  const bool simulated = simulator() != nullptr;
+  if (options.device == RunOn::gpu && simulated) {
+    throw NoDeviceError("--device gpu: this process runs under the simulator");
+  }
+  const bool wants_simulator =
+      options.device == RunOn::sim || (options.device == RunOn::automatic && !gpu_is_present());
+  if (simulated || !wants_simulator) return;
+  restart_under_simulator(argv);
+  if (options.device == RunOn::sim) throw NoDeviceError("--device sim: the simulator was not built");
+}
+
+ExitCode run_options(const Stage& stage, const Options& options, const char* const* argv) {
   if (options.help) {
     std::cout << help_text(stage);
     return ExitCode::fine;
@@ -212,11 +239,12 @@ ExitCode run_options(const Stage& stage, const Options& options) {
     }
     return ExitCode::fine;
   }
+  choose_device(options, argv);
   const Device device = open_device();
   Timer timer(device, options.l2, options.repeats);
   Report report(std::cout, options, device);
   bool all_correct = true;
-  for (const Problem& problem : problems_of(options)) {
+  for (const Problem& problem : problems_of(options, device.simulated)) {
     ProblemRun problem_run(stage, options, device, problem);
     for (const InputKind input : options.inputs) {
       all_correct = problem_run.run(input, timer, report) && all_correct;
@@ -236,7 +264,7 @@ int fail(const Stage& stage, const char* what, ExitCode code) {
 int run_stage(const Stage& stage, int argc, const char* const* argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    return static_cast<int>(run_options(stage, parse_command_line(arguments, stage)));
+    return static_cast<int>(run_options(stage, parse_command_line(arguments, stage), argv));
   } catch (const UsageError& error) {
     return fail(stage, error.what(), ExitCode::bad_usage);
   } catch (const NoDeviceError& error) {

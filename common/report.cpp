@@ -8,6 +8,13 @@
 #include <tuple>
 #include <utility>
 
+/// A column of the table.
+struct Column {
+  const char* title;
+  std::size_t width;
+  bool right;
+};
+
 namespace {
 
 const char* name(Status status) {
@@ -44,12 +51,13 @@ struct Field {
   bool is_text;
 };
 
-std::vector<Field> fields(const Record& record) {
+/// `simulated`: with what was counted.
+std::vector<Field> fields(const Record& record, bool simulated) {
   const auto timed = [&](auto value, int digits) {
     return record.timing ? fixed(value(), digits) : std::string();
   };
   const bool ran = record.status != Status::not_applicable;
-  return {
+  std::vector<Field> all{
       {"stage", record.stage, true},
       {"variant", record.variant, true},
       {"dtype", name(record.problem.dtype), true},
@@ -69,6 +77,20 @@ std::vector<Field> fields(const Record& record) {
       {"passes", ran ? fixed(record.passes, 4) : "", false},
       {"max_error", ran && record.status == Status::verified ? fixed(record.max_error, 4) : "", false},
   };
+  if (!simulated) return all;
+  const Counted counted = record.counted.value_or(Counted{});
+  const auto add = [&](const char* field, const std::string& value) {
+    all.push_back({field, record.counted ? value : "", false});
+  };
+  add("counted_passes", fixed(counted.passes, 4));
+  add("counted_sectors_per_load_request", fixed(counted.sectors_per_load_request, 3));
+  add("counted_sectors_per_store_request", fixed(counted.sectors_per_store_request, 3));
+  add("counted_shared_wavefronts", std::to_string(counted.shared_wavefronts));
+  add("counted_bank_conflicts", std::to_string(counted.bank_conflicts));
+  add("counted_shuffles", std::to_string(counted.shuffles));
+  add("counted_block_barriers", std::to_string(counted.block_barriers));
+  add("counted_special_functions_per_element", fixed(counted.special_functions_per_element, 4));
+  return all;
 }
 
 std::string csv_quoted(const std::string& text) {
@@ -92,27 +114,43 @@ std::string json_quoted(const std::string& text) {
   return quoted;
 }
 
-struct Column {
-  const char* title;
-  std::size_t width;
-  bool right;
-};
 // Fixed widths: ./run joins the rows of several executables into one table.
-constexpr std::array<Column, 8> columns{{{"stage", 22, false},
-                                         {"variant", 32, false},
-                                         {"passes", 7, true},
-                                         {"time us", 11, true},
-                                         {"spread", 8, true},
-                                         {"GB/s", 8, true},
-                                         {"% of copy", 10, true},
-                                         {"error", 7, true}}};
+const std::vector<Column> timed_columns{{"stage", 22, false},    {"variant", 32, false}, {"passes", 7, true},
+                                        {"time us", 11, true},   {"spread", 8, true},    {"GB/s", 8, true},
+                                        {"% of copy", 10, true}, {"error", 7, true}};
+// "sectors" are per request; "special" functions per element.
+const std::vector<Column> counted_columns{
+    {"stage", 22, false},   {"variant", 32, false},   {"passes", 7, true},      {"counted", 8, true},
+    {"load sec.", 9, true}, {"store sec.", 10, true}, {"wavefronts", 10, true}, {"conflicts", 9, true},
+    {"shuffles", 8, true},  {"barriers", 8, true},    {"special", 7, true},     {"error", 5, true}};
 
-void print_columns(std::ostream& out, const std::vector<std::string>& cells) {
+void print_columns(std::ostream& out, const std::vector<Column>& columns,
+                   const std::vector<std::string>& cells) {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     line += padded(cells[i], columns.at(i).width, columns.at(i).right) + "  ";
   }
   out << line.substr(0, line.find_last_not_of(' ') + 1) << std::endl;  // flushed: a row shows when it is done
+}
+
+std::vector<std::string> timed_cells(const Record& record) {
+  const double median_us = record.timing->variant.median_us;
+  return {fixed(record.passes, 2), fixed(median_us, 2),
+          fixed(record.timing->variant.spread_percent, 1) + " %",
+          fixed(effective_bandwidth_gb_s(record.problem, median_us), 0), fixed(percent_of_copy(record), 1)};
+}
+
+std::vector<std::string> counted_cells(const Record& record) {
+  const Counted& counted = *record.counted;
+  return {fixed(record.passes, 2),
+          fixed(counted.passes, 2),
+          fixed(counted.sectors_per_load_request, 1),
+          fixed(counted.sectors_per_store_request, 1),
+          std::to_string(counted.shared_wavefronts),
+          std::to_string(counted.bank_conflicts),
+          std::to_string(counted.shuffles),
+          std::to_string(counted.block_barriers),
+          fixed(counted.special_functions_per_element, 2)};
 }
 
 }  // namespace
@@ -121,7 +159,7 @@ Report::Report(std::ostream& out, Options options, Device device)
     : out_(out), options_(std::move(options)), device_(std::move(device)) {
   if (options_.format == Format::csv && options_.sections.heading) {
     const char* comma = "";
-    for (const Field& field : fields(Record{})) {
+    for (const Field& field : fields(Record{}, device_.simulated)) {
       out_ << comma << field.name;
       comma = ",";
     }
@@ -131,13 +169,16 @@ Report::Report(std::ostream& out, Options options, Device device)
 
 void Report::begin(const Problem& problem, InputKind input) {
   if (options_.format != Format::table || options_.verify_only || !options_.sections.heading) return;
-  out_ << "\n"
-       << describe(problem) << ", input " << name(input) << "  (" << device_.gpu << ", CUDA "
-       << device_.cuda_runtime << ", " << (options_.l2 == L2::cold ? "cold" : "warm") << " L2, median of "
-       << options_.repeats << ")\n\n";
+  out_ << "\n" << describe(problem) << ", input " << name(input) << "  (" << device_.gpu;
+  if (device_.simulated) {
+    out_ << ": numbers counted, none measured)\n\n";
+  } else {
+    out_ << ", CUDA " << device_.cuda_runtime << ", " << (options_.l2 == L2::cold ? "cold" : "warm")
+         << " L2, median of " << options_.repeats << ")\n\n";
+  }
   std::vector<std::string> titles;
-  for (const Column& column : columns) titles.emplace_back(column.title);
-  print_columns(out_, titles);
+  for (const Column& column : columns()) titles.emplace_back(column.title);
+  print_columns(out_, columns(), titles);
 }
 
 void Report::add(const Record& record) {
@@ -156,6 +197,10 @@ void Report::add(const Record& record) {
   }
 }
 
+const std::vector<Column>& Report::columns() const {
+  return device_.simulated ? counted_columns : timed_columns;
+}
+
 void Report::print_table_row(const Record& record) {
   if (options_.verify_only) {
     if (record.status == Status::wrong) {
@@ -165,24 +210,21 @@ void Report::print_table_row(const Record& record) {
     return;
   }
   std::vector<std::string> cells{record.stage, record.variant};
-  if (record.status == Status::verified && record.timing) {
-    const double median_us = record.timing->variant.median_us;
-    cells.insert(
-        cells.end(),
-        {fixed(record.passes, 2), fixed(median_us, 2), fixed(record.timing->variant.spread_percent, 1) + " %",
-         fixed(effective_bandwidth_gb_s(record.problem, median_us), 0), fixed(percent_of_copy(record), 1),
-         record.stage.empty() ? "" : fixed(record.max_error, 2)});
-  }
-  print_columns(out_, cells);
+  std::vector<std::string> numbers;
+  if (record.timing) numbers = timed_cells(record);
+  if (record.counted) numbers = counted_cells(record);
+  cells.insert(cells.end(), numbers.begin(), numbers.end());
+  if (!numbers.empty() && !record.stage.empty()) cells.push_back(fixed(record.max_error, 2));
+  print_columns(out_, columns(), cells);
   if (!record.reason.empty()) {
-    out_ << padded("", columns[0].width) << "    "
+    out_ << padded("", columns().front().width) << "    "
          << (record.status == Status::wrong ? "WRONG: " : "not applicable: ") << record.reason << std::endl;
   }
 }
 
 void Report::print_csv_row(const Record& record) {
   const char* comma = "";
-  for (const Field& field : fields(record)) {
+  for (const Field& field : fields(record, device_.simulated)) {
     out_ << comma << csv_quoted(field.value);
     comma = ",";
   }
@@ -202,7 +244,7 @@ void Report::print_json() {
   for (const Record& record : records_) {
     out_ << separator << "{";
     const char* comma = "";
-    for (const Field& field : fields(record)) {
+    for (const Field& field : fields(record, device_.simulated)) {
       const std::string number = field.value.empty() ? "null" : field.value;
       out_ << comma << "\"" << field.name << "\": " << (field.is_text ? json_quoted(field.value) : number);
       comma = ", ";
@@ -230,7 +272,7 @@ void Report::print_verify_summary() {
   }
   for (const auto& [key, count] : counts) {
     const auto& [variant, dtype, op] = key;
-    out_ << padded(variant, columns[1].width) << padded(name(dtype), 6) << padded(name(op), 13)
+    out_ << padded(variant, columns().at(1).width) << padded(name(dtype), 6) << padded(name(op), 13)
          << padded(std::to_string(count.verified), 6, true) << " verified"
          << padded(std::to_string(count.wrong), 6, true) << " wrong"
          << padded(std::to_string(count.not_applicable), 6, true) << " not applicable   worst error "

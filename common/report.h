@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/command_line.h"
+#include "common/counted.h"
 #include "common/device.h"
 #include "common/timer.h"
 
@@ -20,9 +21,12 @@ struct Record {
   Status status = Status::verified;
   std::string reason;  ///< why not applicable, or what is wrong
   double passes = 0;
-  double max_error = 0;  ///< worst |got - reference| / allowed
-  std::optional<TimedVariant> timing;
+  double max_error = 0;                ///< worst |got - reference| / allowed
+  std::optional<TimedVariant> timing{};  ///< on a GPU
+  std::optional<Counted> counted{};      ///< on the simulator
 };
+
+struct Column;
 
 /// Prints records as they come (JSON: at the end), so that a long run shows where it is.
 class Report {
@@ -36,6 +40,7 @@ class Report {
   void finish();
 
  private:
+  [[nodiscard]] const std::vector<Column>& columns() const;
   void print_table_row(const Record& record);
   void print_csv_row(const Record& record);
   void print_json();

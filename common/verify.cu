@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/reference.cuh"
+#include "common/simulator.h"
 #include "common/variant.h"
 #include "common/verify.h"
 
@@ -172,16 +173,6 @@ Verdict compare_with_reference(const Problem& problem, const void* x, const void
   return verdict;
 }
 
-Verdict compare_device_result(const Problem& problem, const void* x, const void* y) {
-  constexpr std::int64_t largest_on_host = 1 << 14;
-  if (problem.shape.elements() > largest_on_host) return compare_with_reference(problem, x, y, Space::device);
-  std::vector<std::uint64_t> host_x(problem.tensor_bytes() / sizeof(std::uint64_t) + 1);
-  std::vector<std::uint64_t> host_y(host_x.size());
-  CUDA_CHECK(cudaMemcpy(host_x.data(), x, problem.tensor_bytes(), cudaMemcpyDeviceToHost));
-  CUDA_CHECK(cudaMemcpy(host_y.data(), y, problem.tensor_bytes(), cudaMemcpyDeviceToHost));
-  return compare_with_reference(problem, host_x.data(), host_y.data(), Space::host);
-}
-
 double verification_bytes(double rows, double cols) {
   const double chunks_per_row = std::ceil(cols / static_cast<double>(ReduceChunk<float>::chunk_cols));
   return rows * (chunks_per_row + 1) * static_cast<double>(sizeof(ReferenceMaxSum));
@@ -211,8 +202,10 @@ std::size_t FencedTensor::bytes_needed(const Problem& problem, std::int64_t offs
 }
 
 void FencedTensor::poison() {
-  CUDA_CHECK(cudaMemset(memory_.get(), poison_byte, front_bytes_ + tensor_bytes_ + fence_bytes));
+  const std::size_t bytes = front_bytes_ + tensor_bytes_ + fence_bytes;
+  CUDA_CHECK(cudaMemset(memory_.get(), poison_byte, bytes));
   CUDA_CHECK(cudaDeviceSynchronize());
+  if (simulator() != nullptr) simulator()->forget(memory_.get(), bytes);  // reading poison is then a fault
 }
 
 std::string FencedTensor::broken_fence() const {

@@ -34,9 +34,6 @@ inline constexpr unsigned char poison_byte = 0xff;
 /// problem.shape.elements() elements. An element that still holds the poison counts as not written.
 Verdict compare_with_reference(const Problem& problem, const void* x, const void* y, Space space);
 
-/// The same for device pointers, done where it is faster: on the host for small problems.
-Verdict compare_device_result(const Problem& problem, const void* x, const void* y);
-
 /// Device memory that a comparison takes, computed in double because rows * cols may not fit an integer.
 double verification_bytes(double rows, double cols);
 

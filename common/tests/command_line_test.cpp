@@ -26,13 +26,16 @@ std::string refusal(const std::vector<std::string>& arguments) {
 
 TEST(CommandLine, DefaultsAreOneProblem) {
   const Options options = parse({});
-  EXPECT_EQ(options.rows, std::vector<std::int64_t>{49152});
+  EXPECT_TRUE(options.rows.empty());
+  EXPECT_EQ(default_rows(false), 49152);
+  EXPECT_EQ(default_rows(true), 64);
   EXPECT_EQ(options.cols, std::vector<std::int64_t>{1024});
   EXPECT_EQ(options.dtypes, std::vector<DType>{DType::f32});
   EXPECT_EQ(options.ops, std::vector<Op>{Op::softmax});
   EXPECT_EQ(options.inputs, std::vector<InputKind>{InputKind::normal});
   EXPECT_TRUE(options.variants.empty());
   EXPECT_EQ(options.l2, L2::cold);
+  EXPECT_EQ(options.device, RunOn::automatic);
   EXPECT_EQ(options.format, Format::table);
   EXPECT_FALSE(options.verify_only || options.profile || options.list || options.help);
 }

@@ -130,15 +130,18 @@ for bad in '--variant x' '--variant=x' '--profile' '--rows 4 --format json' '--f
   not_called 'cmake'
 done
 
-# --- Without a GPU nothing is built in vain, but --list and --help work.
+# --- Without a GPU the stages run on the simulator; who insists on a GPU is refused before anything is built.
 fresh_checkout
-for arguments in '' 3 '--format csv'; do
+for arguments in '--device gpu' '3 --device=gpu' '--format csv --device gpu'; do
   # shellcheck disable=SC2086
   expect 3 ./run $arguments
   says err 'no NVIDIA GPU here'
   one_line
   not_called 'cmake'
 done
+expect 0 ./run 3
+says err 'CPU simulator'
+climbed '03_third'
 expect 0 ./run 03 --list
 climbed '03_third --list'
 expect 0 ./run 2 --help

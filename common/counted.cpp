@@ -1,0 +1,54 @@
+#include "common/counted.h"
+
+#include "common/simulator.h"
+
+namespace {
+
+double ratio(double numerator, double denominator) {
+  return denominator == 0 ? 0 : numerator / denominator;
+}
+
+void add(SimAccesses& total, const SimAccesses& part) {
+  total.requests += part.requests;
+  total.bytes += part.bytes;
+  total.sectors += part.sectors;
+  total.wavefronts += part.wavefronts;
+  total.bank_conflicts += part.bank_conflicts;
+}
+
+}  // namespace
+
+Counted count_launch(const Problem& problem, const std::function<void()>& launch) {
+  const SimApi* sim = simulator();
+  sim->begin();
+  launch();
+  sim->end();
+
+  SimCounters total{};
+  for (std::size_t i = 0; i < sim->launches(); ++i) {
+    const SimCounters& kernel = sim->launch(i)->counters;
+    add(total.global_loads, kernel.global_loads);
+    add(total.global_stores, kernel.global_stores);
+    add(total.shared_loads, kernel.shared_loads);
+    add(total.shared_stores, kernel.shared_stores);
+    total.shuffles += kernel.shuffles;
+    total.block_barriers += kernel.block_barriers;
+    total.special_function_lanes += kernel.special_function_lanes;
+  }
+
+  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
+  const auto elements = static_cast<double>(problem.shape.elements());
+  Counted counted;
+  counted.passes =
+      ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.tensor_bytes()));
+  counted.sectors_per_load_request =
+      ratio(number(total.global_loads.sectors), number(total.global_loads.requests));
+  counted.sectors_per_store_request =
+      ratio(number(total.global_stores.sectors), number(total.global_stores.requests));
+  counted.shared_wavefronts = total.shared_loads.wavefronts + total.shared_stores.wavefronts;
+  counted.bank_conflicts = total.shared_loads.bank_conflicts + total.shared_stores.bank_conflicts;
+  counted.shuffles = total.shuffles;
+  counted.block_barriers = total.block_barriers;
+  counted.special_functions_per_element = ratio(number(total.special_function_lanes), elements);
+  return counted;
+}

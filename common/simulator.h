@@ -1,0 +1,15 @@
+// Running without a GPU: the same executable, started again with the simulator's CUDA runtime in place of
+// NVIDIA's. See common/sim/README.md.
+#pragma once
+
+#include "common/sim/counters.h"
+
+/// The simulator's interface where this process runs under it, otherwise null.
+const SimApi* simulator();
+
+/// False when there is no GPU, or no driver, that the CUDA runtime could use.
+bool gpu_is_present();
+
+/// Starts this program again, with the same arguments, under the simulator. Returns only where that is not
+/// possible: the simulator was not built, or the program runs under it already.
+void restart_under_simulator(const char* const* argv);
