@@ -21,7 +21,7 @@ struct Record {
   Status status = Status::verified;
   std::string reason;  ///< why not applicable, or what is wrong
   double passes = 0;
-  double max_error = 0;                ///< worst |got - reference| / allowed
+  double max_error = 0;                  ///< worst |got - reference| / allowed
   std::optional<TimedVariant> timing{};  ///< on a GPU
   std::optional<Counted> counted{};      ///< on the simulator
 };

@@ -1,0 +1,118 @@
+// A kernel as the interpreter runs it: every operand an offset, every branch target a number, every
+// instruction a function. Nothing in here is looked up by name while a kernel runs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/sim/ptx_types.h"
+
+namespace sim {
+
+/// One bit per lane of a warp.
+using LaneMask = std::uint32_t;
+inline constexpr int warp_size = 32;
+inline constexpr LaneMask all_lanes = 0xffffffff;
+
+/// The words by which an instruction is counted; see counters.h for their units.
+enum class InstructionClass : std::uint8_t {
+  plain,
+  shuffle,
+  vote,
+  barrier,
+  warp_barrier,
+  exp2,
+  special_function,
+  atomic,
+};
+
+/// Where a value lies: an array of 32 lanes at an offset from one of these bases. A predicate is one
+/// LaneMask.
+enum class Base : std::uint8_t {
+  warp,       ///< the warp's registers, and what is the same for a warp's whole life (%tid)
+  constants,  ///< immediate operands of the kernel
+  block,      ///< what changes from block to block and from launch to launch (%ctaid, %nctaid, %ntid)
+};
+struct Operand {
+  std::uint32_t offset = 0;
+  Base base = Base::warp;
+  std::uint8_t bytes = 0;  ///< of one lane
+};
+
+enum class MemorySpace : std::uint8_t { generic, global, shared, local, constant, parameter };
+
+enum class Rounding : std::uint8_t { nearest, zero, down, up };
+
+/// How the scheduler treats an instruction.
+enum class Control : std::uint8_t {
+  none,       ///< calls the handler and goes on
+  branch,     ///< goes to `target`
+  exit,       ///< ends the lanes
+  warp_sync,  ///< calls the handler when all lanes of the mask in operand `mask` have arrived
+  barrier,    ///< waits for the block
+};
+
+struct Execution;
+struct Instruction;
+using Handler = void (*)(Execution&, const Instruction&, LaneMask);
+
+inline constexpr std::size_t max_operands = 9;
+
+struct Instruction {
+  Handler handler = nullptr;
+  std::int64_t immediate = 0;  ///< byte offset of an address; table or truth value of lop3
+  std::uint32_t target = 0;    ///< of a branch
+  std::uint32_t predicate =
+      0;                ///< offset of the LaneMask of the lanes that execute this, among the warp's registers
+  LaneMask negate = 0;  ///< all ones for @!
+  Control control = Control::none;
+  InstructionClass counted_as = InstructionClass::plain;
+  MemorySpace space = MemorySpace::generic;
+  Rounding rounding = Rounding::nearest;
+  std::uint8_t vector = 1;        ///< values of one lane in a memory access
+  std::uint8_t access_bytes = 0;  ///< of one lane in a memory access, all values together
+  std::uint8_t option = 0;        ///< meaning is the handler's
+  bool flush_to_zero = false;
+  bool saturate = false;
+  bool synchronises = false;  ///< volatile, relaxed, atomic: takes no part in the search for races
+  std::array<Operand, max_operands> operands{};
+};
+
+/// A place in the source, and through which calls it was inlined there.
+struct SourceLocation {
+  std::uint32_t file = 0;
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  friend auto operator<=>(const SourceLocation&, const SourceLocation&) = default;
+};
+
+struct Parameter {
+  std::uint32_t offset = 0;
+  std::uint32_t bytes = 0;
+};
+
+struct Program {
+  std::string name;       ///< as in the PTX
+  std::string demangled;  ///< for people; without the parameter list
+  std::vector<Instruction> code;
+  std::vector<SourceLocation> locations;                ///< one per instruction; line 0 where unknown
+  std::map<SourceLocation, SourceLocation> inlined_at;  ///< innermost to outermost
+  std::map<std::uint32_t, std::string> files;
+  std::vector<std::string> unknown;  ///< spellings of instructions that this does not know
+  std::vector<Parameter> parameters;
+  std::uint32_t parameter_bytes = 0;
+  std::uint32_t register_bytes = 0;  ///< of one warp
+  std::vector<std::byte> constants;
+  std::uint32_t static_shared_bytes = 0;
+  std::uint32_t local_bytes = 0;        ///< of one lane
+  std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
+
+  /// "file:line", innermost first, then "called from file:line" for each inlining; "" where unknown.
+  [[nodiscard]] std::string describe_location(std::size_t pc) const;
+};
+
+}  // namespace sim

@@ -1,0 +1,200 @@
+// The simulated device: one, with the attributes of an H200. Memory is half of the host's.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/sim/runtime.h"
+
+using sim::returned;
+using sim::runtime;
+namespace device = sim::device;
+
+std::size_t sim::simulated_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page_bytes <= 0) return std::size_t{1} << 30U;
+  return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes) / 2;
+}
+
+namespace {
+
+struct Attribute {
+  cudaDeviceAttr attribute;
+  int value;
+};
+/// Those that are not here are not known, and asking for one is an error.
+constexpr std::array attributes{
+    Attribute{cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
+    Attribute{cudaDevAttrMaxBlockDimX, 1024},
+    Attribute{cudaDevAttrMaxBlockDimY, 1024},
+    Attribute{cudaDevAttrMaxBlockDimZ, 64},
+    Attribute{cudaDevAttrMaxGridDimX, 0x7fffffff},
+    Attribute{cudaDevAttrMaxGridDimY, 65535},
+    Attribute{cudaDevAttrMaxGridDimZ, 65535},
+    Attribute{cudaDevAttrMaxSharedMemoryPerBlock, device::shared_per_block},
+    Attribute{cudaDevAttrTotalConstantMemory, device::constant_bytes},
+    Attribute{cudaDevAttrWarpSize, sim::warp_size},
+    Attribute{cudaDevAttrMaxRegistersPerBlock, device::registers},
+    Attribute{cudaDevAttrMultiProcessorCount, device::multiprocessors},
+    Attribute{cudaDevAttrKernelExecTimeout, 0},
+    Attribute{cudaDevAttrIntegrated, 0},
+    Attribute{cudaDevAttrCanMapHostMemory, 0},
+    Attribute{cudaDevAttrComputeMode, 0},
+    Attribute{cudaDevAttrConcurrentKernels, 1},
+    Attribute{cudaDevAttrEccEnabled, 0},
+    Attribute{cudaDevAttrL2CacheSize, device::l2_bytes},
+    Attribute{cudaDevAttrMaxThreadsPerMultiProcessor, device::max_threads_per_multiprocessor},
+    Attribute{cudaDevAttrUnifiedAddressing, 1},
+    Attribute{cudaDevAttrComputeCapabilityMajor, device::major},
+    Attribute{cudaDevAttrComputeCapabilityMinor, device::minor},
+    Attribute{cudaDevAttrStreamPrioritiesSupported, 1},
+    Attribute{cudaDevAttrMaxSharedMemoryPerMultiprocessor, device::shared_per_multiprocessor},
+    Attribute{cudaDevAttrMaxRegistersPerMultiprocessor, device::registers},
+    Attribute{cudaDevAttrManagedMemory, 0},
+    Attribute{cudaDevAttrConcurrentManagedAccess, 0},
+    Attribute{cudaDevAttrPageableMemoryAccess, 0},
+    Attribute{cudaDevAttrCooperativeLaunch, 0},
+    Attribute{cudaDevAttrMaxSharedMemoryPerBlockOptin, device::shared_per_block_optin},
+    Attribute{cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
+    Attribute{cudaDevAttrReservedSharedMemoryPerBlock, device::reserved_shared_per_block},
+    Attribute{cudaDevAttrMemoryPoolsSupported, 0},
+    Attribute{cudaDevAttrClusterLaunch, 0},
+    Attribute{cudaDevAttrClockRate, 0},        // there is no time
+    Attribute{cudaDevAttrMemoryClockRate, 0},  // there is no time
+};
+
+cudaError_t check_ordinal(int ordinal) {
+  return returned(ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEntryPointQueryResult* status) {
+  *function = nullptr;
+  if (status != nullptr) *status = cudaDriverEntryPointSymbolNotFound;
+  return sim::not_supported((std::string("the driver's function ") + symbol).c_str());
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* ordinal) {
+  *ordinal = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int ordinal) {
+  return check_ordinal(ordinal);
+}
+cudaError_t cudaSetDeviceFlags(unsigned /*flags*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  *flags = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  const auto* found = std::find_if(attributes.begin(), attributes.end(), [attribute](const Attribute& known) {
+    return known.attribute == attribute;
+  });
+  if (found == attributes.end()) {
+    return sim::not_supported(("device attribute " + std::to_string(static_cast<int>(attribute))).c_str());
+  }
+  *value = found->value;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  *properties = {};
+  std::strncpy(properties->name, device::name, sizeof properties->name - 1);
+  properties->totalGlobalMem = runtime().memory.total_bytes();
+  properties->sharedMemPerBlock = device::shared_per_block;
+  properties->regsPerBlock = device::registers;
+  properties->warpSize = sim::warp_size;
+  properties->maxThreadsPerBlock = device::max_threads_per_block;
+  const std::array block{1024, 1024, 64};
+  const std::array grid{0x7fffffff, 65535, 65535};
+  std::copy(block.begin(), block.end(), properties->maxThreadsDim);
+  std::copy(grid.begin(), grid.end(), properties->maxGridSize);
+  properties->totalConstMem = device::constant_bytes;
+  properties->major = device::major;
+  properties->minor = device::minor;
+  properties->multiProcessorCount = device::multiprocessors;
+  properties->concurrentKernels = 1;
+  properties->unifiedAddressing = 1;
+  properties->l2CacheSize = device::l2_bytes;
+  properties->maxThreadsPerMultiProcessor = device::max_threads_per_multiprocessor;
+  properties->maxBlocksPerMultiProcessor = device::max_blocks_per_multiprocessor;
+  properties->sharedMemPerMultiprocessor = device::shared_per_multiprocessor;
+  properties->regsPerMultiprocessor = device::registers;
+  properties->sharedMemPerBlockOptin = device::shared_per_block_optin;
+  properties->reservedSharedMemPerBlock = device::reserved_shared_per_block;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int /*ordinal*/, int /*peer*/) {
+  *can = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  std::strncpy(id, "0000:00:00.0", static_cast<std::size_t>(length));
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return returned(sim::take_unreported());
+}
+cudaError_t cudaDeviceReset() {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSetLimit(cudaLimit /*limit*/, std::size_t /*value*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit /*limit*/) {
+  *value = 0;
+  return sim::not_supported("cudaDeviceGetLimit");
+}
+cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}
+
+// ---- Ways to the driver, of which there is none.
+
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long /*flags*/,
+                                    cudaDriverEntryPointQueryResult* status) {
+  return no_driver_function(symbol, function, status);
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
+                                             unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* status) {
+  return no_driver_function(symbol, function, status);
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*ordinal*/) {
+  *pool = nullptr;
+  return sim::not_supported("cudaDeviceGetDefaultMemPool");
+}
+
+}  // extern "C"

@@ -1,0 +1,333 @@
+// Kernels: registering, launching, asking about them.
+#include <algorithm>
+#include <cstring>
+
+#include "common/sim/fatbinary.h"
+#include "common/sim/runtime.h"
+
+namespace sim {
+namespace {
+
+struct Pushed {
+  dim3 grid;
+  dim3 block;
+  std::size_t dynamic_shared = 0;
+  void* stream = nullptr;
+};
+std::vector<Pushed>& pushed_configurations() {
+  thread_local std::vector<Pushed> pushed;
+  return pushed;
+}
+
+cudaError_t error_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address:
+      return cudaErrorIllegalAddress;
+    case FaultKind::misaligned_address:
+      return cudaErrorMisalignedAddress;
+    case FaultKind::assertion:
+      return cudaErrorAssert;
+    case FaultKind::unknown_instruction:
+      return cudaErrorIllegalInstruction;
+    case FaultKind::not_written:
+    case FaultKind::race:
+    case FaultKind::shuffle:
+    case FaultKind::barrier:
+    case FaultKind::trap:
+      return cudaErrorLaunchFailure;
+  }
+  return cudaErrorUnknown;
+}
+
+Dim3 sized(const dim3& size) {
+  return {size.x, size.y, size.z};
+}
+
+bool valid_grid(const dim3& grid) {
+  return grid.x >= 1 && grid.y >= 1 && grid.z >= 1 && grid.x <= 0x7fffffffU && grid.y <= 65535 &&
+         grid.z <= 65535;
+}
+bool valid_block(const dim3& block) {
+  return block.x >= 1 && block.y >= 1 && block.z >= 1 && block.x <= 1024 && block.y <= 1024 &&
+         block.z <= 64 && std::uint64_t{block.x} * block.y * block.z <= device::max_threads_per_block;
+}
+
+/// What a device refuses before anything runs; says why.
+cudaError_t check_configuration(const Program& program, const HostFunction& function,
+                                const LaunchRequest& request) {
+  const auto refuse = [&](const std::string& why) {
+    say("launch of " + program.demangled + " refused: " + why);
+    return cudaErrorInvalidValue;
+  };
+  const auto text = [](const dim3& size) { return describe_point(sized(size)); };
+  if (!valid_grid(request.grid)) {
+    refuse("no grid can be " + text(request.grid));
+    return cudaErrorInvalidConfiguration;
+  }
+  if (!valid_block(request.block)) {
+    refuse("no block can be " + text(request.block) + ": at most 1024 threads");
+    return cudaErrorInvalidConfiguration;
+  }
+  const std::uint64_t threads = std::uint64_t{request.block.x} * request.block.y * request.block.z;
+  if (program.max_block_threads != 0 && threads > program.max_block_threads) {
+    refuse("it is compiled for at most " + std::to_string(program.max_block_threads) +
+           " threads in a block, not " + std::to_string(threads));
+    return cudaErrorLaunchFailure;
+  }
+  const std::size_t most =
+      function.most_dynamic_shared > 0
+          ? static_cast<std::size_t>(function.most_dynamic_shared) + program.static_shared_bytes
+          : device::shared_per_block;
+  if (request.dynamic_shared + program.static_shared_bytes > most) {
+    return refuse("a block would have " +
+                  std::to_string(request.dynamic_shared + program.static_shared_bytes) +
+                  " bytes of shared memory, and may have " + std::to_string(most) +
+                  " (more than 48 KiB: cudaFuncSetAttribute)");
+  }
+  return cudaSuccess;
+}
+
+cudaError_t run(const LaunchConfiguration& configuration) {
+  Execution execution(configuration, runtime().memory);
+  cudaError_t error = cudaSuccess;
+  try {
+    run_grid(execution);
+  } catch (const Fault& fault) {
+    say(fault.text + "\n    the launch ends here");
+    record_fault(fault);
+    error = error_of(fault.kind);
+    runtime().unreported = error;
+  }
+  record_launch(execution);
+  return error;
+}
+
+}  // namespace
+
+cudaError_t launch(const LaunchRequest& request) {
+  Runtime& state = runtime();
+  const std::lock_guard lock(state.mutex);
+  const Program* program = nullptr;
+  if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
+    return error;
+  const HostFunction& function = state.functions.at(request.function);
+  if (const cudaError_t error = check_configuration(*program, function, request); error != cudaSuccess) {
+    return error;
+  }
+  LaunchConfiguration configuration;
+  configuration.program = program;
+  configuration.grid = sized(request.grid);
+  configuration.block = sized(request.block);
+  configuration.dynamic_shared_bytes = static_cast<std::uint32_t>(request.dynamic_shared);
+  configuration.parameters.resize(program->parameter_bytes);
+  for (std::size_t i = 0; i < program->parameters.size(); ++i) {
+    const Parameter& parameter = program->parameters[i];
+    std::memcpy(configuration.parameters.data() + parameter.offset, request.arguments[i], parameter.bytes);
+  }
+  return enqueue(request.stream, [configuration] { return run(configuration); });
+}
+
+}  // namespace sim
+
+using sim::launch;
+using sim::returned;
+using sim::runtime;
+
+extern "C" {
+
+// ---- What nvcc's host code calls. NOLINTBEGIN(bugprone-reserved-identifier)
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  const std::lock_guard lock(runtime().mutex);
+  sim::FatBinaryPtx found = sim::find_ptx(wrapper);
+  sim::FatBinary binary;
+  binary.why_not = found.why_not;
+  if (!found.ptx.empty()) binary.module = std::make_unique<sim::Module>(std::move(found.ptx));
+  runtime().fat_binaries.push_back(std::move(binary));
+  return reinterpret_cast<void**>(runtime().fat_binaries.size());  // NOLINT: a number, never followed
+}
+
+void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
+void __cudaUnregisterFatBinary(void** /*handle*/) {}
+char __cudaInitModule(void** /*handle*/) {
+  return 1;
+}
+
+void __cudaRegisterFunction(void** handle, const char* host_function, char* /*device_function*/,
+                            const char* device_name, int /*thread_limit*/, void* /*tid*/, void* /*bid*/,
+                            void* /*block*/, void* /*grid*/, int* /*warp_size*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().functions[host_function] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, 0, -1};
+}
+
+void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_address*/, const char* device_name,
+                       int /*is_extern*/, std::size_t size, int /*is_constant*/, int /*is_global*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().variables[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t dynamic_shared, void* stream) {
+  sim::pushed_configurations().push_back({grid, block, dynamic_shared, stream});
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* dynamic_shared, void* stream) {
+  auto& pushed = sim::pushed_configurations();
+  if (pushed.empty()) return returned(cudaErrorMissingConfiguration);
+  *grid = pushed.back().grid;
+  *block = pushed.back().block;
+  *dynamic_shared = pushed.back().dynamic_shared;
+  *static_cast<void**>(stream) = pushed.back().stream;
+  pushed.pop_back();
+  return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(void** kernel, const void* function) {
+  *kernel = const_cast<void*>(function);
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block, void** arguments,
+                               std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
+}
+
+cudaError_t __cudaLaunchKernel_ptsz(void* kernel, dim3 grid, dim3 block, void** arguments,
+                                    std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
+}
+
+// NOLINTEND(bugprone-reserved-identifier)
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
+                             std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
+}
+
+/// Attributes that only say in what order or where to run are accepted; clusters are not simulated.
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    const auto& cluster = attribute.val.clusterDim;
+    if (attribute.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
+      return sim::not_supported("a launch with clusters (cudaLaunchKernelExC)");
+    }
+  }
+  return returned(launch(
+      {function, config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments, config->stream}));
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void* /*function*/, dim3 /*grid*/, dim3 /*block*/,
+                                        void** /*arguments*/, std::size_t /*dynamic_shared*/,
+                                        cudaStream_t /*stream*/) {
+  return sim::not_supported("cudaLaunchCooperativeKernel: blocks run one after the other");
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  const sim::HostFunction& known = runtime().functions.at(function);
+  *attributes = {};
+  attributes->sharedSizeBytes = program->static_shared_bytes;
+  attributes->localSizeBytes = program->local_bytes;
+  attributes->maxThreadsPerBlock = program->max_block_threads != 0
+                                       ? static_cast<int>(program->max_block_threads)
+                                       : sim::device::max_threads_per_block;
+  attributes->numRegs = 32;  // ptxas decides that after PTX; not known here
+  attributes->ptxVersion = 10 * sim::device::major + sim::device::minor;
+  attributes->binaryVersion = attributes->ptxVersion;
+  attributes->maxDynamicSharedSizeBytes =
+      known.most_dynamic_shared > 0
+          ? known.most_dynamic_shared
+          : sim::device::shared_per_block - static_cast<int>(program->static_shared_bytes);
+  attributes->preferredShmemCarveout = known.carveout;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  sim::HostFunction& known = runtime().functions.at(function);
+  switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      if (value < 0 ||
+          value + static_cast<int>(program->static_shared_bytes) > sim::device::shared_per_block_optin) {
+        return returned(cudaErrorInvalidValue);
+      }
+      known.most_dynamic_shared = value;
+      return cudaSuccess;
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+      known.carveout = value;
+      return cudaSuccess;
+    default:
+      return sim::not_supported("this attribute of cudaFuncSetAttribute");
+  }
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void* /*function*/, cudaFuncCache /*config*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  const std::lock_guard lock(runtime().mutex);
+  const auto found = runtime().functions.find(function);
+  if (found == runtime().functions.end()) return returned(cudaErrorInvalidDeviceFunction);
+  *name = found->second.name.c_str();
+  return cudaSuccess;
+}
+
+/// From threads and shared memory. Registers are not known before ptxas, so they limit nothing here.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
+                                                                   int block_size, std::size_t dynamic_shared,
+                                                                   unsigned /*flags*/) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  if (block_size < 1) return returned(cudaErrorInvalidValue);
+  const int warps = (block_size + sim::warp_size - 1) / sim::warp_size;
+  const std::size_t shared = dynamic_shared + program->static_shared_bytes;
+  const auto fits = shared + sim::device::reserved_shared_per_block;
+  const sim::HostFunction& known = runtime().functions.at(function);
+  const std::size_t most =
+      known.most_dynamic_shared > 0
+          ? static_cast<std::size_t>(known.most_dynamic_shared) + program->static_shared_bytes
+          : sim::device::shared_per_block;
+  *blocks = block_size > sim::device::max_threads_per_block || shared > most
+                ? 0
+                : std::min({sim::device::max_blocks_per_multiprocessor,
+                            sim::device::max_threads_per_multiprocessor / (warps * sim::warp_size),
+                            static_cast<int>(sim::device::shared_per_multiprocessor / fits)});
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block_size,
+                                                          std::size_t dynamic_shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic_shared,
+                                                                0);
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_shared, const void* function,
+                                                      int blocks, int /*block_size*/) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  if (blocks < 1) return returned(cudaErrorInvalidValue);
+  const int each =
+      std::min(sim::device::shared_per_block_optin,
+               sim::device::shared_per_multiprocessor / blocks - sim::device::reserved_shared_per_block);
+  *dynamic_shared =
+      static_cast<std::size_t>(std::max(0, each - static_cast<int>(program->static_shared_bytes)));
+  return cudaSuccess;
+}
+
+}  // extern "C"

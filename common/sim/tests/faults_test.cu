@@ -1,0 +1,188 @@
+// One planted bug for each kind of fault, which must be found, and its correct twin, which must not.
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <cassert>
+#include <cstdio>
+#include <cstring>
+#include <cub/block/block_reduce.cuh>
+
+#include "common/cuda_check.h"
+#include "common/cuda_handles.h"
+#include "common/sim/counters.h"
+
+namespace {
+
+constexpr int threads = 64;
+
+template <bool bug>
+__global__ void past_the_end(float* x) {
+  x[threadIdx.x + (bug ? 1 : 0)] = 1;
+}
+template <bool bug>
+__global__ void misaligned(const float* x, float4* y) {
+  y[0] = *reinterpret_cast<const float4*>(x + (bug ? 1 : 4));
+}
+template <bool bug>
+__global__ void past_the_shared_end(float* y) {
+  extern __shared__ float s[];
+  s[threadIdx.x + (bug ? 1 : 0)] = 1;
+  __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x];
+}
+template <bool bug>
+__global__ void reads_unwritten_shared(float* y) {
+  __shared__ float s[threads];
+  if (!bug || threadIdx.x != 5) s[threadIdx.x] = 1;
+  y[threadIdx.x] = s[threadIdx.x];
+}
+__global__ void copy(const float* x, float* y) {
+  y[threadIdx.x] = x[threadIdx.x];
+}
+template <bool bug>
+__global__ void shared_race(float* y) {
+  __shared__ float s[threads];
+  s[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  const float other = s[threads - 1 - threadIdx.x];
+  if (!bug) __syncthreads();
+  s[threadIdx.x] = other;
+  y[threadIdx.x] = s[threadIdx.x];
+}
+template <bool bug>
+__global__ void warp_race(float* y) {
+  __shared__ float s[32];
+  s[threadIdx.x] = threadIdx.x;
+  if (!bug) __syncwarp();
+  y[threadIdx.x] = s[31 - threadIdx.x];
+}
+template <bool bug>
+__global__ void global_race(float* y) {
+  y[threadIdx.x] = threadIdx.x;
+  if (!bug) __syncthreads();
+  y[threads + threadIdx.x] = y[threads - 1 - threadIdx.x];
+}
+/// All threads write the same: nothing depends on their order.
+__global__ void same_value(float* y) {
+  y[0] = 1;
+}
+template <bool bug>
+__global__ void storage_used_twice(const float* x, float* y) {
+  using Reduce = cub::BlockReduce<float, threads>;
+  __shared__ typename Reduce::TempStorage storage;
+  const float once = Reduce(storage).Sum(x[threadIdx.x]);
+  if (!bug) __syncthreads();
+  const float twice = Reduce(storage).Sum(once + 1);
+  if (threadIdx.x == 0) y[0] = twice;
+}
+template <bool bug>
+__global__ void shuffle_after_return(float* y, int n) {
+  if (static_cast<int>(threadIdx.x) >= n) return;
+  const unsigned mask = bug ? 0xffffffffu : (1u << n) - 1;
+  y[threadIdx.x] = __shfl_xor_sync(mask, threadIdx.x, 1);
+}
+template <bool bug>
+__global__ void shuffle_in_a_branch(float* y) {
+  float value = threadIdx.x;
+  if (threadIdx.x < 16) value = __shfl_xor_sync(bug ? 0xffffffffu : 0xffffu, value, 1);
+  __syncthreads();
+  y[threadIdx.x] = value;
+}
+template <bool bug>
+__global__ void barrier_after_return(float* y, int n) {
+  if (bug && static_cast<int>(threadIdx.x) >= n) return;
+  __syncthreads();
+  if (static_cast<int>(threadIdx.x) < n) y[threadIdx.x] = 1;
+}
+template <bool bug>
+__global__ void asserts(float* y) {
+  assert(threadIdx.x < (bug ? 3 : threads));
+  y[threadIdx.x] = 1;
+}
+
+int failures = 0;
+const SimApi* simulator = nullptr;
+
+/// `part`: what the report must say; "" when nothing may be reported.
+template <class Launch>
+void expect(const char* name, cudaError_t error, const char* part, Launch launch) {
+  const auto before = simulator->faults();
+  launch();
+  const cudaError_t got = cudaGetLastError();
+  const bool reported = simulator->faults() != before;
+  const bool right = got == error && reported == (part[0] != '\0') &&
+                     (!reported || (std::strstr(simulator->last_fault(), part) != nullptr &&
+                                    std::strstr(simulator->last_fault(), "faults_test.cu:") != nullptr));
+  std::printf("%-4s %-36s %s\n", right ? "ok" : "FAIL", name, cudaGetErrorName(got));
+  if (!right) ++failures;
+}
+
+}  // namespace
+
+int main() {
+  const auto api = reinterpret_cast<sim_api_function>(dlsym(RTLD_DEFAULT, SIM_API_NAME));
+  if (api == nullptr) {
+    std::printf("this is not running under the simulator\n");
+    return 3;
+  }
+  simulator = api();
+  const DeviceMemory in = allocate_device(threads * sizeof(float));
+  const DeviceMemory out = allocate_device(2 * threads * sizeof(float));
+  auto* x = static_cast<float*>(in.get());
+  auto* y = static_cast<float*>(out.get());
+  constexpr auto fine = cudaSuccess;
+  constexpr auto failed = cudaErrorLaunchFailure;
+
+  expect("reads_unwritten_global", failed, "nobody has written", [&] { copy<<<1, threads>>>(x, y); });
+  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
+  expect("reads_written_global", fine, "", [&] { copy<<<1, threads>>>(x, y); });
+  simulator->forget(x + 7, sizeof(float));
+  expect("reads_forgotten_global", failed, "thread (7, 0, 0)", [&] { copy<<<1, threads>>>(x, y); });
+  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
+
+  expect("past_the_end", cudaErrorIllegalAddress, "thread (63, 0, 0)",
+         [&] { past_the_end<true><<<1, threads>>>(x); });
+  expect("past_the_end, right", fine, "", [&] { past_the_end<false><<<1, threads>>>(x); });
+  auto* packs = reinterpret_cast<float4*>(y);
+  expect("misaligned", cudaErrorMisalignedAddress, "misaligned",
+         [&] { misaligned<true><<<1, 1>>>(x, packs); });
+  expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
+  constexpr int bytes = threads * sizeof(float);
+  expect("past_the_shared_end", cudaErrorIllegalAddress, "shared memory at 0x100",
+         [&] { past_the_shared_end<true><<<1, threads, bytes>>>(y); });
+  expect("past_the_shared_end, right", fine, "",
+         [&] { past_the_shared_end<false><<<1, threads, bytes>>>(y); });
+  expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
+         [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
+  expect("reads_unwritten_shared, right", fine, "",
+         [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
+  expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
+  expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
+  expect("warp_race", failed, "race", [&] { warp_race<true><<<1, 32>>>(y); });
+  expect("warp_race, right", fine, "", [&] { warp_race<false><<<1, 32>>>(y); });
+  CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));
+  expect("global_race", failed, "race", [&] { global_race<true><<<1, threads>>>(y); });
+  expect("global_race, right", fine, "", [&] { global_race<false><<<1, threads>>>(y); });
+  expect("same_value", fine, "", [&] { same_value<<<2, threads>>>(y); });
+  expect("storage_used_twice", failed, "race", [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
+  expect("storage_used_twice, right", fine, "", [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
+  expect("shuffle_after_return", failed, "lanes 16-31, which have returned",
+         [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
+  expect("shuffle_after_return, right", fine, "", [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });
+  expect("shuffle_in_a_branch", failed, "lanes 16-31", [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
+  expect("shuffle_in_a_branch, right", fine, "", [&] { shuffle_in_a_branch<false><<<1, 32>>>(y); });
+  expect("barrier_after_return", failed, "barrier not reached by all",
+         [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
+  expect("barrier_after_return, right", fine, "",
+         [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
+  expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
+  expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
+  expect("too_many_threads", cudaErrorInvalidConfiguration, "", [&] { same_value<<<1, 1025>>>(y); });
+  expect("too_much_shared_memory", cudaErrorInvalidValue, "",
+         [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  CUDA_CHECK(cudaFuncSetAttribute(past_the_shared_end<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  64 * 1024));
+  expect("opted in to shared memory", fine, "",
+         [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  return failures == 0 ? 0 : 1;
+}
