@@ -53,6 +53,7 @@ typedef struct SimLaunch { /* NOLINT(modernize-use-using) */
   size_t lines; /* how many source lines have counters of their own */
 } SimLaunch;
 
+/* NOLINTBEGIN(modernize-redundant-void-arg): in C, () is not (void) */
 /* The part of a launch that belongs to one source line (the innermost, where code was inlined). */
 typedef struct SimLine { /* NOLINT(modernize-use-using) */
   const char* file;
@@ -78,6 +79,7 @@ typedef struct SimApi { /* NOLINT(modernize-use-using) */
 #define SIM_API_VERSION 1u
 
 typedef const SimApi* (*sim_api_function)(void); /* NOLINT(modernize-use-using) */
+/* NOLINTEND(modernize-redundant-void-arg) */
 
 #ifdef __cplusplus
 }
