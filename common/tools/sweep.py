@@ -1,0 +1,450 @@
+#!/usr/bin/env python3
+"""Measures every stage and every peer found at the published tables' shapes, by one timer in one process.
+
+    ./run sweep
+    ./run sweep --tables oneflow --contenders stages,cudnn
+    ./run sweep --shapes f16:4096x4096,f32:8x100000
+
+Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
+gets no time. Then all are timed in turn, in two rounds of opposite order, each beside a copy of the same
+bytes. Peers are taken where they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger.
+
+An interrupted sweep goes on where it was when the same command is given again. The results go to
+common/results/<gpu>-sweep.json when everything was measured with the usual settings, else to build/; --csv writes them
+as CSV too.
+
+Exit codes: 0 fine, 1 a stage's result is wrong (or the results could not be written), 2 bad usage, 3 no usable
+GPU, 4 a CUDA error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import platform
+import sys
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional
+
+import peers
+import results
+import sweep_compile
+import sweep_tables
+from harness import Harness, HarnessError, Timing
+from peers import Candidate, NotApplicable, PeerContender, Problem
+from results import Json, NoDevice, Shape, ToolError
+from sweep_journal import Journal, Measurement
+from sweep_plan import TABLES, Table, all_shapes, own_table
+from sweep_progress import Progress, Stopwatch
+
+SEED = 1
+REPEATS = 25
+ROUNDS = 2
+FIRST_WARM_UP_MS = 40  # see Sampling in common/timer.h
+WARM_UP_MS = 5  # after that the GPU does not rest any more
+TRIAL_REPEATS = 3  # to choose among a peer's candidates
+KINDS = ("stages", *peers.PEERS)
+
+
+class Entry(NamedTuple):
+    """One contender: its number in the harness, and what is behind it."""
+
+    number: int
+    name: str  # "03_warp_reduce packs", "pytorch eager", "copy"
+    kind: str  # "copy", "stage", "peer"
+    stage: str
+    variant: str
+    peer: Optional[PeerContender] = None
+
+
+class PeerLaunch:
+    """What the harness calls for a peer: the launch of the candidate that was chosen for the open problem."""
+
+    def __init__(self) -> None:
+        self.candidate: Optional[Candidate] = None
+
+    def __call__(self, x: int, y: int, stream: int) -> None:
+        assert self.candidate is not None
+        self.candidate.launch(x, y, stream)
+
+
+class ContextLost(ToolError):
+    """A launch has cost the process its GPU."""
+
+
+def one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    text = text if isinstance(error, ToolError) else f"{type(error).__name__}: {text}"
+    return text[:300]
+
+
+class Sweep:
+    """Measures; what is finished stands in the journal."""
+
+    def __init__(self, harness: Harness, entries: List[Entry], launches: Dict[str, PeerLaunch], journal: Journal,
+                 arguments: argparse.Namespace, progress: Progress, watch: Stopwatch) -> None:
+        self.harness = harness
+        self.entries = entries
+        self.launches = launches
+        self.journal = journal
+        self.op: str = arguments.op
+        self.repeats: int = arguments.repeats
+        self.rounds: int = arguments.rounds
+        self.progress = progress
+        self.watch = watch
+
+    def run(self, shapes: List[Shape]) -> None:
+        for shape in shapes:
+            left = [e for e in self.entries if not self.journal.finished(str(shape), e.name, self.rounds)]
+            self.progress.begin(shape, len(self.entries), len(left))
+            if left:
+                self.measure(shape, left)
+
+    def measure(self, shape: Shape, left: List[Entry]) -> None:
+        with self.watch("inputs"):
+            try:
+                self.harness.open_problem(shape, self.op, "normal", SEED, 0)
+            except HarnessError as error:
+                if error.code != 2:
+                    raise
+                for entry in left:
+                    self.add(shape, entry, 0, "not applicable", str(error))
+                return
+        try:
+            verified = {e.number: made for e in left for made in [self.verify(shape, e)] if made is not None}
+            timed = [e for e in left if e.number in verified]
+            for number in range(self.rounds):
+                warm_up = FIRST_WARM_UP_MS
+                for entry in timed if number % 2 == 0 else reversed(timed):
+                    if not self.journal.has(str(shape), entry.name, number):
+                        self.time(shape, entry, number, warm_up, verified[entry.number])
+                        warm_up = WARM_UP_MS
+        finally:
+            for entry in left:
+                if entry.peer:
+                    self.launches[entry.name].candidate = None
+                    with contextlib.suppress(Exception):  # fails where the GPU is lost, which was said already
+                        entry.peer.release()
+            self.harness.close_problem()
+
+    def verify(self, shape: Shape, entry: Entry) -> Optional[Json]:
+        """What is known before timing; None, and a line in the journal, where there is nothing to time."""
+        self.progress.show(entry.name)
+        reason, passes = self.harness.applies(entry.number)
+        if reason:
+            self.add(shape, entry, 0, "not applicable", reason)
+            return None
+        try:
+            configuration = self.choose(shape, entry) if entry.peer else ""
+            with self.watch("verifying"):
+                verdict = self.harness.verify(entry.number)
+        except NotApplicable as error:
+            self.add(shape, entry, 0, "not applicable", str(error))
+            return None
+        except Exception as error:  # noqa: BLE001  whatever a peer raises belongs into its row
+            self.fail(shape, entry, error)
+            return None
+        if not verdict.correct:
+            self.add(shape, entry, 0, "wrong", verdict.explanation)
+            return None
+        return {"passes": passes, "max_error": verdict.max_error, "configuration": configuration}
+
+    def choose(self, shape: Shape, entry: Entry) -> str:
+        """Prepares a peer: tries its candidates and leaves the fastest in place; returns its configuration."""
+        launch = self.launches[entry.name]
+        assert entry.peer is not None
+        with self.watch("compiling and choosing configurations"):
+            candidates = entry.peer.prepare(Problem(*shape, self.op))
+            best, best_us, error = candidates[0], 0.0, None
+            for candidate in candidates if len(candidates) > 1 else []:
+                launch.candidate = candidate
+                try:
+                    if not self.harness.verify(entry.number).correct:
+                        continue
+                    trial = self.harness.time(entry.number, TRIAL_REPEATS, 0)
+                except Exception as raised:  # noqa: BLE001  the next candidate may do
+                    self.check_alive(raised)
+                    error = raised
+                    continue
+                if not best_us or trial.time_us < best_us:
+                    best, best_us = candidate, trial.time_us
+            if error is not None and not best_us:
+                raise error
+            launch.candidate = best
+        return best.configuration
+
+    def time(self, shape: Shape, entry: Entry, number: int, warm_up_ms: int, known: Json) -> None:
+        self.progress.show(entry.name)
+        try:
+            with self.watch("timing"):
+                timing = self.harness.time(entry.number, self.repeats, warm_up_ms)
+        except Exception as error:  # noqa: BLE001
+            self.fail(shape, entry, error)
+            return
+        self.add(shape, entry, number, "verified", "", known, timing)
+
+    def check_alive(self, error: BaseException) -> None:
+        if not self.harness.is_alive():
+            raise ContextLost(one_line(error)) from error
+
+    def fail(self, shape: Shape, entry: Entry, error: BaseException) -> None:
+        reason = one_line(error)
+        out_of_resources = type(error).__name__ == "OutOfResources"  # Triton: more than the GPU has
+        self.add(shape, entry, 0, "not applicable" if out_of_resources else "failed", reason)
+        if isinstance(error, ContextLost) or not self.harness.is_alive():
+            raise ContextLost(
+                f"{entry.name} at {shape} has made the GPU unusable for this process: {reason}; the same command "
+                "goes on without it"
+            ) from error
+
+    def add(self, shape: Shape, entry: Entry, number: int, status: str, reason: str, known: Optional[Json] = None,
+            timing: Optional[Timing] = None) -> None:
+        known = known or {}
+        self.journal.add(
+            Measurement(
+                str(shape),
+                entry.name,
+                number,
+                status,
+                reason,
+                known.get("configuration", ""),
+                known.get("passes"),
+                known.get("max_error"),
+                timing and timing.time_us,
+                timing and timing.spread_percent,
+                timing and timing.copy_us,
+            )
+        )
+        self.progress.advance(1 if timing else self.rounds)
+
+
+def code_digest(build: Path, stages: List[str]) -> str:
+    """What the measured code is: the libraries, and the files of this tool."""
+    digest = hashlib.sha256()
+    libraries = [build / "libsoftmax_harness.so", *(build / f"libstage_{stage}.so" for stage in stages)]
+    tools = Path(__file__).resolve().parent
+    for path in [*libraries, *sorted(tools.glob("sweep*.py")), tools / "harness.py", *sorted(tools.glob("peers/*.py"))]:
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()[:16]
+
+
+def commit_of(root: Path, override: Optional[str]) -> Json:
+    try:
+        commit, dirty = results.commit_of(root, override)
+    except ToolError:
+        if override:
+            raise
+        return {"commit": "unknown", "dirty": True}
+    return {"commit": commit, "dirty": dirty}
+
+
+class Usage(ToolError):
+    """Bad usage: exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise Usage(message)
+
+
+def whole_number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100000:
+        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 1 to 100000")
+    return int(text)
+
+
+def names(accepted: List[str]):
+    def parse(text: str) -> List[str]:
+        for name in text.split(","):
+            if name not in accepted:
+                raise argparse.ArgumentTypeError(f"'{name}' is not accepted; accepted: {', '.join(accepted)}")
+        return [name for name in accepted if name in text.split(",")]
+
+    return parse
+
+
+def shapes(text: str) -> List[Shape]:
+    try:
+        return [results.parse_shape(shape) for shape in text.split(",")]
+    except ToolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def device(text: str) -> str:
+    if text == "sim":
+        raise argparse.ArgumentTypeError("the simulator takes no times; accepted: gpu")
+    if text != "gpu":
+        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: gpu")
+    return text
+
+
+def parse_arguments(argv: List[str]) -> argparse.Namespace:
+    """Raises Usage."""
+    parser = Parser(
+        prog="./run sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    table_names = [table.name for table in TABLES]
+    parser.add_argument("--tables", metavar="NAME,...", type=names(table_names), help=f"of {', '.join(table_names)}")
+    parser.add_argument("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=shapes, help="shapes of your own, such as f16:4096x4096")
+    parser.add_argument("--contenders", metavar="NAME,...", type=names(list(KINDS)), default=list(KINDS),
+                        help=f"of {', '.join(KINDS)} (default: all)")
+    parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
+    parser.add_argument("--rounds", metavar="N", type=whole_number, default=ROUNDS, help=f"(default: {ROUNDS})")
+    parser.add_argument("--repeats", metavar="N", type=whole_number, default=REPEATS, help=f"samples a round (default: {REPEATS})")
+    parser.add_argument("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write the results (JSON)")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write them as CSV, too")
+    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
+    parser.add_argument("--list", action="store_true", help="say what would be measured, and stop")
+    parser.add_argument("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
+    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    arguments.build = arguments.build or arguments.root / "build"
+    return arguments
+
+
+def tables_of(arguments: argparse.Namespace) -> List[Table]:
+    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
+    if not arguments.tables and not arguments.shapes:
+        chosen = list(TABLES)
+    return chosen + ([own_table(arguments.shapes)] if arguments.shapes else [])
+
+
+def is_usual(arguments: argparse.Namespace, tables: List[Table]) -> bool:
+    """The whole sweep with the usual settings: only that one replaces the recorded file."""
+    usual = ("softmax", ROUNDS, REPEATS, "cold", list(KINDS))
+    return tables == list(TABLES) and usual == (
+        arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders
+    )
+
+
+def show_plan(tables: List[Table], stages: List[str], contenders: List[str]) -> None:
+    for table in tables:
+        print(f"{table.name}: {table.title}\n  {' '.join(map(str, table.shapes))}")
+    if "stages" in contenders:
+        print(f"stages: {' '.join(stages)}")
+    print(f"peers, where found: {' '.join(name for name in contenders if name != 'stages') or 'none'}")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def results_of(header: Json, tables: List[Table], entries: List[Entry], journal: Journal, arguments) -> Json:
+    rows = [
+        sweep_tables.row(shape, arguments.op, entry, journal, arguments.rounds)
+        for shape in all_shapes(tables)
+        for entry in entries
+    ]
+    command = "./run sweep" + "".join(
+        f" --{name} {','.join(map(str, value))}"
+        for name, value in (("tables", arguments.tables), ("shapes", arguments.shapes))
+        if value
+    )
+    recorded = {"date_utc": results.utc_now(), "commit": header["commit"], "dirty": header["dirty"], "command": command}
+    return {
+        "recorded": recorded,
+        "machine": header["machine"],
+        "settings": header["settings"],
+        "tables": [
+            {"name": t.name, "title": t.title, "source": t.source, "shapes": list(map(str, t.shapes))} for t in tables
+        ],
+        "results": rows,
+    }
+
+
+def run(arguments: argparse.Namespace) -> int:
+    tables = tables_of(arguments)
+    stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
+    if arguments.list:
+        show_plan(tables, results.stage_names(arguments.root), arguments.contenders)
+        return 0
+    watch = Stopwatch()
+    commit = commit_of(arguments.root, arguments.commit)
+    with Harness(arguments.build, arguments.l2) as harness:
+        machine = harness.device()
+        if machine.pop("simulated"):
+            raise NoDevice("no usable NVIDIA GPU: this process runs under the simulator, which takes no times")
+        harness.add_stages(stages)
+        entries = [
+            Entry(number, f"{c.stage} {c.name}".strip(), "stage" if c.stage else "copy", c.stage, c.name)
+            for number, c in enumerate(harness.contenders())
+        ]
+        with watch("loading the peers"):
+            wanted = [name for name in arguments.contenders if name != "stages"]
+            found, versions, missing = peers.find(wanted, machine)
+        for peer, why in missing.items():
+            say(f"without {peer}: {why}")
+        launches = {contender.name: PeerLaunch() for contender in found}
+        for contender in found:
+            number = harness.add_contender(contender.peer, contender.variant, launches[contender.name])
+            entries.append(Entry(number, contender.name, "peer", contender.peer, contender.variant, contender))
+
+        machine.update(results.software_versions(arguments.build))
+        machine["python"] = platform.python_version()
+        machine.update({"torch": versions.get("pytorch"), **{p: versions.get(p) for p in peers.PEERS if p != "pytorch"}})
+        settings = {"l2": arguments.l2, "repeats": arguments.repeats, "seed": SEED, "offset": 0, "rounds": arguments.rounds}
+        shapes_ = all_shapes(tables)
+        header = {
+            "machine": machine,
+            "code": code_digest(arguments.build, stages),
+            **commit,
+            "settings": settings,
+            "plan": {"op": arguments.op, "shapes": list(map(str, shapes_)), "contenders": [e.name for e in entries]},
+        }
+        journal = Journal(arguments.build / "sweep-journal.jsonl", header, arguments.fresh)
+        for message in journal.messages:
+            say(message)
+        if journal.done:
+            say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
+        left = [s for s in shapes_ if any(not journal.finished(str(s), e.name, arguments.rounds) for e in entries)]
+        if "triton" in versions:
+            with watch("compiling Triton kernels ahead"):
+                sweep_compile.triton_ahead([Problem(*s, arguments.op) for s in left], machine["compute_capability"])
+
+        progress = Progress(shapes_, arguments.rounds, arguments.repeats)
+        try:
+            Sweep(harness, entries, launches, journal, arguments, progress, watch).run(shapes_)
+        finally:
+            progress.end()
+            journal.close()
+
+        data = results_of(header, tables, entries, journal, arguments)
+        folder = arguments.root / "common/results" if is_usual(arguments, tables) else arguments.build
+        out = arguments.out or folder / f"{results.gpu_slug(machine['gpu'])}-sweep.json"
+        results.write_whole(out, results.json_text(data))
+        if arguments.csv:
+            results.write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
+        journal.remove()
+        print(sweep_tables.text(data))
+        say(watch.summary())
+        say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
+        wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
+        for row in wrong:
+            say(f"{row['status']}: {row['contender']} {row['dtype']}:{row['rows']}x{row['cols']}: {row['reason']}")
+        return 1 if wrong else 0
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    try:
+        return run(parse_arguments(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        say("\n./run sweep: interrupted; the same command goes on from here")
+        return 130
+    except ToolError as error:
+        say(f"./run sweep: {error}")
+        if isinstance(error, Usage):
+            return 2
+        if isinstance(error, NoDevice):
+            return 3
+        return 4 if isinstance(error, (HarnessError, ContextLost)) else 1
+    except OSError as error:
+        say(f"./run sweep: {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
