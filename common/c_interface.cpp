@@ -212,16 +212,19 @@ int softmax_applies(softmax_session* session, int contender, softmax_applicabili
   });
 }
 
-int softmax_verify(softmax_session* session, int contender, softmax_verdict* verdict) {
+int softmax_verify(softmax_session* session, int contender, double tolerance_factor,
+                   softmax_verdict* verdict) {
   return guarded([&] {
     const Variant& variant = contender_of(*session, contender).variant;
     ProblemRun& run = open_run(*session);
+    if (!(tolerance_factor > 0)) throw UsageError("tolerance_factor: above 0");
     Verdict found{true, "", 0};
     if (contender != copy_index) {
-      found = run.verify([&](const Buffers& buffers) {
+      const auto launch_and_wait = [&](const Buffers& buffers) {
         variant.launch(run.problem(), buffers, session->timer.stream());
         CUDA_CHECK(cudaStreamSynchronize(session->timer.stream()));
-      });
+      };
+      found = run.verify(launch_and_wait, tolerance_factor);
     }
     copy_text(found.explanation, verdict->explanation);
     verdict->max_error = found.max_error;

@@ -76,11 +76,13 @@ int softmax_applies(softmax_session* session, int contender, softmax_applicabili
 
 typedef struct {
   char explanation[512]; /* what is wrong, in one line; "" when correct */
-  double max_error;      /* worst |got - reference| / allowed; above 1 is wrong */
-  int64_t correct;
+  double max_error;      /* worst |got - reference| / allowed */
+  int64_t correct;       /* no error is above tolerance_factor times what is allowed */
 } softmax_verdict;
-/* Launches once and compares every element. The copy is not verified: correct. */
-int softmax_verify(softmax_session* session, int contender, softmax_verdict* verdict);
+/* Launches once and compares every element. tolerance_factor: 1 for what is held to the tolerance of the
+   stages, more for others. The copy is not verified: correct. */
+int softmax_verify(softmax_session* session, int contender, double tolerance_factor,
+                   softmax_verdict* verdict);
 
 typedef struct {
   double time_us;        /* median time of one launch */

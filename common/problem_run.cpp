@@ -74,7 +74,8 @@ void ProblemRun::fill_set(std::size_t set) {
   fill_device_input(input_, setup_.seed, problem_, sets_.x[set]->data());
 }
 
-Verdict ProblemRun::verify(const std::function<void(const Buffers&)>& launch_and_wait) {
+Verdict ProblemRun::verify(const std::function<void(const Buffers&)>& launch_and_wait,
+                           double tolerance_factor) {
   FencedTensor& y = *sets_.y[0];
   y.poison();
   launch_and_wait(buffers(0));
@@ -85,7 +86,7 @@ Verdict ProblemRun::verify(const std::function<void(const Buffers&)>& launch_and
     fill_set(0);
     return {false, "changed its input", 0};
   }
-  return compare_device_result(problem_, x.data(), y.data());
+  return compare_device_result(problem_, x.data(), y.data(), tolerance_factor);
 }
 
 void ProblemRun::launch_on_every_set(const Launch& launch, cudaStream_t stream) const {

@@ -45,8 +45,8 @@ class ProblemRun {
   void fill(InputKind input);
 
   /// Checks one launch: every element of the result, the memory around it, and that the input is as it was.
-  /// `launch_and_wait` returns when the work is done.
-  Verdict verify(const std::function<void(const Buffers&)>& launch_and_wait);
+  /// `launch_and_wait` returns when the work is done. `tolerance_factor`: see compare_with_reference.
+  Verdict verify(const std::function<void(const Buffers&)>& launch_and_wait, double tolerance_factor = 1);
 
   /// One launch on each buffer set.
   void launch_on_every_set(const Launch& launch, cudaStream_t stream) const;

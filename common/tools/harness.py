@@ -95,9 +95,17 @@ _FUNCTIONS = {
     ),
     "softmax_close_problem": (None, [c_void_p]),
     "softmax_applies": (c_int, [c_void_p, c_int, POINTER(_Applicability)]),
-    "softmax_verify": (c_int, [c_void_p, c_int, POINTER(_Verdict)]),
+    "softmax_verify": (c_int, [c_void_p, c_int, c_double, POINTER(_Verdict)]),
     "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(_Timing)]),
 }
+
+
+def library_in(build: Path) -> Path:
+    """The library's file. Raises ToolError when it has not been built."""
+    path = build / LIBRARY
+    if not path.is_file():
+        raise ToolError(f"not built: {path} (cmake --build {build} --target stage_libraries)")
+    return path
 
 
 def _text(field: bytes) -> str:
@@ -109,9 +117,7 @@ class Harness:
 
     def __init__(self, build: Path, l2: str) -> None:
         """Raises NoDevice without a usable GPU, ToolError when the library is missing."""
-        path = build / LIBRARY
-        if not path.is_file():
-            raise ToolError(f"not built: {path} (cmake --build {build} --target stage_libraries)")
+        path = library_in(build)
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -212,9 +218,10 @@ class Harness:
         self._check(self._library.softmax_applies(self._session, number, byref(found)))
         return _text(found.reason), found.passes or None
 
-    def verify(self, number: int) -> Verdict:
+    def verify(self, number: int, tolerance_factor: float = 1) -> Verdict:
+        """One launch, every element compared; wrong is what errs by more than `tolerance_factor` times the allowed."""
         found = _Verdict()
-        self._check(self._library.softmax_verify(self._session, number, byref(found)))
+        self._check(self._library.softmax_verify(self._session, number, tolerance_factor, byref(found)))
         return Verdict(bool(found.correct), _text(found.explanation), found.max_error)
 
     def time(self, number: int, repeats: int, warm_up_ms: int) -> Timing:

@@ -6,8 +6,9 @@
     ./run sweep --shapes f16:4096x4096,f32:8x100000
 
 Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
-gets no time. Then all are timed in turn, in two rounds of opposite order, each beside a copy of the same
-bytes. Peers are taken where they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger.
+gets no time. A peer may err by 4 times what a stage may: cuDNN's f16 results err by 1.2 times that. Then all are
+timed in turn, in two rounds of opposite order, each beside a copy of the same bytes. Peers are taken where
+they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger.
 
 An interrupted sweep goes on where it was when the same command is given again. The results go to
 common/results/<gpu>-sweep.json when everything was measured with the usual settings, else to build/; --csv writes them
@@ -25,13 +26,13 @@ import hashlib
 import platform
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import peers
 import results
 import sweep_compile
 import sweep_tables
-from harness import Harness, HarnessError, Timing
+from harness import Harness, HarnessError, Timing, Verdict, library_in
 from peers import Candidate, NotApplicable, PeerContender, Problem
 from results import Json, NoDevice, Shape, ToolError
 from sweep_journal import Journal, Measurement
@@ -44,6 +45,7 @@ ROUNDS = 2
 FIRST_WARM_UP_MS = 40  # see Sampling in common/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 TRIAL_REPEATS = 3  # to choose among a peer's candidates
+PEER_TOLERANCE = 4.0  # a peer may err by so many times what a stage may
 KINDS = ("stages", *peers.PEERS)
 
 
@@ -135,10 +137,13 @@ class Sweep:
         if reason:
             self.add(shape, entry, 0, "not applicable", reason)
             return None
+        configuration = ""
         try:
-            configuration = self.choose(shape, entry) if entry.peer else ""
-            with self.watch("verifying"):
-                verdict = self.harness.verify(entry.number)
+            if entry.peer:
+                configuration, verdict = self.choose(shape, entry)
+            else:
+                with self.watch("verifying"):
+                    verdict = self.harness.verify(entry.number)
         except NotApplicable as error:
             self.add(shape, entry, 0, "not applicable", str(error))
             return None
@@ -150,29 +155,37 @@ class Sweep:
             return None
         return {"passes": passes, "max_error": verdict.max_error, "configuration": configuration}
 
-    def choose(self, shape: Shape, entry: Entry) -> str:
-        """Prepares a peer: tries its candidates and leaves the fastest in place; returns its configuration."""
+    def choose(self, shape: Shape, entry: Entry) -> Tuple[str, Verdict]:
+        """Prepares a peer: verifies its candidates and leaves the fastest right one in place; its configuration."""
         launch = self.launches[entry.name]
         assert entry.peer is not None
-        with self.watch("compiling and choosing configurations"):
+        best: Optional[Tuple[float, Candidate, Verdict]] = None
+        wrong: Optional[Verdict] = None
+        error: Optional[Exception] = None
+        with self.watch("preparing the peers"):
             candidates = entry.peer.prepare(Problem(*shape, self.op))
-            best, best_us, error = candidates[0], 0.0, None
-            for candidate in candidates if len(candidates) > 1 else []:
+            for candidate in candidates:
                 launch.candidate = candidate
                 try:
-                    if not self.harness.verify(entry.number).correct:
+                    verdict = self.harness.verify(entry.number, PEER_TOLERANCE)
+                    if not verdict.correct:
+                        wrong = wrong or verdict
                         continue
-                    trial = self.harness.time(entry.number, TRIAL_REPEATS, 0)
+                    alone = len(candidates) == 1
+                    time_us = 0 if alone else self.harness.time(entry.number, TRIAL_REPEATS, 0).time_us
                 except Exception as raised:  # noqa: BLE001  the next candidate may do
                     self.check_alive(raised)
                     error = raised
                     continue
-                if not best_us or trial.time_us < best_us:
-                    best, best_us = candidate, trial.time_us
-            if error is not None and not best_us:
+                if best is None or time_us < best[0]:
+                    best = time_us, candidate, verdict
+        if best is None:
+            if wrong is None and error is not None:
                 raise error
-            launch.candidate = best
-        return best.configuration
+            assert wrong is not None
+            return "", wrong
+        launch.candidate = best[1]
+        return best[1].configuration, best[2]
 
     def time(self, shape: Shape, entry: Entry, number: int, warm_up_ms: int, known: Json) -> None:
         self.progress.show(entry.name)
@@ -364,6 +377,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     watch = Stopwatch()
     commit = commit_of(arguments.root, arguments.commit)
+    library_in(arguments.build)  # not built: said before the peers are loaded, which takes seconds
+    with watch("loading the peers"):
+        found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
     with Harness(arguments.build, arguments.l2) as harness:
         machine = harness.device()
         if machine.pop("simulated"):
@@ -373,9 +389,6 @@ def run(arguments: argparse.Namespace) -> int:
             Entry(number, f"{c.stage} {c.name}".strip(), "stage" if c.stage else "copy", c.stage, c.name)
             for number, c in enumerate(harness.contenders())
         ]
-        with watch("loading the peers"):
-            wanted = [name for name in arguments.contenders if name != "stages"]
-            found, versions, missing = peers.find(wanted, machine)
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
         launches = {contender.name: PeerLaunch() for contender in found}
@@ -386,7 +399,8 @@ def run(arguments: argparse.Namespace) -> int:
         machine.update(results.software_versions(arguments.build))
         machine["python"] = platform.python_version()
         machine.update({"torch": versions.get("pytorch"), **{p: versions.get(p) for p in peers.PEERS if p != "pytorch"}})
-        settings = {"l2": arguments.l2, "repeats": arguments.repeats, "seed": SEED, "offset": 0, "rounds": arguments.rounds}
+        settings = {"l2": arguments.l2, "repeats": arguments.repeats, "seed": SEED, "offset": 0, "rounds": arguments.rounds,
+                    "peer_tolerance": PEER_TOLERANCE}
         shapes_ = all_shapes(tables)
         header = {
             "machine": machine,
@@ -419,12 +433,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.csv:
             results.write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
         journal.remove()
-        print(sweep_tables.text(data))
+        print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
         say(watch.summary())
         say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
         wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
         for row in wrong:
-            say(f"{row['status']}: {row['contender']} {row['dtype']}:{row['rows']}x{row['cols']}: {row['reason']}")
+            say(f"{row['status']}: {row['contender']} {sweep_tables.shape_of(row)}: {row['reason']}")
         return 1 if wrong else 0
 
 

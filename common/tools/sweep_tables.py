@@ -62,12 +62,21 @@ def row(shape: Shape, op: str, entry: Any, journal: Journal, rounds: int) -> Jso
     return result
 
 
+def is_inexact(result: Json) -> bool:
+    """Verified, but only by the tolerance for peers."""
+    return result["status"] == "verified" and (result["max_error"] or 0) > 1
+
+
 def csv_text(rows: List[Json]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: "" if value is None else value for key, value in row_.items()} for row_ in rows)
     return text.getvalue()
+
+
+def shape_of(result: Json) -> str:
+    return f"{result['dtype']}:{result['rows']}x{result['cols']}"
 
 
 def best(rows: List[Json]) -> Optional[Json]:
@@ -84,7 +93,7 @@ def _cell(rows: List[Json], named: bool) -> str:
     found = best(rows)
     if found is None:
         return "-"
-    mark = "~" if found["noisy"] else ""
+    mark = ("~" if found["noisy"] else "") + ("*" if is_inexact(found) else "")
     name = f" {found['contender'] if found['kind'] == 'stage' else found['variant']}" if named else ""
     return f"{found['percent_of_copy']:.1f}{mark}{name}"
 
@@ -130,7 +139,7 @@ def text(data: Json) -> str:
     """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
     by_shape: Dict[str, List[Json]] = {}
     for row_ in data["results"]:
-        by_shape.setdefault(f"{row_['dtype']}:{row_['rows']}x{row_['cols']}", []).append(row_)
+        by_shape.setdefault(shape_of(row_), []).append(row_)
     peers = list(dict.fromkeys(r["stage"] for r in data["results"] if r["kind"] == "peer"))
     lines: List[str] = []
     for table in data["tables"]:
@@ -139,10 +148,15 @@ def text(data: Json) -> str:
     settings = data["settings"]
     lines += ["", f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "
               "percent of a copy timed beside each contender; ~ noisy"]
+    inexact = [r for r in data["results"] if is_inexact(r)]
+    if inexact:
+        worst = max(inexact, key=lambda r: r["max_error"])
+        lines.append(f"* its results err by more than a stage's may, by up to {worst['max_error']:.1f} times that "
+                     f"({worst['contender']} at {shape_of(worst)}); more than {settings['peer_tolerance']:g} is wrong")
     if noisy:
         lines.append(f"noisy: {len(noisy)} of {len(data['results'])}:")
         lines += [
-            f"  {r['contender']} at {r['dtype']}:{r['rows']}x{r['cols']}: rounds differ by {r['round_difference_percent']} %, "
+            f"  {r['contender']} at {shape_of(r)}: rounds differ by {r['round_difference_percent']} %, "
             f"spread {r['spread_percent']} %"
             for r in noisy
         ]

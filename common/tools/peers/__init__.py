@@ -2,8 +2,8 @@
 
 A peer's file offers
 
-    version() -> str                       raises Missing where the peer is not installed
-    contenders(gpu) -> List[PeerContender]
+    version() -> str                    raises Missing where the peer is not installed
+    contenders() -> List[PeerContender]
 
 A contender prepares itself for one problem and returns its candidates: the configurations that are worth trying.
 The sweep verifies and times each of them briefly and goes on with the fastest, so that every peer is
@@ -18,9 +18,9 @@ import importlib
 from types import ModuleType
 from typing import Callable, Dict, List, NamedTuple, Tuple
 
-from results import Json, Shape
+from results import Shape
 
-PEERS = ("cudnn", "pytorch", "triton", "quack", "liger")
+PEERS = ("cudnn", "pytorch", "triton", "quack", "liger")  # in the order in which they are shown
 _FILES = {"triton": "triton_kernels"}
 
 
@@ -65,19 +65,24 @@ def module_of(peer: str) -> ModuleType:
     return importlib.import_module(f"peers.{_FILES.get(peer, peer)}")
 
 
-def find(wanted: List[str], gpu: Json) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:
-    """The contenders of the wanted peers; the versions of those that are here; why the others are not."""
+def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:
+    """The contenders of the wanted peers; the versions of those that are here; why the others are not.
+
+    To be called before the harness's libraries are loaded, and cuDNN comes last: `import torch` died of a
+    segmentation fault in a process that had loaded them before (PyTorch 2.11 for CUDA 13.0), and works in one
+    that has not.
+    """
     contenders: List[PeerContender] = []
     versions: Dict[str, str] = {}
     missing: Dict[str, str] = {}
-    for peer in wanted:
+    for peer in sorted(wanted, key="cudnn".__eq__):
         try:
             module = module_of(peer)
             versions[peer] = module.version()
-            contenders += module.contenders(gpu)
+            contenders += module.contenders()
         except Missing as error:
             missing[peer] = str(error)
         except Exception as error:  # noqa: BLE001  a broken installation must not end the sweep
             versions.pop(peer, None)
             missing[peer] = f"{type(error).__name__}: {error}".splitlines()[0]
-    return contenders, versions, missing
+    return sorted(contenders, key=lambda c: PEERS.index(c.peer)), versions, missing

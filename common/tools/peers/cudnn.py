@@ -13,8 +13,6 @@ from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 from pathlib import Path
 from typing import Iterator, List
 
-from results import Json
-
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 
 _NCHW = 0
@@ -102,5 +100,5 @@ class _Cudnn:
         return launch
 
 
-def contenders(_gpu: Json) -> List[PeerContender]:
+def contenders() -> List[PeerContender]:
     return [PeerContender("cudnn", "accurate", _Cudnn().prepare)]

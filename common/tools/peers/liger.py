@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import metadata
 from typing import List
 
-from results import Json
-
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 from .torch_tensors import import_torch, on_tensors, release
 
@@ -42,5 +40,5 @@ def _prepare(problem: Problem) -> List[Candidate]:
     return [Candidate(f"{warps} warps", on_tensors(problem, run))]
 
 
-def contenders(_gpu: Json) -> List[PeerContender]:
+def contenders() -> List[PeerContender]:
     return [PeerContender("liger", "softmax", _prepare, release)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import metadata
 from typing import List
 
-from results import Json
-
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 from .torch_tensors import import_torch, on_tensors, release
 
@@ -27,5 +25,5 @@ def _prepare(problem: Problem) -> List[Candidate]:
     return [Candidate("", on_tensors(problem, softmax._softmax_fwd))]
 
 
-def contenders(_gpu: Json) -> List[PeerContender]:
+def contenders() -> List[PeerContender]:
     return [PeerContender("quack", "softmax", _prepare, release)]

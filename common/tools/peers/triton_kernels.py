@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
-from results import Json
-
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 from .torch_tensors import import_torch, on_tensors, release
 
@@ -234,7 +232,7 @@ def _preparer(name: str) -> Callable[[Problem], List[Candidate]]:
     return prepare
 
 
-def contenders(_gpu: Json) -> List[PeerContender]:
+def contenders() -> List[PeerContender]:
     return [PeerContender("triton", name, _preparer(name), release) for name in KERNELS]
 
 
