@@ -3,11 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -57,10 +56,9 @@ int guarded(Function&& function) {
   return static_cast<int>(code);
 }
 
-template <std::size_t size>
-void copy_text(const std::string& text, char (&destination)[size]) {
-  const std::size_t length = std::min(text.size(), size - 1);
-  std::copy_n(text.data(), length, destination);
+void copy_text(const std::string& text, std::span<char> destination) {
+  const std::size_t length = std::min(text.size(), destination.size() - 1);
+  std::copy_n(text.data(), length, destination.data());
   destination[length] = '\0';
 }
 
@@ -98,7 +96,7 @@ const Stage& load_stage(const char* library) {
 /// Why the contender cannot do the open problem.
 std::string reason_not_applicable(softmax_session& session, const Variant& variant) {
   const ProblemRun& run = open_run(session);
-  const std::string reason = reason_not_applicable(variant, run.problem());
+  std::string reason = reason_not_applicable(variant, run.problem());
   if (!reason.empty() || largest_workspace({&variant}, run.problem()) <= run.workspace_bytes()) return reason;
   return "not enough device memory for its workspace";
 }

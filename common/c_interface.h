@@ -11,6 +11,7 @@
    thread at a time. */
 #pragma once
 
+/* NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using): C knows neither */
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -98,3 +99,4 @@ int softmax_time(softmax_session* session, int contender, int repeats, int warm_
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(modernize-deprecated-headers,modernize-use-using) */

@@ -89,13 +89,14 @@ class Arguments:
 class Context:
     """What a block may ask for: the stages, the recorded numbers, and the page it stands on."""
 
-    def __init__(self, root: Path, recorded: Callable[[], Recorded]) -> None:
+    def __init__(self, root: Path, recorded: Callable[[], Recorded], sweep: Callable[[], Recorded]) -> None:
         self.root = root
         self.stages = results.stage_names(root)
         self.page = root / "README.md"
         self.charts: Dict[Path, str] = {}
-        self._load = recorded
+        self._load, self._load_sweep = recorded, sweep
         self._recorded: Optional[Recorded] = None
+        self._sweep: Optional[Recorded] = None
         self._counters: Optional[Json] = None
 
     @property
@@ -104,6 +105,12 @@ class Context:
         if self._recorded is None:
             self._recorded = self._load()
         return self._recorded
+
+    @property
+    def sweep(self) -> Recorded:
+        if self._sweep is None:
+            self._sweep = self._load_sweep()
+        return self._sweep
 
     @property
     def counters(self) -> Json:
@@ -460,11 +467,65 @@ def machine_value(context: Context, args: Arguments) -> str:
     return str(machine[field])
 
 
+# --- Published tables ------------------------------------------------------------------------------
+
+
+PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
+
+
+def fastest(timed: List[Json]) -> Optional[Json]:
+    return min(timed, key=lambda r: r["time_us"], default=None)
+
+
+def swept_cell(result: Optional[Json], leads: bool) -> str:
+    """Percent of the copy's speed, and the variant."""
+    if result is None:
+        return NOTHING
+    inexact = "\\*" if (result["max_error"] or 0) > 1 else ""
+    noisy = "\\~" if result["noisy"] else ""
+    percent = f"{result['percent_of_copy']:.1f}{noisy}{inexact}"
+    return f"{'**' + percent + '**' if leads else percent} {result['variant']}"
+
+
+def sweep_block(context: Context, args: Arguments) -> str:
+    sweep, name = context.sweep, args.next("the table's name")
+    tables = {table["name"]: table for table in sweep.tables}
+    if name not in tables:
+        raise ToolError(f"no table '{name}' in {sweep.path.name}; there are: {', '.join(tables)}")
+    shapes = [results.parse_shape(text) for text in tables[name]["shapes"]]
+    here = {shape: [r for r in sweep.at(shape) if r["time_us"] is not None] for shape in shapes}
+    peers = [p for p in PEER_NAMES if any(r["stage"] == p for timed in here.values() for r in timed)]
+    rows = []
+    for shape, timed in here.items():
+        stage = fastest([r for r in timed if r["kind"] == "stage"])
+        cells = [stage, *(fastest([r for r in timed if r["stage"] == peer]) for peer in peers)]
+        leader = fastest([r for r in cells if r is not None])
+        link = f"[{stage['stage'][:2]}]({context.link(context.root / context.stage(stage['stage']))}/) " if stage else ""
+        first, *others = (swept_cell(cell, cell is leader) for cell in cells)
+        rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), link + first, *others])
+    header = ["shape", "copy (µs)", "best stage, % of copy", *(f"{PEER_NAMES[peer]}, % of copy" for peer in peers)]
+    shown = [r for timed in here.values() for r in timed]
+    notes = ["<sub>\\~ noisy: two rounds, or the samples of one, differ by more than they should</sub>"] * any(
+        r["noisy"] for r in shown
+    )
+    if any((r["max_error"] or 0) > 1 for r in shown):
+        factor = sweep.settings["peer_tolerance"]
+        notes.append(f"<sub>\\* errs by more than a stage may, by less than {factor:g} times that</sub>")
+    where, when = context.origin(sweep.recorded, sweep.machine)
+    versions = [f"{PEER_NAMES[p]} {sweep.machine['torch' if p == 'pytorch' else p]}" for p in peers]
+    settings = sweep.settings
+    how = f"{settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples"
+    tool = " by `./run sweep`"
+    caption = f"<sub>{', '.join([where, *versions])}, softmax, {how}; {when.format(tool)}.</sub>"
+    return below([table(header, rows, 1), *notes, caption])
+
+
 BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
     "chart": chart_block,
     "counters": counters_block,
+    "sweep": sweep_block,
 }
 
 VALUES: Dict[str, Callable[[Context, Arguments], str]] = {

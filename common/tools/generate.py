@@ -18,6 +18,7 @@ Blocks (a shape is dtype= rows= cols=):
     chart FILE.svg ladder SHAPE [stages=A,B]
     chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
                                       without cols=: every recorded power of two
+    sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
 Values (variant=best is the stage's fastest):
@@ -29,7 +30,7 @@ Values (variant=best is the stage's fastest):
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json. An unknown marker, unknown argument, missing result or unbalanced
+beside it named <gpu>-counters.json, the published tables from the newest <gpu>-sweep.json. An unknown marker, unknown argument, missing result or unbalanced
 marker is an error with file and line; then nothing is written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage.
@@ -117,21 +118,22 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def newest_results(folder: Path) -> Recorded:
-    """The results file with the newest recording date."""
-    files = [p for p in sorted(folder.glob("*.json")) if not p.stem.endswith("-counters")]
-    if not files:
-        raise ToolError("no results file in common/results: run common/tools/record.py on a GPU first")
-    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name))
-
-
 def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
 
     def load() -> Recorded:
-        return Recorded(results_file) if results_file else newest_results(root / "common/results")
+        recorded = Recorded(results_file) if results_file else results.newest(root / "common/results", sweep=False)
+        if not recorded:
+            raise ToolError("no results file in common/results: run common/tools/record.py on a GPU first")
+        return recorded
 
-    context = Context(root, load)
+    def load_sweep() -> Recorded:
+        sweep = results.newest(root / "common/results", sweep=True)
+        if not sweep:
+            raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
+        return sweep
+
+    context = Context(root, load, load_sweep)
     pages = [root / "README.md"] + [root / stage / "README.md" for stage in context.stages]
     files: Dict[Path, str] = {}
     differing: List[str] = []

@@ -222,7 +222,10 @@ def load_json(path: Path) -> Json:
 
 
 class Recorded:
-    """One results file, asked by stage, variant and shape. Every miss raises ToolError."""
+    """One results file, asked by stage, variant and shape. Every miss raises ToolError.
+
+    `tables` are the published tables of a sweep's file; record.py's file has none.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -232,6 +235,7 @@ class Recorded:
             self.machine: Json = data["machine"]
             self.settings: Json = data["settings"]
             self.results: List[Json] = data["results"]
+            self.tables: List[Json] = data.get("tables", [])
         except (KeyError, TypeError) as error:
             raise ToolError(f"{path} is no results file: {error} is missing") from error
 
@@ -275,3 +279,10 @@ class Recorded:
             if result["stage"] == "":
                 return result
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")
+
+
+def newest(folder: Path, sweep: bool) -> Optional[Recorded]:
+    """The recording (or sweep) with the newest date, None where the folder holds none."""
+    others = ("-counters", "-sweep", "simulator")  # of other tools, in other forms
+    files = [p for p in sorted(folder.glob("*.json")) if p.stem.endswith("-sweep" if sweep else others) == sweep]
+    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)

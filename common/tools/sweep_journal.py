@@ -1,15 +1,17 @@
 """The journal of `./run sweep`: what an interrupted sweep had measured, so that the next one goes on from there.
 
 JSON lines. The first says what is measured (machine, code, settings, plan); each other one is one measurement,
-written and flushed as soon as it is finished. A sweep that is done removes its journal.
+written and flushed as soon as it is finished. Each plan with its settings has a journal of its own; a sweep
+that is done removes it.
 
 A line that was cut short by the end of the process is dropped, and said so. A journal that belongs to another
-machine, code, settings or plan, or that is damaged elsewhere, is moved aside, and said so: nothing in it is used.
+machine, code or commit, or that is damaged elsewhere, is moved aside, and said so: nothing in it is used.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -55,6 +57,12 @@ def parse(line: str) -> Measurement:
     if (found.status == "verified") != bool(found.time_us and found.copy_us):
         raise ValueError("it has no time, or one that it should not have")
     return found
+
+
+def path_in(folder: Path, header: Json) -> Path:
+    """The journal's file: one for each plan and settings, so that a short sweep leaves a long one's alone."""
+    text = json.dumps([header["settings"], header["plan"]])
+    return folder / f"sweep-{hashlib.sha256(text.encode()).hexdigest()[:8]}.jsonl"
 
 
 class Journal:

@@ -21,7 +21,7 @@ def expected_seconds(shape: Shape, repeats: int) -> float:
     """About what one measurement takes; only the proportions between shapes matter."""
     tensor = shape.rows * shape.cols * ELEMENT_BYTES[shape.dtype]
     moved = max(4 * tensor, min(32 * tensor, 2**30))
-    return 0.03 + repeats * (2e-4 + 3 * moved / 4e12)
+    return 0.1 + repeats * (2e-4 + 3 * moved / 4e12)
 
 
 class Progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from results import ELEMENT_BYTES, Json, Shape
 from sweep_journal import Journal
@@ -103,9 +103,26 @@ def _layout(lines: List[List[str]]) -> List[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines]
 
 
+def _without_time(table: Json, by_shape: Dict[str, List[Json]]) -> List[str]:
+    """A line for each stage or peer and reason: what has no time, where, and why."""
+    variants: Dict[Tuple[str, str, str], List[str]] = {}
+    shapes: Dict[Tuple[str, str, str], List[str]] = {}
+    for shape in table["shapes"]:
+        for row_ in by_shape[shape]:
+            if row_["time_us"] is None:
+                key = row_["stage"], row_["status"], row_["reason"]
+                variants.setdefault(key, []).append(row_["variant"])
+                shapes.setdefault(key, []).append(shape)
+    lines = []
+    for (stage, status, reason), names in variants.items():
+        where = list(dict.fromkeys(shapes[stage, status, reason]))
+        at = ", ".join(where) if len(where) <= 3 else f"{where[0]} to {where[-1]} ({len(where)} shapes)"
+        lines.append(f"{status}: {stage} {', '.join(dict.fromkeys(names))} at {at}: {reason}")
+    return sorted(lines, key=lambda line: line.startswith("not applicable"))  # what went wrong comes first
+
+
 def _table(table: Json, by_shape: Dict[str, List[Json]], peers: List[str]) -> List[str]:
     lines = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
-    notes: List[str] = []
     for shape in table["shapes"]:
         rows = by_shape[shape]
         copy = best([r for r in rows if r["kind"] == "copy"])
@@ -127,12 +144,8 @@ def _table(table: Json, by_shape: Dict[str, List[Json]], peers: List[str]) -> Li
                 ahead,
             ]
         )
-        for peer, mine in rivals.items():
-            if best(mine) is None and mine:
-                notes.append(f"  {peer} at {shape}: {mine[0]['status']}: {mine[0]['reason']}")
-        notes += [f"  WRONG: {r['contender']} at {shape}: {r['reason']}" for r in rows if r["status"] == "wrong"]
     source = f"  ({table['source']})" if table["source"] else ""
-    return ["", table["title"] + source, "", *_layout(lines), *notes]
+    return ["", table["title"] + source, "", *_layout(lines), "", *_without_time(table, by_shape)]
 
 
 def text(data: Json) -> str:

@@ -68,14 +68,14 @@ def module_of(peer: str) -> ModuleType:
 def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:
     """The contenders of the wanted peers; the versions of those that are here; why the others are not.
 
-    To be called before the harness's libraries are loaded, and cuDNN comes last: `import torch` died of a
-    segmentation fault in a process that had loaded them before (PyTorch 2.11 for CUDA 13.0), and works in one
-    that has not.
+    To be called before the harness's library is loaded: with it in the process `import torch` ends in a segmentation
+    fault (PyTorch 2.11 for CUDA 13.0), the other way round all is well. CUDA's own libraries and cuDNN may
+    come before or after.
     """
     contenders: List[PeerContender] = []
     versions: Dict[str, str] = {}
     missing: Dict[str, str] = {}
-    for peer in sorted(wanted, key="cudnn".__eq__):
+    for peer in wanted:
         try:
             module = module_of(peer)
             versions[peer] = module.version()
@@ -85,4 +85,4 @@ def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[s
         except Exception as error:  # noqa: BLE001  a broken installation must not end the sweep
             versions.pop(peer, None)
             missing[peer] = f"{type(error).__name__}: {error}".splitlines()[0]
-    return sorted(contenders, key=lambda c: PEERS.index(c.peer)), versions, missing
+    return contenders, versions, missing

@@ -19,9 +19,9 @@ from .torch_tensors import import_torch, on_tensors, release
 
 AUTOTUNE = "max-autotune-no-cudagraphs"
 # To autotune takes 3 to 8 s a shape, to compile in the default mode 1 to 2 s, and the whole sweep should take
-# minutes. On an H200 it made f16 49152 x 8192 faster by a fifth, and f16 49152 x 1024, 49152 x 64 and f32
-# 1 x 1048576 slower: it is for long rows of large tensors.
-AUTOTUNE_FROM_COLS = 1025
+# minutes. On an H200 it made f16 49152 x 8192 faster by a fifth; f32 1024 x 65536 took the same time in
+# both modes, and f16 49152 x 1024, 49152 x 64 and f32 1 x 1048576 were slower.
+AUTOTUNE_COLS = range(4096, 65536)
 AUTOTUNE_FROM_BYTES = 32 << 20
 
 
@@ -38,7 +38,7 @@ def _eager(problem: Problem) -> List[Candidate]:
 def modes(problem: Problem) -> List[str]:
     """The modes of torch.compile that are worth their time at this problem."""
     tensor_bytes = problem.rows * problem.cols * ELEMENT_BYTES[problem.dtype]
-    pays = problem.cols >= AUTOTUNE_FROM_COLS and tensor_bytes > AUTOTUNE_FROM_BYTES
+    pays = problem.cols in AUTOTUNE_COLS and tensor_bytes > AUTOTUNE_FROM_BYTES
     return ["default", AUTOTUNE] if pays else ["default"]
 
 
