@@ -78,6 +78,7 @@ class Journal:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            self._lock.close()
             raise ToolError(f"another sweep is running here: it holds {path}") from error
         whole = self._read(header) if path.exists() and not fresh else ""
         # What is kept is written anew, so that a line cut short does not run into the next one.
