@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import generate  # noqa: E402
 import peers  # noqa: E402
 import sweep  # noqa: E402
 import sweep_journal  # noqa: E402
@@ -765,6 +766,71 @@ class ProgressTest(SweepTest):
         self.assertEqual((percents[0], percents), (0, sorted(percents)))
         self.assertGreater(percents[-1], 80)
         self.assertIn("#####", err.getvalue())
+
+
+class PublishedTablesTest(SweepTest):
+    """The block `sweep` of generate.py, made from a sweep's file; and which file the other blocks take."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.peers = (
+            [contender(peer, name, lambda _: [Candidate("", does_nothing)])
+             for peer, name in (("cudnn", "accurate"), ("pytorch", "eager"), ("pytorch", "compiled"))],
+            {"cudnn": "9.19.0", "pytorch": "2.11.0"},
+            {},
+        )
+        times = {"copy": 100.0, "02_fast packs": 101.0, "02_fast wide": 160.0, "cudnn accurate": 90.0, "pytorch compiled": 150.0}
+        self.world.times = lambda name, round_: times.get(name, 200.0) * (1 + 0.04 * round_ * (name == "pytorch compiled"))
+        self.world.verdicts["cudnn accurate"] = Verdict(True, "", 1.5)
+        self.world.reasons.update({("02_fast packs", 512): "no", ("cudnn accurate", 512): "too narrow"})
+        for cols in (16, 32):
+            for name in ("01_naive slow", "02_fast packs", "02_fast wide"):
+                self.world.reasons[name, cols] = "too narrow"
+
+    def generate(self, text: str) -> Tuple[int, str, str]:
+        """Exit code, what generate.py says, and the page that it makes."""
+        page, said = self.root / "README.md", io.StringIO()
+        page.write_text(text, encoding="utf-8")
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = generate.main(["--root", str(self.root)])
+        return code, said.getvalue(), page.read_text(encoding="utf-8")
+
+    def test_a_published_table(self) -> None:
+        self.assertEqual(self.sweep()[0], 0)
+        text = "<!-- generated: sweep fastertransformer -->\n<!-- end generated -->\n"
+        code, said, page = self.generate(text)
+        self.assertEqual(code, 0, said)
+        lines = page.splitlines()[1:-1]
+        self.assertEqual(lines[0], "| shape | copy (µs) | best stage, % of copy | cuDNN, % of copy | PyTorch, % of copy |")
+        self.assertEqual(lines[2], "| f32 32768 × 16 | 100.0 | – | **111.1**\\* accurate | 65.4 compiled |")
+        packs = "[02](02_fast/) 99.0 packs"
+        self.assertEqual(lines[5], f"| f32 262144 × 128 | 100.0 | {packs} | **111.1**\\* accurate | 65.4\\~ compiled |")
+        self.assertEqual(lines[6], "| f32 1048576 × 512 | 100.0 | [02](02_fast/) 62.5 wide | – | **65.4**\\~ compiled |")
+        self.assertIn("noisy", lines[8])
+        self.assertIn("less than 4 times", lines[9])
+        for part in ("NVIDIA Fake 1", "cuDNN 9.19.0", "PyTorch 2.11.0", "cold L2", "2 rounds of 25 samples", "`./run sweep`", COMMIT[:10]):
+            self.assertIn(part, lines[10])
+        self.assertEqual(self.generate(page)[1:], ("", page))
+
+    def test_what_is_refused(self) -> None:
+        text = "<!-- generated: sweep oneflow -->\n<!-- end generated -->\n"
+        self.assertIn("README.md:1: sweep: no sweep's file in common/results", self.generate(text)[1])
+        self.assertEqual(self.sweep()[0], 0)
+        self.assertIn("no table 'two' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow",
+                      self.generate(text.replace("oneflow", "two"))[1])
+        (self.root / "02_fast").rename(self.root / "03_fast")
+        self.assertIn("no such stage: '02_fast'", self.generate(text)[1])
+
+    def test_other_files_are_not_taken_for_a_recording(self) -> None:
+        self.assertEqual(self.sweep()[0], 0)
+        text = "x <!-- value: machine field=gpu --><!-- end value -->\n"
+        self.assertIn("no results file in common/results", self.generate(text)[1])
+        recorded = {"recorded": {"date_utc": "2001-01-01T00:00:00Z"}, "machine": {"gpu": "Recorded"}, "settings": {}, "results": []}
+        (self.results / "old.json").write_text(json.dumps(recorded))
+        for name in ("simulator", "old-simulator", "old-counters"):
+            (self.results / f"{name}.json").write_text("not even JSON")
+        code, said, page = self.generate(text)
+        self.assertEqual((code, page), (0, text.replace("--><!--", "-->Recorded<!--")), said)
 
 
 if __name__ == "__main__":

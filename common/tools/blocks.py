@@ -473,18 +473,24 @@ def machine_value(context: Context, args: Arguments) -> str:
 PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
 
 
+NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
+
+
+def is_inexact(result: Json) -> bool:
+    """Right only by the wider tolerance that peers have."""
+    return (result["max_error"] or 0) > 1
+
+
 def fastest(timed: List[Json]) -> Optional[Json]:
     return min(timed, key=lambda r: r["time_us"], default=None)
 
 
 def swept_cell(result: Optional[Json], leads: bool) -> str:
-    """Percent of the copy's speed, and the variant."""
+    """Percent of the copy's speed, marks, and the variant."""
     if result is None:
         return NOTHING
-    inexact = "\\*" if (result["max_error"] or 0) > 1 else ""
-    noisy = "\\~" if result["noisy"] else ""
-    percent = f"{result['percent_of_copy']:.1f}{noisy}{inexact}"
-    return f"{'**' + percent + '**' if leads else percent} {result['variant']}"
+    percent = f"**{result['percent_of_copy']:.1f}**" if leads else f"{result['percent_of_copy']:.1f}"
+    return f"{percent}{NOISY * result['noisy']}{INEXACT * is_inexact(result)} {result['variant']}"
 
 
 def sweep_block(context: Context, args: Arguments) -> str:
@@ -504,20 +510,20 @@ def sweep_block(context: Context, args: Arguments) -> str:
         first, *others = (swept_cell(cell, cell is leader) for cell in cells)
         rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), link + first, *others])
     header = ["shape", "copy (µs)", "best stage, % of copy", *(f"{PEER_NAMES[peer]}, % of copy" for peer in peers)]
-    shown = [r for timed in here.values() for r in timed]
-    notes = ["<sub>\\~ noisy: two rounds, or the samples of one, differ by more than they should</sub>"] * any(
-        r["noisy"] for r in shown
-    )
-    if any((r["max_error"] or 0) > 1 for r in shown):
+    text = table(header, rows, 1)
+    notes = []
+    if NOISY in text:
+        notes.append(f"<sub>{NOISY} noisy: the two rounds, or the samples of one, differ by more than they should</sub>")
+    if INEXACT in text:
         factor = sweep.settings["peer_tolerance"]
-        notes.append(f"<sub>\\* errs by more than a stage may, by less than {factor:g} times that</sub>")
+        notes.append(f"<sub>{INEXACT} errs by more than a stage may, by less than {factor:g} times that</sub>")
     where, when = context.origin(sweep.recorded, sweep.machine)
     versions = [f"{PEER_NAMES[p]} {sweep.machine['torch' if p == 'pytorch' else p]}" for p in peers]
     settings = sweep.settings
     how = f"{settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples"
     tool = " by `./run sweep`"
     caption = f"<sub>{', '.join([where, *versions])}, softmax, {how}; {when.format(tool)}.</sub>"
-    return below([table(header, rows, 1), *notes, caption])
+    return below([text, *notes, caption])
 
 
 BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
