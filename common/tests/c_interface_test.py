@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of common/c_interface.h through ctypes, as ./run sweep uses it, under the CPU simulator: nothing is timed.
 
-    LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/c_interface_test.py BUILD
+LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/c_interface_test.py BUILD
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ class CInterfaceTest(unittest.TestCase):
         right = self.harness.add_contender("peer", "right", host_launch(lambda y: y))
         twice = self.harness.add_contender("peer", "twice", host_launch(off(2)))
         nothing = self.harness.add_contender("peer", "nothing", lambda x, y, stream: None)
-        self.assertEqual(self.harness.contenders()[right:], [Contender("peer", name) for name in ("right", "twice", "nothing")])
+        self.assertEqual(
+            self.harness.contenders()[right:], [Contender("peer", name) for name in ("right", "twice", "nothing")]
+        )
         self.open()
         self.assertEqual(self.harness.applies(right), ("", None))
         self.assertEqual(self.harness.verify(right)[:2], (True, ""))

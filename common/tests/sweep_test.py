@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of ./run sweep on a machine without a GPU: the harness and the peers are fakes.
 
-    python3 common/tests/sweep_test.py
+python3 common/tests/sweep_test.py
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class World:
         self.largest_cols = 1 << 20
         self.reasons: Dict[Tuple[str, int], str] = {}  # (contender, cols): why it cannot
         self.verdicts: Dict[str, Verdict] = {}  # by contender
-        self.times: Callable[[str, int], float] = lambda name, round_: {"copy": 100.0, "02_fast packs": 101.0}.get(name, 200.0)
+        self.times: Callable[[str, int], float] = lambda name, round_: {"copy": 100.0, "02_fast packs": 101.0}.get(
+            name, 200.0
+        )
         self.spread = 1.0
         self.before_time: Callable[[str], None] = lambda name: None
         self.log: List[Tuple[str, str]] = []  # ("verify" or "time", contender) in order
@@ -227,7 +229,10 @@ class CompileAheadTest(unittest.TestCase):
         self.assertEqual(len({pid for _, pid in said}), 4)
 
     def test_failures_are_told_and_do_not_stop_it(self) -> None:
-        for mode, told in (("fail", "16 of them failed here: ValueError: two lines"), ("exit", "4 of them failed here: a process ended with exit code 7")):
+        for mode, told in (
+            ("fail", "16 of them failed here: ValueError: two lines"),
+            ("exit", "4 of them failed here: a process ended with exit code 7"),
+        ):
             with self.subTest(mode):
                 process = self.start(mode)
                 _, err = process.communicate(timeout=30)
@@ -284,7 +289,10 @@ class MeasuringTest(SweepTest):
         data, _ = self.swept("--shapes", LARGE)
         result = data["results"][2]
         self.assertEqual(
-            [result[k] for k in ("time_us", "copy_us", "percent_of_copy", "round_difference_percent", "noisy", "passes")],
+            [
+                result[k]
+                for k in ("time_us", "copy_us", "percent_of_copy", "round_difference_percent", "noisy", "passes")
+            ],
             [205.0, 100.0, 48.78, 5.0, True, 2.0],
         )
         self.assertEqual(result["bandwidth_gb_s"], round(2 * 49152 * 1024 * 4 / 205e3, 1))
@@ -352,7 +360,9 @@ class PeersTest(SweepTest):
         with mock.patch.object(FakeHarness, "verify", verify_):
             data, _ = self.swept("--shapes", SMALL)
         result = data["results"][-1]
-        self.assertEqual((result["contender"], result["kind"], result["configuration"]), ("cudnn accurate", "peer", "fast"))
+        self.assertEqual(
+            (result["contender"], result["kind"], result["configuration"]), ("cudnn accurate", "peer", "fast")
+        )
         self.assertEqual((result["time_us"], data["machine"]["cudnn"]), (150.0, "1.2.3"))
         self.assertEqual(len(self.world.names("trial")), 2)  # the wrong one is never timed
 
@@ -478,12 +488,15 @@ class FindPeersTest(unittest.TestCase):
         )
 
     def test_the_real_files_say_what_is_missing(self) -> None:
-        text = "import sys; sys.path.insert(0, sys.argv[1]); import peers; print(peers.find(['pytorch', 'triton', 'quack', 'liger'])[2])"
+        text = "import peers; print(peers.find(['pytorch', 'triton', 'quack', 'liger'])[2])"
         with tempfile.TemporaryDirectory() as folder:
             for module in ("torch", "triton"):
                 (Path(folder) / f"{module}.py").write_text("raise ImportError('hidden')")
             done = subprocess.run(
-                [sys.executable, "-B", "-c", text, str(TOOLS)], capture_output=True, text=True, env={"PYTHONPATH": folder}
+                [sys.executable, "-B", "-c", text],
+                capture_output=True,
+                text=True,
+                env={"PYTHONPATH": f"{folder}:{TOOLS}"},
             )
         for said in ("'pytorch': 'PyTorch is not installed for this python3'", "'triton': 'Triton is not installed"):
             self.assertIn(said, done.stdout, done.stderr)
@@ -621,7 +634,11 @@ class JournalTest(SweepTest):
     def test_another_plan_or_settings_have_a_journal_of_their_own(self) -> None:
         journal = self.interrupted(5)
         text = journal.read_text()
-        for arguments in (("--shapes", SMALL), (*self.SHAPES, "--repeats", "7"), (*self.SHAPES, "--contenders", "cudnn")):
+        for arguments in (
+            ("--shapes", SMALL),
+            (*self.SHAPES, "--repeats", "7"),
+            (*self.SHAPES, "--contenders", "cudnn"),
+        ):
             self.assertEqual(self.sweep(*arguments)[0], 0)
             self.assertEqual(journal.read_text(), text)
         self.world.log.clear()
@@ -646,27 +663,47 @@ class JournalTest(SweepTest):
 class FilesTest(SweepTest):
     def test_only_the_whole_usual_sweep_replaces_the_recorded_file(self) -> None:
         recorded, other = self.results / "nvidia-fake-1-sweep.json", self.build / "nvidia-fake-1-sweep.json"
-        for arguments in (("--tables", "oneflow"), ("--shapes", SMALL), ("--rounds", "1"), ("--op", "log_softmax"),
-                          ("--l2", "warm"), ("--repeats", "5"), ("--contenders", "stages")):
+        for arguments in (
+            ("--tables", "oneflow"),
+            ("--shapes", SMALL),
+            ("--rounds", "1"),
+            ("--op", "log_softmax"),
+            ("--l2", "warm"),
+            ("--repeats", "5"),
+            ("--contenders", "stages"),
+        ):
             with self.subTest(arguments):
                 code, _, err = self.sweep(*arguments)
                 self.assertEqual((code, recorded.exists(), other.exists()), (0, False, True), err)
                 self.assertIn(f"wrote {other}", err)
                 other.unlink()
+        self.sweep()  # without the main peers
+        self.assertEqual((recorded.exists(), other.exists()), (False, True))
+        main = ("cudnn", "pytorch", "triton")
+        self.peers = ([contender(p, "v", lambda _: [Candidate("", does_nothing)]) for p in main], {}, {})
+        self.world.verdicts["02_fast packs"] = Verdict(False, "wrong", 2.0)
+        self.assertEqual(self.sweep()[0], 1)
+        self.assertFalse(recorded.exists())
+        self.world.verdicts.clear()
+        with mock.patch.object(sweep, "commit_of", lambda *_: {"commit": sweep.UNKNOWN, "dirty": True}):
+            self.assertEqual((self.sweep()[0], recorded.exists()), (0, False))
+        other.unlink()
         self.assertEqual(self.sweep()[0], 0)
         self.assertEqual((recorded.exists(), other.exists()), (True, False))
         data = json.loads(recorded.read_text(encoding="utf-8"))
-        self.assertEqual([t["name"] for t in data["tables"]], ["fastertransformer", "oneflow", "triton_article", "awkward"])
+        self.assertEqual(
+            [t["name"] for t in data["tables"]], ["fastertransformer", "oneflow", "triton_article", "awkward"]
+        )
         self.assertEqual(data["recorded"]["command"], "./run sweep")
         shapes = {shape for table in data["tables"] for shape in table["shapes"]}
-        self.assertEqual(len(data["results"]), 4 * len(shapes))
+        self.assertEqual(len(data["results"]), 7 * len(shapes))
 
     def test_one_round_has_no_difference(self) -> None:
         data, _ = self.swept("--shapes", LARGE, "--rounds", "1")
         self.assertEqual({r["round_difference_percent"] for r in data["results"]}, {None})
 
     def test_csv_has_the_same_rows(self) -> None:
-        self.world.reasons["02_fast packs", 1024] = "too wide, \"they\" say"
+        self.world.reasons["02_fast packs", 1024] = 'too wide, "they" say'
         file = self.root / "out.csv"
         data, _ = self.swept("--shapes", SMALL, "--csv", str(file))
         with open(file, newline="", encoding="utf-8") as text:
@@ -773,14 +810,27 @@ class PublishedTablesTest(SweepTest):
 
     def setUp(self) -> None:
         super().setUp()
+
+        def cannot(_problem: Problem) -> List[Candidate]:
+            raise NotApplicable("never")
+
+        names = (("cudnn", "accurate"), ("pytorch", "eager"), ("pytorch", "compiled"))
+        found = [contender(peer, name, lambda _: [Candidate("", does_nothing)]) for peer, name in names]
         self.peers = (
-            [contender(peer, name, lambda _: [Candidate("", does_nothing)])
-             for peer, name in (("cudnn", "accurate"), ("pytorch", "eager"), ("pytorch", "compiled"))],
+            [*found, contender("triton", "fused", cannot)],
             {"cudnn": "9.19.0", "pytorch": "2.11.0"},
             {},
         )
-        times = {"copy": 100.0, "02_fast packs": 101.0, "02_fast wide": 160.0, "cudnn accurate": 90.0, "pytorch compiled": 150.0}
-        self.world.times = lambda name, round_: times.get(name, 200.0) * (1 + 0.04 * round_ * (name == "pytorch compiled"))
+        times = {
+            "copy": 100.0,
+            "02_fast packs": 101.0,
+            "02_fast wide": 160.0,
+            "cudnn accurate": 90.0,
+            "pytorch compiled": 150.0,
+        }
+        self.world.times = lambda name, round_: times.get(name, 200.0) * (
+            1 + 0.04 * round_ * (name == "pytorch compiled")
+        )
         self.world.verdicts["cudnn accurate"] = Verdict(True, "", 1.5)
         self.world.reasons.update({("02_fast packs", 512): "no", ("cudnn accurate", 512): "too narrow"})
         for cols in (16, 32):
@@ -801,14 +851,26 @@ class PublishedTablesTest(SweepTest):
         code, said, page = self.generate(text)
         self.assertEqual(code, 0, said)
         lines = page.splitlines()[1:-1]
-        self.assertEqual(lines[0], "| shape | copy (µs) | best stage, % of copy | cuDNN, % of copy | PyTorch, % of copy |")
+        self.assertEqual(
+            lines[0], "| shape | copy (µs) | best stage, % of copy | cuDNN, % of copy | PyTorch, % of copy |"
+        )
         self.assertEqual(lines[2], "| f32 32768 × 16 | 100.0 | – | **111.1**\\* accurate | 65.4 compiled |")
         packs = "[02](02_fast/) 99.0 packs"
         self.assertEqual(lines[5], f"| f32 262144 × 128 | 100.0 | {packs} | **111.1**\\* accurate | 65.4\\~ compiled |")
-        self.assertEqual(lines[6], "| f32 1048576 × 512 | 100.0 | [02](02_fast/) 62.5 wide | – | **65.4**\\~ compiled |")
+        self.assertEqual(
+            lines[6], "| f32 1048576 × 512 | 100.0 | [02](02_fast/) 62.5 wide | – | **65.4**\\~ compiled |"
+        )
         self.assertIn("noisy", lines[8])
         self.assertIn("less than 4 times", lines[9])
-        for part in ("NVIDIA Fake 1", "cuDNN 9.19.0", "PyTorch 2.11.0", "cold L2", "2 rounds of 25 samples", "`./run sweep`", COMMIT[:10]):
+        for part in (
+            "NVIDIA Fake 1",
+            "cuDNN 9.19.0",
+            "PyTorch 2.11.0",
+            "cold L2",
+            "2 rounds of 25 samples",
+            "`./run sweep`",
+            COMMIT[:10],
+        ):
             self.assertIn(part, lines[10])
         self.assertEqual(self.generate(page)[1:], ("", page))
 
@@ -816,8 +878,10 @@ class PublishedTablesTest(SweepTest):
         text = "<!-- generated: sweep oneflow -->\n<!-- end generated -->\n"
         self.assertIn("README.md:1: sweep: no sweep's file in common/results", self.generate(text)[1])
         self.assertEqual(self.sweep()[0], 0)
-        self.assertIn("no table 'two' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow",
-                      self.generate(text.replace("oneflow", "two"))[1])
+        self.assertIn(
+            "no table 'two' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow",
+            self.generate(text.replace("oneflow", "two"))[1],
+        )
         (self.root / "02_fast").rename(self.root / "03_fast")
         self.assertIn("no such stage: '02_fast'", self.generate(text)[1])
 
@@ -825,7 +889,12 @@ class PublishedTablesTest(SweepTest):
         self.assertEqual(self.sweep()[0], 0)
         text = "x <!-- value: machine field=gpu --><!-- end value -->\n"
         self.assertIn("no results file in common/results", self.generate(text)[1])
-        recorded = {"recorded": {"date_utc": "2001-01-01T00:00:00Z"}, "machine": {"gpu": "Recorded"}, "settings": {}, "results": []}
+        recorded = {
+            "recorded": {"date_utc": "2001-01-01T00:00:00Z"},
+            "machine": {"gpu": "Recorded"},
+            "settings": {},
+            "results": [],
+        }
         (self.results / "old.json").write_text(json.dumps(recorded))
         for name in ("simulator", "old-simulator", "old-counters"):
             (self.results / f"{name}.json").write_text("not even JSON")

@@ -506,14 +506,14 @@ def sweep_block(context: Context, args: Arguments) -> str:
         stage = fastest([r for r in timed if r["kind"] == "stage"])
         cells = [stage, *(fastest([r for r in timed if r["stage"] == peer]) for peer in peers)]
         leader = fastest([r for r in cells if r is not None])
-        link = f"[{stage['stage'][:2]}]({context.link(context.root / context.stage(stage['stage']))}/) " if stage else ""
+        link = f"[{stage['stage'][:2]}]({context.link(context.root / context.stage(stage['stage']))}/)" if stage else ""
         first, *others = (swept_cell(cell, cell is leader) for cell in cells)
-        rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), link + first, *others])
+        rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), f"{link} {first}".strip(), *others])
     header = ["shape", "copy (µs)", "best stage, % of copy", *(f"{PEER_NAMES[peer]}, % of copy" for peer in peers)]
     text = table(header, rows, 1)
     notes = []
     if NOISY in text:
-        notes.append(f"<sub>{NOISY} noisy: the two rounds, or the samples of one, differ by more than they should</sub>")
+        notes.append(f"<sub>{NOISY} noisy: the rounds, or the samples of one, differ by more than they should</sub>")
     if INEXACT in text:
         factor = sweep.settings["peer_tolerance"]
         notes.append(f"<sub>{INEXACT} errs by more than a stage may, by less than {factor:g} times that</sub>")

@@ -30,8 +30,9 @@ Values (variant=best is the stage's fastest):
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json, the published tables from the newest <gpu>-sweep.json. An unknown marker, unknown argument, missing result or unbalanced
-marker is an error with file and line; then nothing is written.
+beside it named <gpu>-counters.json, the published tables from the newest <gpu>-sweep.json. An unknown
+marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing
+is written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage.
 """

@@ -181,9 +181,7 @@ class Harness:
 
         callback = _Launch(call)
         self._callbacks.append(callback)
-        self._check(
-            self._library.softmax_add_contender(self._session, stage.encode(), name.encode(), callback, None)
-        )
+        self._check(self._library.softmax_add_contender(self._session, stage.encode(), name.encode(), callback, None))
         return self._library.softmax_num_contenders(self._session) - 1
 
     def contenders(self) -> List[Contender]:

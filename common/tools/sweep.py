@@ -11,8 +11,8 @@ timed in turn, in two rounds of opposite order, each beside a copy of the same b
 they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger.
 
 An interrupted sweep goes on where it was when the same command is given again. The results go to
-common/results/<gpu>-sweep.json when everything was measured with the usual settings, else to build/; --csv writes them
-as CSV too.
+common/results/<gpu>-sweep.json when all the tables were measured with the usual settings and with cuDNN, PyTorch and
+Triton, and nothing of ours was wrong; else to build/. --csv writes them as CSV, too.
 
 Exit codes: 0 fine, 1 a stage's result is wrong (or the results could not be written), 2 bad usage, 3 no usable
 GPU, 4 a CUDA error, 130 interrupted.
@@ -38,18 +38,17 @@ from harness import Harness, HarnessError, Timing, Verdict, library_in
 from peers import Candidate, NotApplicable, PeerContender, Problem
 from results import Json, NoDevice, Shape, ToolError
 from sweep_journal import Journal, Measurement
-from sweep_plan import TABLES, Table, all_shapes, own_table
+from sweep_options import Usage, is_usual, parse_arguments, tables_of
+from sweep_plan import Table, all_shapes
 from sweep_progress import Progress, Stopwatch
 
 SEED = 1
-REPEATS = 25
-ROUNDS = 2
 INTERRUPTED = 130  # exit code, as of a shell
+UNKNOWN = "unknown"  # the commit, where git does not know it
 FIRST_WARM_UP_MS = 40  # see Sampling in common/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 TRIAL_REPEATS = 3  # to choose among a peer's candidates
 PEER_TOLERANCE = 4.0  # a peer may err by so many times what a stage may
-KINDS = ("stages", *peers.PEERS)
 
 
 class Entry(NamedTuple):
@@ -87,8 +86,16 @@ def one_line(error: BaseException) -> str:
 class Sweep:
     """Measures; what is finished stands in the journal."""
 
-    def __init__(self, harness: Harness, entries: List[Entry], launches: Dict[str, PeerLaunch], journal: Journal,
-                 arguments: argparse.Namespace, progress: Progress, watch: Stopwatch) -> None:
+    def __init__(
+        self,
+        harness: Harness,
+        entries: List[Entry],
+        launches: Dict[str, PeerLaunch],
+        journal: Journal,
+        arguments: argparse.Namespace,
+        progress: Progress,
+        watch: Stopwatch,
+    ) -> None:
         self.harness = harness
         self.entries = entries
         self.launches = launches
@@ -214,8 +221,16 @@ class Sweep:
                 "goes on without it"
             ) from error
 
-    def add(self, shape: Shape, entry: Entry, number: int, status: str, reason: str, known: Optional[Json] = None,
-            timing: Optional[Timing] = None) -> None:
+    def add(
+        self,
+        shape: Shape,
+        entry: Entry,
+        number: int,
+        status: str,
+        reason: str,
+        known: Optional[Json] = None,
+        timing: Optional[Timing] = None,
+    ) -> None:
         known = known or {}
         self.journal.add(
             Measurement(
@@ -251,90 +266,8 @@ def commit_of(root: Path, override: Optional[str]) -> Json:
     except ToolError:
         if override:
             raise
-        return {"commit": "unknown", "dirty": True}
+        return {"commit": UNKNOWN, "dirty": True}
     return {"commit": commit, "dirty": dirty}
-
-
-class Usage(ToolError):
-    """Bad usage: exit code 2."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise Usage(message)
-
-
-def whole_number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100000:
-        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 1 to 100000")
-    return int(text)
-
-
-def names(accepted: List[str]):
-    def parse(text: str) -> List[str]:
-        for name in text.split(","):
-            if name not in accepted:
-                raise argparse.ArgumentTypeError(f"'{name}' is not accepted; accepted: {', '.join(accepted)}")
-        return [name for name in accepted if name in text.split(",")]
-
-    return parse
-
-
-def shapes(text: str) -> List[Shape]:
-    try:
-        return [results.parse_shape(shape) for shape in text.split(",")]
-    except ToolError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def device(text: str) -> str:
-    if text == "sim":
-        raise argparse.ArgumentTypeError("the simulator takes no times; accepted: gpu")
-    if text != "gpu":
-        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: gpu")
-    return text
-
-
-def parse_arguments(argv: List[str]) -> argparse.Namespace:
-    """Raises Usage."""
-    parser = Parser(
-        prog="./run sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    table_names = [table.name for table in TABLES]
-    parser.add_argument("--tables", metavar="NAME,...", type=names(table_names), help=f"of {', '.join(table_names)}")
-    parser.add_argument("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=shapes, help="shapes of your own, such as f16:4096x4096")
-    parser.add_argument("--contenders", metavar="NAME,...", type=names(list(KINDS)), default=list(KINDS),
-                        help=f"of {', '.join(KINDS)} (default: all)")
-    parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
-    parser.add_argument("--rounds", metavar="N", type=whole_number, default=ROUNDS, help=f"(default: {ROUNDS})")
-    parser.add_argument("--repeats", metavar="N", type=whole_number, default=REPEATS, help=f"samples a round (default: {REPEATS})")
-    parser.add_argument("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write the results (JSON)")
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write them as CSV, too")
-    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
-    parser.add_argument("--list", action="store_true", help="say what would be measured, and stop")
-    parser.add_argument("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
-    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
-    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    arguments.build = arguments.build or arguments.root / "build"
-    return arguments
-
-
-def tables_of(arguments: argparse.Namespace) -> List[Table]:
-    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
-    if not arguments.tables and not arguments.shapes:
-        chosen = list(TABLES)
-    return chosen + ([own_table(arguments.shapes)] if arguments.shapes else [])
-
-
-def is_usual(arguments: argparse.Namespace, tables: List[Table]) -> bool:
-    """The whole sweep with the usual settings: only that one replaces the recorded file."""
-    usual = ("softmax", ROUNDS, REPEATS, "cold", list(KINDS))
-    return tables == list(TABLES) and usual == (
-        arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders
-    )
 
 
 def show_plan(tables: List[Table], stages: List[str], contenders: List[str]) -> None:
@@ -372,9 +305,60 @@ def results_of(header: Json, tables: List[Table], entries: List[Entry], journal:
     }
 
 
+def add_contenders(
+    harness: Harness, stages: List[str], found: List[PeerContender]
+) -> Tuple[List[Entry], Dict[str, PeerLaunch]]:
+    """The copy, the stages' variants and the peers."""
+    harness.add_stages(stages)
+    entries = [
+        Entry(number, f"{c.stage} {c.name}".strip(), "stage" if c.stage else "copy", c.stage, c.name)
+        for number, c in enumerate(harness.contenders())
+    ]
+    launches = {contender.name: PeerLaunch() for contender in found}
+    for contender in found:
+        number = harness.add_contender(contender.peer, contender.variant, launches[contender.name])
+        entries.append(Entry(number, contender.name, "peer", contender.peer, contender.variant, contender))
+    return entries, launches
+
+
+def machine_of(device: Json, build: Path, versions: Dict[str, str]) -> Json:
+    """The GPU, and the versions of all that runs on it; null for what is not here."""
+    libraries = {"torch" if peer == "pytorch" else peer: versions.get(peer) for peer in peers.PEERS}
+    return {**device, **results.software_versions(build), "python": platform.python_version(), **libraries}
+
+
+def plan_of(arguments: argparse.Namespace, shapes: List[Shape], entries: List[Entry]) -> Json:
+    """What is measured, and how: the first line of the journal has it, and the results file its settings."""
+    settings = {
+        "l2": arguments.l2,
+        "repeats": arguments.repeats,
+        "seed": SEED,
+        "offset": 0,
+        "rounds": arguments.rounds,
+        "peer_tolerance": PEER_TOLERANCE,
+    }
+    plan = {"op": arguments.op, "shapes": list(map(str, shapes)), "contenders": [e.name for e in entries]}
+    return {"settings": settings, "plan": plan}
+
+
+def usual_file(arguments: argparse.Namespace, data: Json) -> Path:
+    """Only a whole sweep, with the main peers and nothing wrong, replaces the recorded file."""
+    whole = (
+        is_usual(arguments)
+        and data["recorded"]["commit"] != UNKNOWN
+        and {"cudnn", "pytorch", "triton"} <= {r["stage"] for r in data["results"]}
+        and not wrong_stages(data)
+    )
+    folder = arguments.root / "common/results" if whole else arguments.build
+    return folder / f"{results.gpu_slug(data['machine']['gpu'])}-sweep.json"
+
+
+def wrong_stages(data: Json) -> List[Json]:
+    return [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
+
+
 def run(arguments: argparse.Namespace) -> int:
     tables = tables_of(arguments)
-    stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
     if arguments.list:
         show_plan(tables, results.stage_names(arguments.root), arguments.contenders)
         return 0
@@ -384,70 +368,49 @@ def run(arguments: argparse.Namespace) -> int:
     with watch("loading the peers"):
         found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
     with Harness(arguments.build, arguments.l2) as harness:
-        machine = harness.device()
-        if machine.pop("simulated"):
+        device = harness.device()
+        if device.pop("simulated"):
             raise NoDevice("no usable NVIDIA GPU: this process runs under the simulator, which takes no times")
-        harness.add_stages(stages)
-        entries = [
-            Entry(number, f"{c.stage} {c.name}".strip(), "stage" if c.stage else "copy", c.stage, c.name)
-            for number, c in enumerate(harness.contenders())
-        ]
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
-        launches = {contender.name: PeerLaunch() for contender in found}
-        for contender in found:
-            number = harness.add_contender(contender.peer, contender.variant, launches[contender.name])
-            entries.append(Entry(number, contender.name, "peer", contender.peer, contender.variant, contender))
-
-        machine.update(results.software_versions(arguments.build))
-        machine["python"] = platform.python_version()
-        machine.update({"torch": versions.get("pytorch"), **{p: versions.get(p) for p in peers.PEERS if p != "pytorch"}})
-        settings = {"l2": arguments.l2, "repeats": arguments.repeats, "seed": SEED, "offset": 0, "rounds": arguments.rounds,
-                    "peer_tolerance": PEER_TOLERANCE}
-        shapes_ = all_shapes(tables)
-        header = {
-            "machine": machine,
-            "code": code_digest(arguments.build, stages),
-            **commit,
-            "settings": settings,
-            "plan": {"op": arguments.op, "shapes": list(map(str, shapes_)), "contenders": [e.name for e in entries]},
-        }
+        stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
+        entries, launches = add_contenders(harness, stages, found)
+        shapes = all_shapes(tables)
+        machine = machine_of(device, arguments.build, versions)
+        code = code_digest(arguments.build, stages)
+        header = {"machine": machine, "code": code, **commit, **plan_of(arguments, shapes, entries)}
         journal = Journal(sweep_journal.path_in(arguments.build, header), header, arguments.fresh)
         for message in journal.messages:
             say(message)
         if journal.done:
             say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
-        left = [s for s in shapes_ if any(not journal.finished(str(s), e.name, arguments.rounds) for e in entries)]
-        if "triton" in versions:
-            with watch("compiling Triton kernels ahead"):
-                sweep_compile.triton_ahead([Problem(*s, arguments.op) for s in left], machine["compute_capability"])
-
-        progress = Progress(shapes_, arguments.rounds, arguments.repeats)
         try:
-            Sweep(harness, entries, launches, journal, arguments, progress, watch).run(shapes_)
+            left = [s for s in shapes if any(not journal.finished(str(s), e.name, arguments.rounds) for e in entries)]
+            if "triton" in versions:
+                with watch("compiling Triton kernels ahead"):
+                    sweep_compile.triton_ahead([Problem(*s, arguments.op) for s in left], machine["compute_capability"])
+            progress = Progress(shapes, arguments.rounds, arguments.repeats)
+            with contextlib.closing(progress):
+                Sweep(harness, entries, launches, journal, arguments, progress, watch).run(shapes)
         finally:
-            progress.end()
             journal.close()
-
-        data = results_of(header, tables, entries, journal, arguments)
-        folder = arguments.root / "common/results" if is_usual(arguments, tables) else arguments.build
-        out = arguments.out or folder / f"{results.gpu_slug(machine['gpu'])}-sweep.json"
-        results.write_whole(out, results.json_text(data))
-        if arguments.csv:
-            results.write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
-        journal.remove()
-        print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
-        say(watch.summary())
-        say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
-        wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
-        for row in wrong:
-            say(f"{row['status']}: {row['contender']} {sweep_tables.shape_of(row)}: {row['reason']}")
-        return 1 if wrong else 0
+    data = results_of(header, tables, entries, journal, arguments)
+    out = arguments.out or usual_file(arguments, data)
+    results.write_whole(out, results.json_text(data))
+    if arguments.csv:
+        results.write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
+    journal.remove()
+    print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
+    say(watch.summary())
+    say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
+    for row in wrong_stages(data):
+        say(f"{row['status']}: {row['contender']} {sweep_tables.shape_of(row)}: {row['reason']}")
+    return 1 if wrong_stages(data) else 0
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     try:
-        return run(parse_arguments(sys.argv[1:] if argv is None else argv))
+        return run(parse_arguments(sys.argv[1:] if argv is None else argv, __doc__))
     except KeyboardInterrupt:
         say("\n./run sweep: interrupted; the same command goes on from here")
         return INTERRUPTED

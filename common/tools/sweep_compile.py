@@ -42,7 +42,12 @@ def in_processes(workers: int, text: str) -> List[str]:
             command = [sys.executable, str(Path(__file__).resolve()), str(index), str(workers)]
             # A session of its own: Ctrl-C reaches this process alone, which then ends the others.
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
             )
             processes.append(process)
             assert process.stdin

@@ -146,4 +146,3 @@ class Journal:
         for path in (self.path, self.path.with_name(self.path.name + ".lock")):
             if path.exists():
                 path.unlink()
-

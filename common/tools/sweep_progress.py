@@ -1,4 +1,4 @@
-"""How far a sweep is, on a terminal as a bar with the time left, elsewhere as a line per shape; and where its time went."""
+"""How far a sweep is: on a terminal a bar with the time left, elsewhere a line per shape; and where its time went."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class Progress:
         self._per_shape = contenders * self._rounds
         self._here = left * self._rounds
         if not self._is_terminal and left:
-            print(f"[{self._percent():3.0f} %, {clock(self._seconds_left())} left] {shape}", file=sys.stderr, flush=True)
+            print(
+                f"[{self._percent():3.0f} %, {clock(self._seconds_left())} left] {shape}", file=sys.stderr, flush=True
+            )
 
     def advance(self, measurements: int) -> None:
         measurements = min(measurements, self._here)
@@ -72,7 +74,7 @@ class Progress:
         width = shutil.get_terminal_size().columns - 1
         print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._is_terminal:
             print("\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", file=sys.stderr, flush=True)
 

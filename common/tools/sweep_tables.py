@@ -159,13 +159,18 @@ def text(data: Json) -> str:
         lines += _table(table, by_shape, peers)
     noisy = [r for r in data["results"] if r["noisy"]]
     settings = data["settings"]
-    lines += ["", f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "
-              "percent of a copy timed beside each contender; ~ noisy"]
+    lines += [
+        "",
+        f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "
+        "percent of a copy timed beside each contender; ~ noisy",
+    ]
     inexact = [r for r in data["results"] if is_inexact(r)]
     if inexact:
         worst = max(inexact, key=lambda r: r["max_error"])
-        lines.append(f"* its results err by more than a stage's may, by up to {worst['max_error']:.1f} times that "
-                     f"({worst['contender']} at {shape_of(worst)}); more than {settings['peer_tolerance']:g} is wrong")
+        lines.append(
+            f"* its results err by more than a stage's may, by up to {worst['max_error']:.1f} times that "
+            f"({worst['contender']} at {shape_of(worst)}); more than {settings['peer_tolerance']:g} is wrong"
+        )
     if noisy:
         lines.append(f"noisy: {len(noisy)} of {len(data['results'])}:")
         lines += [

@@ -54,10 +54,15 @@ def _compiled(problem: Problem) -> List[Candidate]:
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
 
     def candidate(mode: str) -> Candidate:
-        return Candidate(mode, on_tensors(problem, torch.compile(softmax_into, fullgraph=True, dynamic=False, mode=mode)))
+        return Candidate(
+            mode, on_tensors(problem, torch.compile(softmax_into, fullgraph=True, dynamic=False, mode=mode))
+        )
 
     return [candidate(mode) for mode in modes(problem)]
 
 
 def contenders() -> List[PeerContender]:
-    return [PeerContender("pytorch", "eager", _eager, release), PeerContender("pytorch", "compiled", _compiled, release)]
+    return [
+        PeerContender("pytorch", "eager", _eager, release),
+        PeerContender("pytorch", "compiled", _compiled, release),
+    ]
