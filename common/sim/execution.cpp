@@ -447,8 +447,8 @@ void Execution::report_stuck_barrier() {
 
 void execute_unknown(Execution& execution, const Instruction& instruction, LaneMask lanes) {
   fault(execution, first_lane(lanes), FaultKind::unknown_instruction,
-        "the simulator does not know the instruction '" +
-            execution.program.unknown.at(static_cast<std::size_t>(instruction.immediate)) + "'");
+        "the simulator does not know the instruction " +
+            execution.program.unknown.at(static_cast<std::size_t>(instruction.immediate)));
 }
 
 void run_grid(Execution& execution) {

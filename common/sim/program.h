@@ -102,7 +102,7 @@ struct Program {
   std::vector<SourceLocation> locations;                ///< one per instruction; line 0 where unknown
   std::map<SourceLocation, SourceLocation> inlined_at;  ///< innermost to outermost
   std::map<std::uint32_t, std::string> files;
-  std::vector<std::string> unknown;  ///< spellings of instructions that this does not know
+  std::vector<std::string> unknown;  ///< instructions that this does not know, with their lines
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
   std::uint32_t register_bytes = 0;  ///< of one warp

@@ -28,6 +28,8 @@ class Lexer {
   void expect(std::string_view word);
   /// Takes what is left of the line.
   std::string_view rest_of_line();
+  /// Takes everything up to and including this word.
+  void skip_to(std::string_view wanted);
   /// Takes everything up to and including the brace that closes one already taken.
   void skip_braces();
   /// Takes everything up to and including the next semicolon.

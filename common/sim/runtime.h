@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +31,12 @@ struct HostFunction {
 struct FatBinary {
   std::unique_ptr<Module> module;
   std::string why_not;  ///< without a module
+};
+
+/// cudaLibrary_t points to one of these: PTX that was loaded as text, held like a fat binary.
+struct LibraryState {
+  std::size_t fat_binary = 0;
+  std::set<std::string> kernels;  ///< those that were asked for; cudaKernel_t points to one
 };
 
 /// cudaStream_t points to one of these. Captured work is kept until the graph is launched.
@@ -60,6 +67,7 @@ class Runtime {
     std::size_t bytes = 0;
   };
   std::unordered_map<const void*, HostVariable> variables;
+  std::unordered_map<const void*, std::unique_ptr<LibraryState>> libraries;
   std::unordered_map<const void*, std::unique_ptr<StreamState>> streams;
   StreamState default_stream;
   std::map<std::uintptr_t, std::size_t> host_allocations;  // bytes, by address

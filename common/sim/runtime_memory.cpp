@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/sim/ptx_lexer.h"
 #include "common/sim/runtime.h"
 
 using sim::enqueue;
@@ -99,7 +100,13 @@ std::uint64_t address_of_symbol(const void* symbol) {
   const auto found = runtime().variables.find(symbol);
   if (found == runtime().variables.end()) return 0;
   const auto& binary = runtime().fat_binaries.at(found->second.fat_binary);
-  return binary.module ? binary.module->variable_address(found->second.name, runtime().memory) : 0;
+  if (!binary.module) return 0;
+  try {
+    return binary.module->variable_address(found->second.name, runtime().memory);
+  } catch (const sim::PtxError& error) {
+    sim::say("cannot read the PTX of variable " + found->second.name + ": " + error.what());
+    return 0;
+  }
 }
 
 }  // namespace
