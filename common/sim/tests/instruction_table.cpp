@@ -88,17 +88,12 @@ Values floats(int bits, int mantissa) {
                 smallest_normal - 1,
                 sign | 1,
                 sign | infinity | quiet};
-  for (const auto& [exponent, quarters] : {std::pair{-1, 0}, {0, 2}, {1, 0}, {1, 1}, {1, 3}, {2, 1}}) {
-    // 0.5, 1.5, 2, 2.5, 3.5, 5: ties of a rounding to whole numbers
+  for (const auto& [exponent, quarters] : {std::pair{-1, 0}, {0, 2}, {1, 0}, {1, 1}, {1, 3}}) {
+    // 0.5, 1.5, 2, 2.5, 3.5: ties of a rounding to whole numbers
     const std::uint64_t value = power(exponent) | (static_cast<std::uint64_t>(quarters) << (mantissa - 2));
     values.insert(values.end(), {value, sign | value});
   }
-  for (const int exponent : {7, 8, 15, 16, 31, 32, 63, 64}) {  // where the ranges of whole numbers end
-    if (exponent > bias) continue;
-    values.insert(values.end(), {power(exponent), sign | power(exponent), power(exponent) - 1,
-                                 sign | (power(exponent) + 1)});
-  }
-  for (const int narrow : {7, 10, 23}) {  // ties of a rounding to bf16, f16 and f32
+  for (const int narrow : {23, 10, 7}) {  // ties of a rounding to f32, f16 and bf16
     if (narrow >= mantissa) continue;
     const std::uint64_t half = std::uint64_t{1} << (mantissa - narrow - 1);
     values.insert(values.end(), {one + half, one + 3 * half, sign | (one + half + 1)});
@@ -108,6 +103,12 @@ Values floats(int bits, int mantissa) {
     const std::uint64_t underflow = power(-narrow_bias - narrow);  // half of the smallest denormal
     values.insert(values.end(),
                   {overflow, overflow - 1, underflow, underflow + 1, power(1 - narrow_bias) - half});
+  }
+  for (const int exponent : {31, 63, 15, 7}) {  // where the ranges of whole numbers end
+    if (exponent + 1 > bias) continue;
+    const std::uint64_t end = power(exponent);
+    const std::uint64_t unsigned_end = power(exponent + 1);
+    values.insert(values.end(), {end, end - 1, sign | end, sign | (end + 1), unsigned_end, unsigned_end - 1});
   }
   return filled(values, bits);
 }
@@ -361,7 +362,8 @@ std::string kernel_text(const Instruction& instruction) {
   std::ostringstream text;
   text << ".visible .entry " << instruction.kernel
        << "(.param .u64 arguments, .param .u64 results, .param .u64 scratch)\n{\n"
-       << ".reg .u64 %in, %out, %global, %warp_global;\n.reg .u32 %thread, %lane, %shared, %warp_shared, %word, "
+       << ".reg .u64 %in, %out, %global, %warp_global;\n.reg .u32 %thread, %lane, %shared, %warp_shared, "
+          "%word, "
           "%warp;\n"
        << ".reg .pred %yes;\n"
        << "ld.param.u64 %in, [arguments];\nld.param.u64 %out, [results];\nld.param.u64 %global, [scratch];\n"

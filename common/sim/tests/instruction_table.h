@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Three warps, each lane with arguments of its own.
-inline constexpr int case_count = 96;
+/// Two warps, each lane with arguments of its own.
+inline constexpr int case_count = 64;
 inline constexpr int most_operands = 4;
 /// Bytes of each lane, and then of each warp, in global and in shared memory.
 inline constexpr int place_bytes = 32;

@@ -114,48 +114,72 @@ class Runner {
   DeviceMemory scratch_ = allocate_device(scratch_bytes);
 };
 
-// ---- The recorded file: "key: results", one line each, hexadecimal; ", " between results.
+// ---- The recorded file: keys of instructions, one a line, and below them ": " and the results that they
+// have in common, hexadecimal, with "," between %r, %s, ...
 
 constexpr const char* values_line = "values ";
 
-void write(std::ostream& out, const Instruction& instruction, const Results& results) {
-  out << instruction.key() << ':' << std::hex;
-  for (std::size_t k = 0; k < results.size(); ++k) {
-    if (k > 0) out << " ,";
-    for (const std::uint64_t value : results[k]) out << ' ' << value;
+class Records {
+ public:
+  void add(const Instruction& instruction, const Results& results) {
+    std::ostringstream text;
+    text << ':' << std::hex;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (k > 0) text << " ,";
+      for (const std::uint64_t value : results[k]) text << ' ' << value;
+    }
+    auto& keys = keys_[text.str()];
+    if (keys.empty()) order_.push_back(text.str());
+    keys.push_back(instruction.key());
   }
-  out << std::dec << '\n';
+  void write(std::ostream& out) const {
+    for (const std::string& results : order_) {
+      for (const std::string& key : keys_.at(results)) out << key << '\n';
+      out << results << '\n';
+    }
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> keys_;
+  std::vector<std::string> order_;
+};
+
+Results parse_results(const std::string& text) {
+  Results results(1);
+  std::size_t i = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word == ",") {
+      results.emplace_back();
+      i = 0;
+    } else {
+      results.back().at(i++) = std::stoull(word, nullptr, 16);
+    }
+  }
+  return results;
 }
 
 std::map<std::string, Results> read_recorded(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error("no recorded results: " + path + "; write them on a GPU with --record");
   std::map<std::string, Results> recorded;
+  std::vector<std::string> keys;
   std::string checksum;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#') continue;
     if (line.rfind(values_line, 0) == 0) {
       checksum = line.substr(std::strlen(values_line));
-      continue;
+    } else if (line[0] != ':') {
+      keys.push_back(line);
+    } else {
+      const Results results = parse_results(line.substr(1));
+      for (const std::string& key : keys) recorded[key] = results;
+      keys.clear();
     }
-    const std::size_t colon = line.rfind(": ");
-    if (colon == std::string::npos) throw std::runtime_error(path + ": no ':' in '" + line + "'");
-    Results results(1);
-    std::size_t i = 0;
-    std::istringstream words(line.substr(colon + 1));
-    for (std::string word; words >> word;) {
-      if (word == ",") {
-        results.emplace_back();
-        i = 0;
-      } else {
-        results.back().at(i++) = std::stoull(word, nullptr, 16);
-      }
-    }
-    recorded[line.substr(0, colon)] = results;
   }
   if (checksum != std::to_string(checksum_of_values())) {
     throw std::runtime_error(
-        path + " was recorded with other values than these; record it again on a GPU with --record");
+        path + " was recorded with other values than these; record again on a GPU with --record");
   }
   return recorded;
 }
@@ -218,16 +242,10 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
   const bool simulated = std::strstr(properties.name, "simulator") != nullptr;
   const bool records = !options.record.empty();
   if (records && simulated) throw std::invalid_argument("--record needs a GPU, and this is the simulator");
-  std::ofstream file;
-  if (records) {
-    file.open(options.record);
-    file << "# Results of the instructions of instructions.txt, by instructions_test --record, on: "
-         << properties.name << ", " << driver() << "\n"
-         << values_line << checksum_of_values() << '\n';
-  }
   std::map<std::string, Results> recorded;
   if (!records && !options.print) recorded = read_recorded(RECORDED_RESULTS);
 
+  Records records_made;
   Runner runner;
   std::size_t right = 0;
   std::size_t failures = 0;
@@ -245,7 +263,7 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
     try {
       library = load(ptx);
     } catch (const std::runtime_error& error) {
-      fail(instructions[begin], error.what());
+      for (std::size_t i = begin; i < end; ++i) fail(instructions[i], error.what());
     }
     for (; begin < end; ++begin) {
       const Instruction& instruction = instructions[begin];
@@ -257,10 +275,8 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
         fail(instruction, error.what());
         continue;
       }
-      if (records) {
-        write(file, instruction, results);
-      } else if (options.print) {
-        write(std::cout, instruction, results);
+      if (records || options.print) {
+        records_made.add(instruction, results);
       } else if (const auto found = recorded.find(instruction.key()); found == recorded.end()) {
         fail(instruction, "is not recorded; record again on a GPU with --record");
       } else if (!compare(instruction, results, found->second)) {
@@ -270,7 +286,15 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
       ++right;
     }
   }
-  if (records && !file.flush()) throw std::runtime_error("cannot write " + options.record);
+  if (options.print) records_made.write(std::cout);
+  if (records) {
+    std::ofstream file(options.record);
+    file << "# Results of the instructions of instructions.txt, by instructions_test --record, on: "
+         << properties.name << ", " << driver() << "\n"
+         << values_line << checksum_of_values() << '\n';
+    records_made.write(file);
+    if (!file.flush()) throw std::runtime_error("cannot write " + options.record);
+  }
   std::fprintf(options.print ? stderr : stdout,
                "%zu instructions with %d cases each on %s: %zu %s, %zu wrong\n", instructions.size(),
                case_count, properties.name, right,
