@@ -149,6 +149,7 @@ void isspacep(Execution& execution, const Instruction& instruction, LaneMask lan
   });
 }
 void assemble_isspacep(Assembler& a) {
+  a.refuse_if(a.has("const"));  // constants lie in global memory here
   a.instruction.immediate = static_cast<std::int64_t>(take_window(a));
   a.operands({Type::pred, Type::b64});
   a.instruction.handler = &isspacep;

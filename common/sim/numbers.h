@@ -34,6 +34,17 @@ inline float flushed(float value) {
   return (bits & 0x7f800000U) != 0 ? value : std::bit_cast<float>(bits & 0x80000000U);
 }
 
+inline double flushed(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  return (bits & 0x7ff0000000000000U) != 0 ? value : std::copysign(0.0, value);
+}
+
+/// .relu: what is below zero, and -0, becomes +0; NaN stays.
+template <class T>
+T rectified(T value) {
+  return value <= T(0) ? T(0) : value;
+}
+
 /// To [0, 1]; NaN to 0.
 template <class T>
 T saturated(T value) {

@@ -14,7 +14,8 @@ class PtxError : public std::runtime_error {
 };
 
 /// A word is a run of letters, digits, '_', '$', '.' and '%' (so "ld.global.u32" and "%r1" are one word
-/// each; two colons join, as in "ld.L1::no_allocate"), a string in quotes, or one other character. Comments and white space are skipped.
+/// each; two colons join, as in "ld.L1::no_allocate"), a string in quotes, or one other character. Comments
+/// and white space are skipped.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}

@@ -21,8 +21,8 @@ sim::LibraryState* state_of(cudaLibrary_t library) {
 
 extern "C" {
 
-/// Takes PTX text that ends with a zero; the options are those of a compiler that is not there. All kernels are
-/// parsed now, but an instruction that the simulator does not know is an error only where it is executed.
+/// Takes PTX text that ends with a zero; the options are those of a compiler that is not there. All kernels
+/// are parsed now, but an instruction that the simulator does not know is an error only where it is executed.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* /*options*/,
                                 void** /*option_values*/, unsigned /*option_count*/,
                                 cudaLibraryOption* /*library_options*/, void** /*library_option_values*/,

@@ -42,19 +42,18 @@ Values integers(int bits) {
   Values values{
       0, 1,  ~std::uint64_t{0}, std::uint64_t{1} << (bits - 1), (std::uint64_t{1} << (bits - 1)) - 1, 2,
       7, 100};
-  for (const int power : {7, 8, 15, 16, 24, 31, 32, 53, 62, 63}) {
-    if (power >= bits) continue;
+  for (const int power : {bits - 1, bits - 2}) {
     const std::uint64_t two = std::uint64_t{1} << power;
-    values.insert(values.end(), {two, two - 1, two + 1, ~two + 1, ~two});
-  }
-  for (const int power : {24, 31, 53, 63}) {
-    if (power >= bits) continue;
-    const std::uint64_t two = std::uint64_t{1} << power;
-    for (const int mantissa : {7, 10, 23, 52}) {  // a tie, one more and the next tie
+    for (const int mantissa : {7, 10, 23, 52}) {  // a tie, and one more
       if (mantissa + 1 >= power) continue;
       const std::uint64_t half = two >> (mantissa + 1);
-      values.insert(values.end(), {two + half, two + half + 1, two + 3 * half});
+      values.insert(values.end(), {two + half, two + half + 1});
     }
+  }
+  for (const int power : {7, 8, 15, 16, 24, 31, 32, 53, 63}) {
+    if (power >= bits) continue;
+    const std::uint64_t two = std::uint64_t{1} << power;
+    values.insert(values.end(), {two, two - 1, ~two + 1, ~two});
   }
   return filled(values, bits);
 }
@@ -427,6 +426,11 @@ std::uint64_t argument_value(const OperandType& type, int index, int count, int 
     const std::array<std::uint64_t, most_operands> special{lane % 8, lane / 4, (5 * lane + lane / 8) % 8,
                                                            (3 * lane + 1) % 8};
     return values[special.at(static_cast<std::size_t>(index)) % values.size()];
+  }
+  if (lane < 48) {  // zero, the smallest numbers of both signs and the smallest normal one: all pairs
+    constexpr std::array<std::size_t, 4> small{0, 9, 16, 8};
+    const std::array<std::uint64_t, most_operands> pair{lane % 4, lane / 4 % 4, lane / 2 % 4, lane % 3};
+    return values[small.at(pair.at(static_cast<std::size_t>(index))) % values.size()];
   }
   constexpr std::array<std::uint64_t, most_operands> steps{1, 7, 11, 13};
   return values[(lane * steps.at(static_cast<std::size_t>(index)) + place) % values.size()];
