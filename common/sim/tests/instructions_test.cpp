@@ -245,7 +245,7 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
   std::map<std::string, Results> recorded;
   if (!records && !options.print) recorded = read_recorded(RECORDED_RESULTS);
 
-  Records records_made;
+  Records made;
   Runner runner;
   std::size_t right = 0;
   std::size_t failures = 0;
@@ -276,9 +276,10 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
         continue;
       }
       if (records || options.print) {
-        records_made.add(instruction, results);
+        made.add(instruction, results);
       } else if (const auto found = recorded.find(instruction.key()); found == recorded.end()) {
         fail(instruction, "is not recorded; record again on a GPU with --record");
+        continue;
       } else if (!compare(instruction, results, found->second)) {
         ++failures;
         continue;
@@ -286,14 +287,15 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
       ++right;
     }
   }
-  if (options.print) records_made.write(std::cout);
-  if (records) {
-    std::ofstream file(options.record);
-    file << "# Results of the instructions of instructions.txt, by instructions_test --record, on: "
-         << properties.name << ", " << driver() << "\n"
-         << values_line << checksum_of_values() << '\n';
-    records_made.write(file);
-    if (!file.flush()) throw std::runtime_error("cannot write " + options.record);
+  if (records || options.print) {
+    std::ofstream file;
+    if (records) file.open(options.record);
+    std::ostream& out = records ? file : std::cout;
+    out << "# Results of the instructions of instructions.txt, by instructions_test, on: " << properties.name
+        << ", " << (simulated ? "which is no GPU" : driver()) << "\n"
+        << values_line << checksum_of_values() << '\n';
+    made.write(out);
+    if (!out.flush()) throw std::runtime_error("cannot write " + options.record);
   }
   std::fprintf(options.print ? stderr : stdout,
                "%zu instructions with %d cases each on %s: %zu %s, %zu wrong\n", instructions.size(),
