@@ -302,11 +302,13 @@ bool number_agrees(const OperandType& type, const Tolerance& tolerance, std::uin
   const double a = value_of(got, type.bits, type.mantissa_bits);
   const double b = value_of(recorded, type.bits, type.mantissa_bits);
   if (std::isnan(a) || std::isnan(b)) return tolerance.any_nan && std::isnan(a) && std::isnan(b);
+  if (a == 0 && b == 0) return false;  // the sign differs
   const double ulps = std::fabs(in_order(got, type.bits) - in_order(recorded, type.bits));
   if (ulps <= tolerance.ulp) return true;
   // Both are rounded to the type: one unit of it on top.
   const double difference = std::fabs(a - b) * (1 - 1 / ulps);
-  return difference <= tolerance.relative * std::fabs(b) || difference <= tolerance.absolute;
+  return (tolerance.relative > 0 && difference <= tolerance.relative * std::fabs(b)) ||
+         (tolerance.absolute > 0 && difference <= tolerance.absolute);
 }
 
 }  // namespace
