@@ -97,10 +97,9 @@ ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name) {
       values = 2;
     } else if (word == ".v4") {
       values = 4;
-    } else if (word == ".ptr") {
-      continue;
-    } else if (word == ".global" || word == ".shared" || word == ".const" || word == ".local") {
-      continue;  // what a .ptr parameter points to
+    } else if (word == ".ptr" || word == ".global" || word == ".shared" || word == ".const" ||
+               word == ".local") {
+      continue;  // the space is that which a .ptr parameter points to
     } else if (const auto type = word.empty() ? std::nullopt : type_named(word.substr(1))) {
       variable.element = *type;
       has_type = true;
@@ -134,9 +133,7 @@ void Module::skim() {
   Lexer lexer(ptx_);
   for (std::string_view word = lexer.next(); !word.empty(); word = lexer.next()) {
     if (is_linkage(word) || word == ";") continue;
-    if (word == ".version" || word == ".target" || word == ".address_size") {
-      lexer.rest_of_line();
-    } else if (word == ".file") {
+    if (word == ".file") {
       const auto number = static_cast<std::uint32_t>(parse_unsigned(lexer.next()));
       const std::string_view path = lexer.next();
       files_[number] = std::string(path.substr(1, path.size() - 2));
@@ -173,7 +170,7 @@ void Module::skim() {
       }
       variables_[name] = variable;
     } else if (!word.empty() && word[0] == '.') {
-      lexer.rest_of_line();  // a directive that says nothing about what the program does
+      lexer.rest_of_line();  // .version and others that say nothing about what the program does
     }
   }
 }

@@ -280,7 +280,8 @@ bool KernelParser::parse_directive(Lexer& lexer, std::string_view word) {
 void KernelParser::declare_registers(Lexer& lexer) {
   const auto type = type_named(lexer.next().substr(1));
   if (!type) throw PtxError("registers of an unknown type");
-  const std::uint32_t stride = *type == Type::pred ? sizeof(LaneMask) : size_of(*type) * warp_size;
+  const std::uint32_t stride =
+      *type == Type::pred ? sizeof(LaneMask) : std::size_t{size_of(*type)} * warp_size;
   const std::uint32_t align = *type == Type::pred ? sizeof(LaneMask) : register_align;
   do {
     const std::string_view name = lexer.next();
