@@ -58,7 +58,7 @@ struct Unordered {  // true also when an operand is NaN
 struct BothNumbers {
   template <class T>
   bool operator()(T a, T b) const {
-    return a == a && b == b;
+    return !std::isnan(a) && !std::isnan(b);
   }
 };
 
@@ -140,7 +140,7 @@ void setp(Execution& execution, const Instruction& instruction, LaneMask lanes) 
 template <Comparison comparison, bool as_float>
 void set(Execution& execution, const Instruction& instruction, LaneMask lanes) {
   const LaneMask result = comparison(execution, instruction.operands[1], instruction.operands[2]);
-  std::uint32_t* to = execution.lanes_of<std::uint32_t>(instruction.operands[0]);
+  auto* to = execution.lanes_of<std::uint32_t>(instruction.operands[0]);
   constexpr std::uint32_t one = as_float ? 0x3f800000 : 0xffffffff;
   for_each_lane(lanes, [&](int lane) { to[lane] = contains(result, lane) ? one : 0; });
 }

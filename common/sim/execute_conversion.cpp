@@ -52,7 +52,7 @@ Half nearest_half(float value) {
 
 Bfloat16 nearest_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) return {canonical_nan_16};
+  if (std::isnan(value)) return {canonical_nan_16};
   return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U)};
 }
 
@@ -161,16 +161,17 @@ void convert(Execution& execution, const Instruction& instruction, LaneMask lane
     return;
   }
   for_each_lane(lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
     From value{};
-    std::memcpy(&value, execution.lanes_of<std::byte>(source) + lane * source.bytes, sizeof value);
+    std::memcpy(&value, execution.lanes_of<std::byte>(source) + l * source.bytes, sizeof value);
     const To result = converted<To>(value, instruction);
     std::uint64_t extended = 0;
     if constexpr (std::is_integral_v<To>) {
-      extended = static_cast<std::uint64_t>(result);
+      extended = static_cast<std::uint64_t>(static_cast<std::int64_t>(result));  // a signed one with its sign
     } else {
       std::memcpy(&extended, &result, sizeof result);
     }
-    std::memcpy(execution.lanes_of<std::byte>(target) + lane * target.bytes, &extended, target.bytes);
+    std::memcpy(execution.lanes_of<std::byte>(target) + l * target.bytes, &extended, target.bytes);
   });
 }
 

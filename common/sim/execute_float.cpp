@@ -20,28 +20,30 @@ struct Add {
   T operator()(T a, T b) const {
     return a + b;
   }
-  float rounded(float a, float b, Rounding rounding) const { return fma_rounded(a, 1, b, rounding); }
+  static float rounded(float a, float b, Rounding rounding) { return fma_rounded(a, 1, b, rounding); }
 };
 struct Subtract {
   template <class T>
   T operator()(T a, T b) const {
     return a - b;
   }
-  float rounded(float a, float b, Rounding rounding) const { return fma_rounded(a, 1, -b, rounding); }
+  static float rounded(float a, float b, Rounding rounding) { return fma_rounded(a, 1, -b, rounding); }
 };
 struct Multiply {
   template <class T>
   T operator()(T a, T b) const {
     return a * b;
   }
-  float rounded(float a, float b, Rounding rounding) const {
+  static float rounded(float a, float b, Rounding rounding) {
     return fma_rounded(a, b, std::copysign(0.0F, a * b), rounding);
   }
 };
 struct MultiplyAdd {
   float operator()(float a, float b, float c) const { return std::fma(a, b, c); }
   double operator()(double a, double b, double c) const { return std::fma(a, b, c); }
-  float rounded(float a, float b, float c, Rounding rounding) const { return fma_rounded(a, b, c, rounding); }
+  static float rounded(float a, float b, float c, Rounding rounding) {
+    return fma_rounded(a, b, c, rounding);
+  }
 };
 struct Divide {
   template <class T>
@@ -73,7 +75,7 @@ template <class Function>
 struct OrNan {
   template <class T>
   T operator()(T a, T b) const {
-    return a != a || b != b ? a + b : Function{}(a, b);
+    return std::isnan(a) || std::isnan(b) ? a + b : Function{}(a, b);
   }
 };
 struct Negate {
@@ -140,8 +142,8 @@ void single_unusual(Execution& execution, const Instruction& instruction, LaneMa
   map<float, Float...>(execution, instruction, lanes, [&instruction](auto... values) {
     const bool flush = instruction.flush_to_zero;
     float result = 0;
-    if constexpr (requires { Function{}.rounded(values..., Rounding::nearest); }) {
-      result = Function{}.rounded((flush ? flushed(values) : values)..., instruction.rounding);
+    if constexpr (requires { Function::rounded(values..., Rounding::nearest); }) {
+      result = Function::rounded((flush ? flushed(values) : values)..., instruction.rounding);
     } else {
       result = Function{}((flush ? flushed(values) : values)...);
     }

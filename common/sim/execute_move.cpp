@@ -37,7 +37,7 @@ void split(Execution& execution, const Instruction& instruction, LaneMask lanes)
 template <class Whole, class Part>
 void join(Execution& execution, const Instruction& instruction, LaneMask lanes) {
   constexpr std::size_t parts = sizeof(Whole) / sizeof(Part);
-  Whole* to = execution.lanes_of<Whole>(instruction.operands[0]);
+  auto* to = execution.lanes_of<Whole>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
     Whole value = 0;
     for (std::size_t i = 0; i < parts; ++i) {

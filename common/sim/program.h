@@ -87,6 +87,7 @@ struct SourceLocation {
   std::uint32_t file = 0;
   std::uint32_t line = 0;
   std::uint32_t column = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): there is no pointer
   friend auto operator<=>(const SourceLocation&, const SourceLocation&) = default;
 };
 

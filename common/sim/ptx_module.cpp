@@ -118,10 +118,9 @@ ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name) {
       values = 2;
     } else if (word == ".v4") {
       values = 4;
-    } else if (word == ".ptr") {
-      continue;
-    } else if (word == ".global" || word == ".shared" || word == ".const" || word == ".local") {
-      continue;  // what a .ptr parameter points to
+    } else if (word == ".ptr" || word == ".global" || word == ".shared" || word == ".const" ||
+               word == ".local") {
+      continue;  // the space is that which a .ptr parameter points to
     } else if (const auto type = word.empty() ? std::nullopt : type_named(word.substr(1))) {
       variable.element = *type;
       has_type = true;

@@ -291,7 +291,8 @@ void KernelParser::declare_registers(Lexer& lexer) {
   const std::string_view word = lexer.next();
   const auto type = type_named(word.empty() ? word : word.substr(1));
   if (!type) throw PtxError("registers of an unknown type '" + std::string(word) + "'");
-  const std::uint32_t stride = *type == Type::pred ? sizeof(LaneMask) : size_of(*type) * warp_size;
+  const std::uint32_t stride =
+      *type == Type::pred ? sizeof(LaneMask) : std::size_t{size_of(*type)} * warp_size;
   const std::uint32_t align = *type == Type::pred ? sizeof(LaneMask) : register_align;
   do {
     const std::string_view name = lexer.next();

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "common/sim/counter_sums.h"
 #include "common/sim/counters.h"
 #include "common/sim/counting.h"
 #include "common/sim/runtime.h"
@@ -125,8 +126,8 @@ void record_launch(const Execution& execution) {
     if (execution.counters[pc].executed == 0) continue;
     const SimCounters counted = counters_of(program.code[pc], execution.counters[pc]);
     const SourceLocation& location = program.locations[pc];
-    add(launch->summary.counters, counted);
-    add(by_line[{location.file, location.line}], counted);
+    launch->summary.counters += counted;
+    by_line[{location.file, location.line}] += counted;
   }
   for (const auto& [place, counters] : by_line) {
     const auto file = program.files.find(place.first);

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -109,6 +110,8 @@ inline constexpr const char* name = "CPU simulator (attributes of an H200)";
 inline constexpr int major = 9;
 inline constexpr int minor = 0;
 inline constexpr int multiprocessors = 132;
+inline constexpr std::array max_grid{0x7fffffff, 65535, 65535};
+inline constexpr std::array max_block{1024, 1024, 64};
 inline constexpr int max_threads_per_block = 1024;
 inline constexpr int max_threads_per_multiprocessor = 2048;
 inline constexpr int max_blocks_per_multiprocessor = 32;
