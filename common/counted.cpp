@@ -34,11 +34,14 @@ Counted count_launch(const Problem& problem, const std::function<void()>& launch
     total.shuffles += kernel.shuffles;
     total.block_barriers += kernel.block_barriers;
     total.special_function_lanes += kernel.special_function_lanes;
+    total.exp2_lanes += kernel.exp2_lanes;
+    total.atomics += kernel.atomics;
   }
 
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const auto elements = static_cast<double>(problem.shape.elements());
   Counted counted;
+  counted.totals = total;
   counted.passes =
       ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.tensor_bytes()));
   counted.sectors_per_load_request =
