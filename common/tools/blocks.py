@@ -97,6 +97,7 @@ class Context:
         self._load = recorded
         self._recorded: Optional[Recorded] = None
         self._counters: Optional[Json] = None
+        self._counted: Optional[Json] = None
 
     @property
     def recorded(self) -> Recorded:
@@ -111,6 +112,13 @@ class Context:
             path = self.recorded.path
             self._counters = results.load_json(path.with_name(f"{path.stem}-counters.json"))
         return self._counters
+
+    @property
+    def counted(self) -> Json:
+        """What the simulator counted: common/results/simulator.json."""
+        if self._counted is None:
+            self._counted = results.load_json(self.root / "common/results/simulator.json")
+        return self._counted
 
     def link(self, path: Path) -> str:
         """Relative link from the page to a file."""
@@ -416,6 +424,69 @@ def newest(entries: List[Json]) -> Json:
     return {key: last[key] for key in ("date_utc", "commit", "dirty")}
 
 
+class CountedColumn(NamedTuple):
+    header: str
+    value: Callable[[Json], float]
+
+
+def counted(name: str) -> Callable[[Json], float]:
+    return lambda entry: entry[f"counted_{name}"]
+
+
+def counted_per_row(name: str) -> Callable[[Json], float]:
+    return lambda entry: entry[f"counted_{name}"] / entry["rows"]
+
+
+COUNTED_COLUMNS: Dict[str, CountedColumn] = {
+    "declared": CountedColumn("passes, declared", lambda entry: entry["passes"]),
+    "passes": CountedColumn("passes, counted", counted("passes")),
+    "load_sectors": CountedColumn("sectors per load request", counted("sectors_per_load_request")),
+    "store_sectors": CountedColumn("sectors per store request", counted("sectors_per_store_request")),
+    "load_requests": CountedColumn("load requests per row", counted_per_row("global_load_requests")),
+    "shared_requests": CountedColumn(
+        "shared-memory requests per row",
+        lambda e: (e["counted_shared_load_requests"] + e["counted_shared_store_requests"]) / e["rows"],
+    ),
+    "wavefronts": CountedColumn("shared wavefronts per row", counted_per_row("shared_wavefronts")),
+    "conflicts": CountedColumn("bank conflicts per row", counted_per_row("bank_conflicts")),
+    "shuffles": CountedColumn("shuffles per row", counted_per_row("shuffles")),
+    "barriers": CountedColumn("barriers per row", counted_per_row("block_barriers")),
+    "special": CountedColumn("special functions per element", counted("special_functions_per_element")),
+}
+
+
+def counted_column(name: str) -> CountedColumn:
+    if name not in COUNTED_COLUMNS:
+        raise ToolError(f"unknown counted column '{name}'; there are: {', '.join(COUNTED_COLUMNS)}")
+    return COUNTED_COLUMNS[name]
+
+
+def counted_entries(context: Context, stage: str, shape: Shape) -> List[Json]:
+    found = [e for e in context.counted["counted"] if e["stage"] == stage and entry_shape(e) == shape]
+    if not found:
+        raise ToolError(f"nothing counted for {stage} at {shape}: see SHAPES in common/tools/count.py")
+    return found
+
+
+def counted_block(context: Context, args: Arguments) -> str:
+    """What the simulator counted: one stage's variants at one shape or, below each other, at several."""
+    stage = context.stage(args.next("the stage's name"))
+    columns = [counted_column(name) for name in args.list("columns") or COUNTED_COLUMNS]
+    shapes = [results.parse_shape(text) for text in args.list("shapes")] or [args.shape()]
+    notes, rows = Footnotes(), []
+    for shape in shapes:
+        for entry in counted_entries(context, stage, shape):
+            if entry["status"] == "verified":
+                cells = [short_text(column.value(entry)) for column in columns]
+            else:
+                cells = [NOTHING] * (len(columns) - 1) + [notes.mark(entry["reason"])]
+            rows.append([entry["variant"], *([shape_text(shape)] if len(shapes) > 1 else []), *cells])
+    header = ["variant", *(["shape"] if len(shapes) > 1 else []), *(column.header for column in columns)]
+    where = "" if len(shapes) > 1 else f"{shape_text(shapes[0])}, "
+    caption = f"<sub>{where}softmax: counted by the simulator on the PTX of nvcc {context.counted['nvcc']}.</sub>"
+    return below([table(header, rows, 2 if len(shapes) > 1 else 1), *notes.lines(), caption])
+
+
 # --- Values in prose -------------------------------------------------------------------------------
 
 
@@ -453,6 +524,15 @@ def counter_value(context: Context, args: Arguments) -> str:
     raise ToolError(f"nothing counted for {stage} {variant} at {shape}: run common/tools/counters.py")
 
 
+def counted_value(context: Context, args: Arguments) -> str:
+    column, stage = counted_column(args.get("column")), context.stage(args.get("stage"))
+    variant, shape = args.get("variant"), args.shape()
+    for entry in counted_entries(context, stage, shape):
+        if entry["variant"] == variant and entry["status"] == "verified":
+            return short_text(column.value(entry))
+    raise ToolError(f"nothing counted for {stage} {variant} at {shape}")
+
+
 def machine_value(context: Context, args: Arguments) -> str:
     field, machine = args.get("field"), context.recorded.machine
     if machine.get(field) is None:
@@ -465,6 +545,7 @@ BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "stage": stage_block,
     "chart": chart_block,
     "counters": counters_block,
+    "counted": counted_block,
 }
 
 VALUES: Dict[str, Callable[[Context, Arguments], str]] = {
@@ -478,5 +559,6 @@ VALUES: Dict[str, Callable[[Context, Arguments], str]] = {
     "copy_bandwidth": copy_value(lambda r: f"{r['bandwidth_gb_s']:.0f} GB/s"),
     "ratio": ratio_value,
     "counter": counter_value,
+    "counted": counted_value,
     "machine": machine_value,
 }
