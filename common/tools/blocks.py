@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
+import hardware_table
 import results
 import svg_chart
 from results import Json, Recorded, Shape, ToolError
@@ -487,6 +488,58 @@ def counted_block(context: Context, args: Arguments) -> str:
     return below([table(header, rows, 2 if len(shapes) > 1 else 1), *notes.lines(), caption])
 
 
+def hardware_table_block(context: Context, args: Arguments) -> str:
+    """The simulator against Nsight Compute: `agreement` per variant, or the `differences` and their reasons."""
+    part = args.next("the part")
+    recorded = results.load_json(hardware_table.recorded_file(context.root))
+    problems = hardware_table.not_explained(recorded["entries"])
+    if problems:
+        raise ToolError(f"{len(problems)} times, first: {problems[0]}")
+    differing = hardware_table.differences(recorded["entries"])
+    if part == "agreement":
+        return agreement(context, recorded, differing)
+    if part == "differences":
+        return difference_table(differing)
+    raise ToolError(f"unknown part '{part}'; there are: agreement, differences")
+
+
+def agreement(context: Context, recorded: Json, differing: List[hardware_table.Difference]) -> str:
+    rows = []
+    entries = recorded["entries"]
+    for stage, variant in dict.fromkeys((e["stage"], e["variant"]) for e in entries):
+        mine = [e for e in entries if (e["stage"], e["variant"]) == (stage, variant)]
+        shapes = []
+        for dtype in dict.fromkeys(e["dtype"] for e in mine):
+            shapes.append(f"{dtype} " + ", ".join(str(e["cols"]) for e in mine if e["dtype"] == dtype))
+        different = sum((d.entry["stage"], d.entry["variant"]) == (stage, variant) for d in differing)
+        cells = len(mine) * len(hardware_table.COUNTERS)
+        rows.append([stage, variant, "; ".join(shapes), str(cells), str(cells - different), str(different)])
+    cells = len(entries) * len(hardware_table.COUNTERS)
+    sums = f"{cells - len(differing)} of {cells} numbers are the same, {len(differing)} differ."
+    where, when = context.origin(recorded["recorded"], recorded["machine"])
+    tool = f" by `common/tools/hardware_table.py` with ncu {recorded['recorded']['ncu']}"
+    header = ["stage", "variant", "columns", "numbers", "the same", "different"]
+    return f"{sums}\n\n" + below([table(header, rows, 3), f"<sub>{where}; {when.format(tool)}.</sub>"])
+
+
+def difference_table(differing: List[hardware_table.Difference]) -> str:
+    """A list of the reasons, each with the numbers that it explains."""
+    parts = []
+    for explanation in hardware_table.EXPLANATIONS:
+        mine = [d for d in differing if d.explanation is explanation]
+        rows = []
+        for stage, variant, counter in dict.fromkeys((d.entry["stage"], d.entry["variant"], d.counter) for d in mine):
+            cells = [
+                f"{e['dtype']} {e['cols']}: {e['ncu'][counter]} / {e['simulator'][counter]}"
+                for e in (d.entry for d in mine if d.counter == counter)
+                if (e["stage"], e["variant"]) == (stage, variant)
+            ]
+            rows.append([stage, variant, counter, "; ".join(cells)])
+        heading = f"**{explanation.name}.** {explanation.reason}"
+        parts.append(heading + "\n\n" + table(["stage", "variant", "counter", "columns: ncu / simulator"], rows, 4))
+    return "\n\n".join(parts) or "None."
+
+
 # --- Values in prose -------------------------------------------------------------------------------
 
 
@@ -546,6 +599,7 @@ BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "chart": chart_block,
     "counters": counters_block,
     "counted": counted_block,
+    "hardware_table": hardware_table_block,
 }
 
 VALUES: Dict[str, Callable[[Context, Arguments], str]] = {
