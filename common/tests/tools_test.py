@@ -741,7 +741,7 @@ with open(value("--log-file"), "w") as log:
     log.write('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
     for metric in value("--metrics").split(","):
         number = "{:,}".format(cols)
-        if metric == "launch__block_size": number = "40"
+        if metric == "launch__block_size": number = "40 (0: 40)"
         if metric == "sass__inst_executed_per_opcode":
             number = "9 (BAR: {:,}; SHFL: {:,}; ATOMS: 0; ATOM: {:,}; IMAD: 7)".format(2 * cols, cols, cols)
         if metric.startswith("sass__thread_inst"):

@@ -72,11 +72,11 @@ def number(text: str, unit: str) -> Optional[float]:
 
 
 def value(text: str, unit: str) -> Union[None, float, Dict[str, int]]:
-    """A number, or for a counter with instances, `30 (LDS: 10; STS: 20)`, what each of them has."""
-    if "(" not in text:
-        return number(text, unit)
-    instances = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
-    return {name: int(count.replace(",", "")) for name, count in instances} or None
+    """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, what each of them has."""
+    by_opcode = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
+    if by_opcode:
+        return {name: int(count.replace(",", "")) for name, count in by_opcode}
+    return number(text.split("(")[0], unit)  # 256 (0: 256) has one instance, itself
 
 
 def parse_ncu(log: str, metrics: Sequence[str] = METRICS) -> List[Json]:

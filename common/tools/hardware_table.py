@@ -80,8 +80,8 @@ def opcodes(name: str, wanted: Callable[[str], bool]) -> Value:
 
 def block_barriers(kernel: Json) -> Optional[int]:
     """BAR is counted per warp, a barrier of the simulator per block."""
-    warps = opcodes(_WARP_OPCODES, lambda opcode: opcode == "BAR")(kernel)
-    return None if warps is None else warps // -(-kernel[_BLOCK_SIZE] // 32)
+    executed, block_size = opcodes(_WARP_OPCODES, lambda opcode: opcode == "BAR")(kernel), kernel[_BLOCK_SIZE]
+    return None if None in (executed, block_size) else executed // -(-block_size // 32)
 
 
 def exact_conflicts(op: str) -> Value:
