@@ -355,6 +355,7 @@ def tenth(value: float) -> str:
 
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 _WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _DRAM_BUSY = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -366,6 +367,8 @@ COUNTER_COLUMNS: Dict[str, CounterColumn] = {
     "store_sectors": CounterColumn("sectors per store request", sectors_per_request("st"), short_text),
     "load_wavefronts": CounterColumn("shared load wavefronts", metric(_WAVEFRONTS.format("ld")), whole),
     "store_wavefronts": CounterColumn("shared store wavefronts", metric(_WAVEFRONTS.format("st")), whole),
+    "sass_load_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("ld")), whole),
+    "sass_store_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("st")), whole),
     "load_conflicts": CounterColumn("load bank conflicts", metric(_CONFLICTS.format("ld")), whole),
     "store_conflicts": CounterColumn("store bank conflicts", metric(_CONFLICTS.format("st")), whole),
     "registers": CounterColumn("registers per thread", metric("launch__registers_per_thread"), whole),
