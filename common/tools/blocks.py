@@ -487,7 +487,9 @@ def counted_block(context: Context, args: Arguments) -> str:
             rows.append([entry["variant"], *([shape_text(shape)] if len(shapes) > 1 else []), *cells])
     header = ["variant", *(["shape"] if len(shapes) > 1 else []), *(column.header for column in columns)]
     where = "" if len(shapes) > 1 else f"{shape_text(shapes[0])}, "
-    caption = f"<sub>{where}softmax: counted by the simulator on the PTX of nvcc {context.counted['nvcc']}.</sub>"
+    beside = f"[beside a GPU]({context.link(context.root / 'common/results/simulator.md')})"
+    how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
+    caption = f"<sub>{where}softmax: {how}.</sub>"
     return below([table(header, rows, 2 if len(shapes) > 1 else 1), *notes.lines(), caption])
 
 
