@@ -23,6 +23,7 @@ Counted count_launch(const Problem& problem, const std::function<void()>& launch
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const auto elements = static_cast<double>(problem.shape.elements());
   Counted counted;
+  counted.totals = total;
   counted.passes =
       ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.tensor_bytes()));
   counted.sectors_per_load_request =
