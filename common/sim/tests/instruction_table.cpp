@@ -86,7 +86,8 @@ Values floats(int bits, int mantissa) {
                 infinity | 1,
                 smallest_normal - 1,
                 sign | 1,
-                sign | infinity | quiet};
+                sign | infinity | quiet,
+                smallest_normal + 1};
   for (const auto& [exponent, quarters] : {std::pair{-1, 0}, {0, 2}, {1, 0}, {1, 1}, {1, 3}}) {
     // 0.5, 1.5, 2, 2.5, 3.5: ties of a rounding to whole numbers
     const std::uint64_t value = power(exponent) | (static_cast<std::uint64_t>(quarters) << (mantissa - 2));
@@ -429,10 +430,17 @@ std::uint64_t argument_value(const OperandType& type, int index, int count, int 
                                                            (3 * lane + 1) % 8};
     return values[special.at(static_cast<std::size_t>(index)) % values.size()];
   }
+  const auto one_of = [&](std::size_t first, std::size_t second, std::size_t third, std::size_t fourth) {
+    const std::array<std::size_t, 4> chosen{first, second, third, fourth};
+    return values[chosen.at(static_cast<std::size_t>(index)) % values.size()];
+  };
   if (lane < 48) {  // zero, the smallest numbers of both signs and the smallest normal one: all pairs
     constexpr std::array<std::size_t, 4> small{0, 9, 16, 8};
-    const std::array<std::uint64_t, most_operands> pair{lane % 4, lane / 4 % 4, lane / 2 % 4, lane % 3};
-    return values[small.at(pair.at(static_cast<std::size_t>(index))) % values.size()];
+    return one_of(small.at(lane % 4), small.at(lane / 4 % 4), small.at(lane / 2 % 4), small.at(lane % 3));
+  }
+  if (lane < 56) {  // normal numbers whose sum, difference or product is denormal, or just not
+    constexpr std::array<std::size_t, 4> others{18, 10, 19, 8};
+    return one_of(lane % 2 == 0 ? 8 : 11, others.at(lane / 2 % 4), lane % 4 == 0 ? 16 : 0, 1);
   }
   constexpr std::array<std::uint64_t, most_operands> steps{1, 7, 11, 13};
   return values[(lane * steps.at(static_cast<std::size_t>(index)) + place) % values.size()];

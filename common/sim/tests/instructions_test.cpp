@@ -65,7 +65,8 @@ using Library = std::unique_ptr<std::remove_pointer_t<cudaLibrary_t>, Unloader>;
 Library load(const std::string& ptx) {
   std::array<char, 4096> log{};
   std::array options{cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  std::array<void*, 2> values{log.data(),
+                              reinterpret_cast<void*>(log.size())};  // NOLINT: that is how numbers are given
   cudaLibrary_t library = nullptr;
   const cudaError_t error = cudaLibraryLoadData(&library, ptx.c_str(), options.data(), values.data(),
                                                 options.size(), nullptr, nullptr, 0);
@@ -97,7 +98,7 @@ class Runner {
     CUDA_CHECK(cudaMemcpy(scratch_.get(), scratch.data(), scratch.size(), cudaMemcpyHostToDevice));
     CUDA_CHECK(cudaMemset(results_.get(), 0, operand_bytes));
     std::array<void*, 3> pointers{arguments_.get(), results_.get(), scratch_.get()};
-    std::array<void*, 3> parameters{&pointers[0], &pointers[1], &pointers[2]};
+    std::array<void*, 3> parameters{pointers.data(), pointers.data() + 1, pointers.data() + 2};
     CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(case_count),
                                 parameters.data(), 0, nullptr));
     CUDA_CHECK(cudaDeviceSynchronize());
