@@ -53,8 +53,8 @@ __global__ void add_one(int* x) {
 }
 
 __global__ void prints(float f) {
-  printf("thread %d of block %u: %5.2f|%-4d|%s|%%|%llx|%c\n", threadIdx.x, blockIdx.x, f, -7, "text",
-         1ull << 40, 'c');
+  printf("thread %d of block %u: %5.2f|%-4d|%s|%%|%llx|%c|%*d\n", threadIdx.x, blockIdx.x, f, -7, "text",
+         1ull << 40, 'c', 5, 42);
 }
 __global__ void asserts(int n) {
   assert(static_cast<int>(threadIdx.x) != n && "a condition");
@@ -164,7 +164,7 @@ void test_printf_and_assert() {
   for (int block = 0; block < 2; ++block) {
     for (int thread = 0; thread < 2; ++thread) {
       wanted += "thread " + std::to_string(thread) + " of block " + std::to_string(block) +
-                ":  1.25|-7  |text|%|10000000000|c\n";
+                ":  1.25|-7  |text|%|10000000000|c|   42\n";
     }
   }
   expect(printed == wanted, "printf of a kernel", printed);
