@@ -81,7 +81,7 @@ float to_float(Half value) {
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffU) << 13U;
   // The exponent is moved from a bias of 15 to one of 127; this makes denormals right, too.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
+  auto bits = std::bit_cast<std::uint32_t>(scaled);
   if (magnitude >= 0x0f800000U) bits |= 0x7f800000U;  // infinity and NaN
   return std::bit_cast<float>(bits | sign);
 }
