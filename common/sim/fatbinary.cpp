@@ -49,7 +49,7 @@ bool starts_like_ptx(const std::string& text) {
   return text.find(".version") < text.find('{');
 }
 
-FatBinaryPtx find_ptx(const void* wrapper) {
+FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest) {
   const auto wrapped = read<Wrapper>(static_cast<const std::byte*>(wrapper));
   FatBinaryPtx found;
   if (wrapped.magic != wrapper_magic) {
@@ -62,6 +62,7 @@ FatBinaryPtx find_ptx(const void* wrapper) {
     return found;
   }
   bool has_compressed_ptx = false;
+  bool has_newer_ptx = false;
   const std::byte* at = wrapped.data + header.header_bytes;
   const std::byte* const end = at + header.entries_bytes;
   while (at + sizeof(Entry) <= end) {
@@ -70,6 +71,8 @@ FatBinaryPtx find_ptx(const void* wrapper) {
     const auto flags = read<std::uint64_t>(at + flags_offset);
     if (entry.kind == ptx_kind && (flags & compressed_flags) != 0) {
       has_compressed_ptx = true;
+    } else if (entry.kind == ptx_kind && entry.architecture > newest) {
+      has_newer_ptx = true;
     } else if (entry.kind == ptx_kind && entry.architecture >= found.architecture) {
       const auto* text = reinterpret_cast<const char*>(at + entry.header_bytes);
       std::string ptx(text, strnlen(text, entry.bytes));
@@ -83,8 +86,9 @@ FatBinaryPtx find_ptx(const void* wrapper) {
     at += entry.header_bytes + entry.bytes;
   }
   if (found.ptx.empty()) {
-    found.why_not = has_compressed_ptx
-                        ? "their PTX is compressed; compile with --no-compress"
+    found.why_not = has_compressed_ptx ? "their PTX is compressed; compile with --no-compress"
+                    : has_newer_ptx
+                        ? "their PTX is for newer GPUs than SIM_COMPUTE_CAPABILITY says"
                         : "they are machine code without PTX; compile for a virtual architecture, too "
                           "(-arch=compute_90)";
   }

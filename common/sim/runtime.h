@@ -31,7 +31,8 @@ struct HostFunction {
 
 struct FatBinary {
   std::unique_ptr<Module> module;
-  std::string why_not;  ///< without a module
+  int architecture = 0;  ///< of its PTX
+  std::string why_not;   ///< without a module
 };
 
 /// cudaLibrary_t points to one of these: PTX that was loaded as text, held like a fat binary.
@@ -122,6 +123,10 @@ inline constexpr int reserved_shared_per_block = 1024;
 inline constexpr int registers = 65536;
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int constant_bytes = 64 * 1024;
+/// 10 * major + minor, or what SIM_COMPUTE_CAPABILITY says.
+int compute_capability();
+/// The newest architecture whose PTX is taken: any, unless SIM_COMPUTE_CAPABILITY says otherwise.
+int newest_ptx();
 }  // namespace device
 std::size_t simulated_memory_bytes();
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "common/sim/runtime.h"
 
@@ -19,6 +22,21 @@ std::size_t sim::simulated_memory_bytes() {
 }
 
 namespace {
+
+/// SIM_COMPUTE_CAPABILITY as 10 * major + minor, 0 where it is not set. Ends the program where it is no such
+/// thing.
+int wanted_compute_capability() {
+  const char* text = std::getenv("SIM_COMPUTE_CAPABILITY");
+  if (text == nullptr || *text == '\0') return 0;
+  int major = 0;
+  int minor = 0;
+  int length = 0;
+  if (std::sscanf(text, "%2d.%1d%n", &major, &minor, &length) == 2 && text[length] == '\0' && major > 0) {
+    return 10 * major + minor;
+  }
+  sim::say(std::string("SIM_COMPUTE_CAPABILITY: '") + text + "' is not accepted; accepted: such as 9.0");
+  std::exit(2);
+}
 
 struct Attribute {
   cudaDeviceAttr attribute;
@@ -77,6 +95,16 @@ cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEn
 
 }  // namespace
 
+int device::compute_capability() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : 10 * device::major + device::minor;
+}
+
+int device::newest_ptx() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : std::numeric_limits<int>::max();
+}
+
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -115,6 +143,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
     return sim::not_supported(("device attribute " + std::to_string(static_cast<int>(attribute))).c_str());
   }
   *value = found->value;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device::compute_capability() / 10;
+  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device::compute_capability() % 10;
   return cudaSuccess;
 }
 
@@ -130,8 +160,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   std::copy(device::max_block.begin(), device::max_block.end(), properties->maxThreadsDim);
   std::copy(device::max_grid.begin(), device::max_grid.end(), properties->maxGridSize);
   properties->totalConstMem = device::constant_bytes;
-  properties->major = device::major;
-  properties->minor = device::minor;
+  properties->major = device::compute_capability() / 10;
+  properties->minor = device::compute_capability() % 10;
   properties->multiProcessorCount = device::multiprocessors;
   properties->concurrentKernels = 1;
   properties->unifiedAddressing = 1;

@@ -142,9 +142,10 @@ extern "C" {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   const std::lock_guard lock(runtime().mutex);
-  sim::FatBinaryPtx found = sim::find_ptx(wrapper);
+  sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
   sim::FatBinary binary;
   binary.why_not = found.why_not;
+  binary.architecture = static_cast<int>(found.architecture);
   if (!found.ptx.empty()) binary.module = std::make_unique<sim::Module>(std::move(found.ptx));
   runtime().fat_binaries.push_back(std::move(binary));
   return reinterpret_cast<void**>(runtime().fat_binaries.size());  // NOLINT: a number, never followed
@@ -240,7 +241,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
                                        ? static_cast<int>(program->max_block_threads)
                                        : sim::device::max_threads_per_block;
   attributes->numRegs = 32;  // ptxas decides that after PTX; not known here
-  attributes->ptxVersion = 10 * sim::device::major + sim::device::minor;
+  // CUB chooses by these the launch that fits what the kernel was compiled to.
+  attributes->ptxVersion =
+      runtime().fat_binaries.at(runtime().functions.at(function).fat_binary).architecture;
   attributes->binaryVersion = attributes->ptxVersion;
   attributes->maxDynamicSharedSizeBytes =
       known.most_dynamic_shared > 0
