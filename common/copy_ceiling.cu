@@ -29,9 +29,10 @@ __global__ void read(const int4* __restrict__ x, std::int64_t num_packs, int* si
 }  // namespace
 
 void launch_copy(const void* x, void* y, std::size_t bytes, cudaStream_t stream) {
-  const auto num_packs = static_cast<std::int64_t>((bytes + sizeof(int4) - 1) / sizeof(int4));
-  const auto grid = static_cast<unsigned>((num_packs + block_size - 1) / block_size);
-  if (grid == 0) return;
+  const auto num_packs = static_cast<std::int64_t>(bytes / sizeof(int4));
+  // One block at least: a time of nothing would be no ceiling.
+  const auto grid =
+      static_cast<unsigned>(std::max<std::int64_t>((num_packs + block_size - 1) / block_size, 1));
   copy<<<grid, block_size, 0, stream>>>(static_cast<const int4*>(x), static_cast<int4*>(y), num_packs);
   CUDA_CHECK(cudaGetLastError());
 }

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-/// Copies `bytes`, rounded up to whole 16-byte accesses, from x to y on the stream; both are aligned to 16
-/// bytes and hold the rounded size. Throws CudaError.
+/// Copies `bytes`, rounded down to whole 16-byte accesses, from x to y on the stream; both are aligned to 16
+/// bytes. Throws CudaError.
 void launch_copy(const void* x, void* y, std::size_t bytes, cudaStream_t stream);
 
 /// Reads `bytes` from x, so that whatever the L2 cache held before is gone when bytes exceed its size.

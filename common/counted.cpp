@@ -1,19 +1,12 @@
 #include "common/counted.h"
 
+#include "common/sim/counter_sums.h"
 #include "common/simulator.h"
 
 namespace {
 
 double ratio(double numerator, double denominator) {
   return denominator == 0 ? 0 : numerator / denominator;
-}
-
-void add(SimAccesses& total, const SimAccesses& part) {
-  total.requests += part.requests;
-  total.bytes += part.bytes;
-  total.sectors += part.sectors;
-  total.wavefronts += part.wavefronts;
-  total.bank_conflicts += part.bank_conflicts;
 }
 
 }  // namespace
@@ -25,20 +18,12 @@ Counted count_launch(const Problem& problem, const std::function<void()>& launch
   sim->end();
 
   SimCounters total{};
-  for (std::size_t i = 0; i < sim->launches(); ++i) {
-    const SimCounters& kernel = sim->launch(i)->counters;
-    add(total.global_loads, kernel.global_loads);
-    add(total.global_stores, kernel.global_stores);
-    add(total.shared_loads, kernel.shared_loads);
-    add(total.shared_stores, kernel.shared_stores);
-    total.shuffles += kernel.shuffles;
-    total.block_barriers += kernel.block_barriers;
-    total.special_function_lanes += kernel.special_function_lanes;
-  }
+  for (std::size_t i = 0; i < sim->launches(); ++i) total += sim->launch(i)->counters;
 
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const auto elements = static_cast<double>(problem.shape.elements());
   Counted counted;
+  counted.totals = total;
   counted.passes =
       ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.tensor_bytes()));
   counted.sectors_per_load_request =

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "common/problem.h"
+#include "common/sim/counters.h"
 
 struct Counted {
   double passes = 0;                    ///< bytes requested / bytes of one tensor
@@ -15,6 +16,7 @@ struct Counted {
   std::uint64_t shuffles = 0;                ///< warp instructions
   std::uint64_t block_barriers = 0;          ///< times that a block passed a barrier
   double special_functions_per_element = 0;  ///< exponentials, reciprocals, logarithms
+  SimCounters totals{};  ///< the same before any division, for tools that compare with ncu
 };
 
 /// Runs `launch` under the simulator and sums what all its kernels did. Only where simulator() is not null.

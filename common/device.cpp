@@ -44,6 +44,8 @@ Device open_device() {
                 cuda_version(runtime),
                 simulator() != nullptr};
   if (!copy_kernel_is_loadable()) {
+    if (device.simulated)
+      throw NoDeviceError("the simulator cannot run this executable, for the reason above");
     throw NoDeviceError(
         device.gpu + " has compute capability " + device.compute_capability +
         ", which this was not compiled for; configure again with -DCMAKE_CUDA_ARCHITECTURES=" +

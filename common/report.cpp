@@ -90,6 +90,20 @@ std::vector<Field> fields(const Record& record, bool simulated) {
   add("counted_shuffles", std::to_string(counted.shuffles));
   add("counted_block_barriers", std::to_string(counted.block_barriers));
   add("counted_special_functions_per_element", fixed(counted.special_functions_per_element, 4));
+  const SimCounters& totals = counted.totals;
+  add("counted_global_load_requests", std::to_string(totals.global_loads.requests));
+  add("counted_global_load_sectors", std::to_string(totals.global_loads.sectors));
+  add("counted_global_store_requests", std::to_string(totals.global_stores.requests));
+  add("counted_global_store_sectors", std::to_string(totals.global_stores.sectors));
+  add("counted_shared_load_requests", std::to_string(totals.shared_loads.requests));
+  add("counted_shared_load_wavefronts", std::to_string(totals.shared_loads.wavefronts));
+  add("counted_shared_load_conflicts", std::to_string(totals.shared_loads.bank_conflicts));
+  add("counted_shared_store_requests", std::to_string(totals.shared_stores.requests));
+  add("counted_shared_store_wavefronts", std::to_string(totals.shared_stores.wavefronts));
+  add("counted_shared_store_conflicts", std::to_string(totals.shared_stores.bank_conflicts));
+  add("counted_special_function_lanes", std::to_string(totals.special_function_lanes));
+  add("counted_exp2_lanes", std::to_string(totals.exp2_lanes));
+  add("counted_atomics", std::to_string(totals.atomics));
   return all;
 }
 

@@ -35,9 +35,9 @@ GraphExec capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   return GraphExec(exec);
 }
 
-char* aligned(const FencedTensor& tensor) {
-  char* data = static_cast<char*>(tensor.data());
-  return data - reinterpret_cast<std::uintptr_t>(data) % 16;
+/// From the tensor's start to its first byte at a multiple of 16.
+std::size_t bytes_to_alignment(const FencedTensor& tensor) {
+  return -reinterpret_cast<std::uintptr_t>(tensor.data()) % 16;
 }
 
 }  // namespace
@@ -62,7 +62,10 @@ std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device)
 }
 
 void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream) {
-  launch_copy(aligned(*sets.x[set]), aligned(*sets.y[set]), problem.tensor_bytes(), stream);
+  const std::size_t skipped = bytes_to_alignment(*sets.x[set]);  // y has the same offset
+  const std::size_t bytes = problem.tensor_bytes();
+  launch_copy(static_cast<char*>(sets.x[set]->data()) + skipped,
+              static_cast<char*>(sets.y[set]->data()) + skipped, bytes - std::min(bytes, skipped), stream);
 }
 
 std::size_t Timer::flush_bytes(const Device& device) {

@@ -49,7 +49,7 @@ struct BufferSets {
 /// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
 std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device);
 
-/// Copies input i to output i, without their offset: the ceiling is that of aligned accesses.
+/// Copies what lies of input i in whole aligned packs to output i: the ceiling is that of aligned accesses.
 void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream);
 
 class Timer {

@@ -312,6 +312,7 @@ Access Checker::run(const Instruction& instruction, const Operand& operand) {
   read_addresses(instruction, operand);
   check_alignment();
   const MemorySpace space = instruction.space == MemorySpace::generic ? resolve_generic() : instruction.space;
+  access_.space = space;
   switch (space) {
     case MemorySpace::generic:
     case MemorySpace::global:

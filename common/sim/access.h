@@ -15,6 +15,7 @@ enum class AccessKind : std::uint8_t { load, store, atomic };
 /// One warp instruction's access, checked, counted and translated to host memory.
 struct Access {
   std::array<std::byte*, warp_size> host{};  ///< of the lanes that take part
+  MemorySpace space = MemorySpace::global;   ///< where generic addresses point, too
   bool contiguous = false;                   ///< all 32 lanes, lane l at host[0] + l * access_bytes
 };
 

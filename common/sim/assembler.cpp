@@ -63,7 +63,8 @@ void Assembler::take_float_modifiers() {
   instruction.saturate = take("sat");
 }
 
-void Assembler::refuse_if(bool condition) const {
+// Not static: callers write a.refuse_if, as they write a.take.
+void Assembler::refuse_if(bool condition) const {  // NOLINT(readability-convert-member-functions-to-static)
   if (condition) throw Unsupported();
 }
 

@@ -92,31 +92,6 @@ void count_shared_contiguous(InstructionCounters& counters, std::uint32_t bytes)
   counters.accesses.wavefronts += warp_size / lanes_served_together(bytes);
 }
 
-namespace {
-void add(SimAccesses& sum, const SimAccesses& other) {
-  sum.requests += other.requests;
-  sum.bytes += other.bytes;
-  sum.sectors += other.sectors;
-  sum.wavefronts += other.wavefronts;
-  sum.bank_conflicts += other.bank_conflicts;
-}
-}  // namespace
-
-void add(SimCounters& sum, const SimCounters& other) {
-  add(sum.global_loads, other.global_loads);
-  add(sum.global_stores, other.global_stores);
-  add(sum.shared_loads, other.shared_loads);
-  add(sum.shared_stores, other.shared_stores);
-  sum.warp_instructions += other.warp_instructions;
-  sum.shuffles += other.shuffles;
-  sum.votes += other.votes;
-  sum.block_barriers += other.block_barriers;
-  sum.warp_barriers += other.warp_barriers;
-  sum.special_function_lanes += other.special_function_lanes;
-  sum.exp2_lanes += other.exp2_lanes;
-  sum.atomics += other.atomics;
-}
-
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {
   SimCounters sum{};
   sum.warp_instructions = counters.executed;

@@ -31,7 +31,6 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
 void count_global_contiguous(InstructionCounters& counters, std::uint64_t first, std::uint32_t bytes);
 void count_shared_contiguous(InstructionCounters& counters, std::uint32_t bytes);
 
-void add(SimCounters& sum, const SimCounters& other);
 /// What one instruction contributes; block barriers are counted when a block passes.
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);
 

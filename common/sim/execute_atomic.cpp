@@ -30,6 +30,10 @@ struct Add {
     return static_cast<T>(old + b);
   }
 };
+/// f32 in global memory: there the sum is made in the L2 cache, which flushes denormals.
+struct AddFlushed {
+  float operator()(float old, float b, float /*c*/) const { return flushed(flushed(old) + flushed(b)); }
+};
 struct Minimum {
   template <class T>
   T operator()(T old, T b, T /*c*/) const {
@@ -99,9 +103,7 @@ struct Twice {
 
 // Places of the operands: 0 result (absent for red), 1 address, 2 and 3 values.
 template <class Function, class T>
-void atomic(Execution& execution, const Instruction& instruction, LaneMask lanes) {
-  const Access access =
-      check_access(execution, instruction, lanes, instruction.operands[1], AccessKind::atomic);
+void update(Execution& execution, const Instruction& instruction, LaneMask lanes, const Access& access) {
   const T* b = execution.lanes_of<T>(instruction.operands[2]);
   const T* c = execution.lanes_of<T>(instruction.operands[3].bytes != 0 ? instruction.operands[3]
                                                                         : instruction.operands[2]);
@@ -117,10 +119,27 @@ void atomic(Execution& execution, const Instruction& instruction, LaneMask lanes
   });
 }
 
+Access access_of(Execution& execution, const Instruction& instruction, LaneMask lanes) {
+  return check_access(execution, instruction, lanes, instruction.operands[1], AccessKind::atomic);
+}
+template <class Function, class T>
+void atomic(Execution& execution, const Instruction& instruction, LaneMask lanes) {
+  update<Function, T>(execution, instruction, lanes, access_of(execution, instruction, lanes));
+}
+/// f32: whether denormals are flushed depends on where the address points.
+void add_single(Execution& execution, const Instruction& instruction, LaneMask lanes) {
+  const Access access = access_of(execution, instruction, lanes);
+  if (access.space == MemorySpace::shared) {
+    update<Add, float>(execution, instruction, lanes, access);
+  } else {
+    update<AddFlushed, float>(execution, instruction, lanes, access);
+  }
+}
+
 Handler add_handler(Type type) {
   switch (type) {
     case Type::f32:
-      return &atomic<Add, float>;
+      return &add_single;
     case Type::f64:
       return &atomic<Add, double>;
     case Type::f16:

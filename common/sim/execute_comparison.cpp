@@ -46,6 +46,8 @@ struct GreaterOrEqual {
     return a >= b;
   }
 };
+constexpr float smallest_normal_half = 0x1p-14F;
+
 template <class Opposite>
 struct Unordered {  // true also when an operand is NaN
   template <class T>
@@ -56,7 +58,7 @@ struct Unordered {  // true also when an operand is NaN
 struct BothNumbers {
   template <class T>
   bool operator()(T a, T b) const {
-    return a == a && b == b;
+    return !std::isnan(a) && !std::isnan(b);
   }
 };
 
@@ -81,16 +83,19 @@ LaneMask compare(Execution& execution, const Operand& left, const Operand& right
   return pack(flags);
 }
 
-/// f16, bf16 and flushed f32, by way of float.
-template <class Compare, class Number>
+/// f16 and bf16, and what is flushed, by way of float.
+template <class Compare, class Number, bool flush>
 LaneMask compare_as_float(Execution& execution, const Operand& left, const Operand& right) {
   const Number* a = execution.lanes_of<Number>(left);
   const Number* b = execution.lanes_of<Number>(right);
   const auto number = [](Number value) {
-    if constexpr (std::is_same_v<Number, float>)
+    if constexpr (std::is_same_v<Number, float>) {
       return flushed(value);
-    else
+    } else if constexpr (flush) {
+      return std::fabs(to_float(value)) < smallest_normal_half ? 0.0F : to_float(value);
+    } else {
       return to_float(value);
+    }
   };
   std::array<std::uint8_t, warp_size> flags;  // NOLINT: filled in the next line
   for (std::size_t lane = 0; lane < warp_size; ++lane)
@@ -135,7 +140,7 @@ void setp(Execution& execution, const Instruction& instruction, LaneMask lanes) 
 template <Comparison comparison, bool as_float>
 void set(Execution& execution, const Instruction& instruction, LaneMask lanes) {
   const LaneMask result = comparison(execution, instruction.operands[1], instruction.operands[2]);
-  std::uint32_t* to = execution.lanes_of<std::uint32_t>(instruction.operands[0]);
+  auto* to = execution.lanes_of<std::uint32_t>(instruction.operands[0]);
   constexpr std::uint32_t one = as_float ? 0x3f800000 : 0xffffffff;
   for_each_lane(lanes, [&](int lane) { to[lane] = contains(result, lane) ? one : 0; });
 }
@@ -156,14 +161,15 @@ Handler handler_for(Type type, bool flush, Form form) {
   };
   switch (type) {
     case Type::f32:
-      return flush ? with.template operator()<&compare_as_float<Compare, float>>()
+      return flush ? with.template operator()<&compare_as_float<Compare, float, true>>()
                    : with.template operator()<&compare<Compare, float>>();
     case Type::f64:
       return with.template operator()<&compare<Compare, double>>();
     case Type::f16:
-      return with.template operator()<&compare_as_float<Compare, Half>>();
+      return flush ? with.template operator()<&compare_as_float<Compare, Half, true>>()
+                   : with.template operator()<&compare_as_float<Compare, Half, false>>();
     case Type::bf16:
-      return with.template operator()<&compare_as_float<Compare, Bfloat16>>();
+      return with.template operator()<&compare_as_float<Compare, Bfloat16, false>>();
     default:
       return with_integer_type(
           type, [&]<class T>() -> Handler { return with.template operator()<&compare<Compare, T>>(); });
@@ -198,6 +204,7 @@ constexpr std::array comparisons{
 
 Handler take_comparison(Assembler& a, Type type, Form form) {
   const bool flush = a.take("ftz");
+  a.refuse_if(flush && type != Type::f32 && type != Type::f16);
   for (const CompareEntry& entry : comparisons) {
     if (!a.take(entry.name)) continue;
     if (entry.unsigned_only && !is_signed_integer(type)) return entry.handler(type, flush, form);
@@ -274,7 +281,7 @@ void testp(Execution& execution, const Instruction& instruction, LaneMask lanes)
         holds = std::isnan(value);
         break;
       case normal:
-        holds = std::isnormal(value);
+        holds = std::isnormal(value) || value == 0;  // zero is normal here
         break;
       default:
         holds = std::fpclassify(value) == FP_SUBNORMAL;

@@ -52,7 +52,7 @@ Half nearest_half(float value) {
 
 Bfloat16 nearest_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) return {canonical_nan_16};
+  if (std::isnan(value)) return {canonical_nan_16};
   return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U)};
 }
 
@@ -79,7 +79,7 @@ To float_to_float(From value, const Instruction& instruction) {
     }
   }
   if (instruction.saturate) number = saturated(number);
-  if ((instruction.option & relu) != 0 && number < 0) number = 0;
+  if ((instruction.option & relu) != 0) number = rectified(number);
   const bool nearest = instruction.rounding == Rounding::nearest;
   if constexpr (std::is_same_v<To, Half>) {
     if (nearest && sizeof number == sizeof(float)) return nearest_half(static_cast<float>(number));
@@ -96,19 +96,31 @@ To float_to_float(From value, const Instruction& instruction) {
   }
 }
 
+/// Exactly, or what does not fit into a double rounded to odd: not to be taken for a tie by a later rounding.
+template <class T>
+double to_double_for_rounding(T value) {
+  if constexpr (sizeof(T) == 8) {
+    constexpr T most_exact = T{1} << 53;
+    constexpr T lost = (T{1} << 11) - 1;
+    const bool fits =
+        std::cmp_less_equal(value, most_exact) && std::cmp_greater_equal(value, -std::int64_t{1} << 53);
+    if (!fits && (value & lost) != 0) value = (value & ~lost) | (lost + 1);
+  }
+  return static_cast<double>(value);
+}
+
 template <class To, class From>
 To integer_to_float(From value, const Instruction& instruction) {
   const bool nearest = instruction.rounding == Rounding::nearest;
+  if (instruction.saturate) value = saturated(value);
   if constexpr (std::is_same_v<To, double>) {
     return static_cast<double>(value);
   } else if constexpr (std::is_same_v<To, float>) {
-    const float result =
-        nearest ? static_cast<float>(value) : to_float(static_cast<double>(value), instruction.rounding);
-    return instruction.saturate ? saturated(result) : result;
+    return nearest ? static_cast<float>(value) : to_float(static_cast<double>(value), instruction.rounding);
   } else if constexpr (std::is_same_v<To, Half>) {
     return to_half(static_cast<double>(value), instruction.rounding);
   } else {
-    return to_bfloat16(static_cast<double>(value), instruction.rounding);
+    return to_bfloat16(to_double_for_rounding(value), instruction.rounding);
   }
 }
 
@@ -149,16 +161,17 @@ void convert(Execution& execution, const Instruction& instruction, LaneMask lane
     return;
   }
   for_each_lane(lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
     From value{};
-    std::memcpy(&value, execution.lanes_of<std::byte>(source) + lane * source.bytes, sizeof value);
+    std::memcpy(&value, execution.lanes_of<std::byte>(source) + l * source.bytes, sizeof value);
     const To result = converted<To>(value, instruction);
     std::uint64_t extended = 0;
     if constexpr (std::is_integral_v<To>) {
-      extended = static_cast<std::uint64_t>(result);
+      extended = static_cast<std::uint64_t>(static_cast<std::int64_t>(result));  // a signed one with its sign
     } else {
       std::memcpy(&extended, &result, sizeof result);
     }
-    std::memcpy(execution.lanes_of<std::byte>(target) + lane * target.bytes, &extended, target.bytes);
+    std::memcpy(execution.lanes_of<std::byte>(target) + l * target.bytes, &extended, target.bytes);
   });
 }
 

@@ -20,33 +20,42 @@ struct Add {
   T operator()(T a, T b) const {
     return a + b;
   }
-  float rounded(float a, float b, Rounding rounding) const { return fma_rounded(a, 1, b, rounding); }
+  static float rounded(float a, float b, Rounding rounding) { return fma_rounded(a, 1, b, rounding); }
 };
 struct Subtract {
   template <class T>
   T operator()(T a, T b) const {
     return a - b;
   }
-  float rounded(float a, float b, Rounding rounding) const { return fma_rounded(a, 1, -b, rounding); }
+  static float rounded(float a, float b, Rounding rounding) { return fma_rounded(a, 1, -b, rounding); }
 };
 struct Multiply {
   template <class T>
   T operator()(T a, T b) const {
     return a * b;
   }
-  float rounded(float a, float b, Rounding rounding) const {
+  static float rounded(float a, float b, Rounding rounding) {
     return fma_rounded(a, b, std::copysign(0.0F, a * b), rounding);
   }
 };
 struct MultiplyAdd {
   float operator()(float a, float b, float c) const { return std::fma(a, b, c); }
   double operator()(double a, double b, double c) const { return std::fma(a, b, c); }
-  float rounded(float a, float b, float c, Rounding rounding) const { return fma_rounded(a, b, c, rounding); }
+  static float rounded(float a, float b, float c, Rounding rounding) {
+    return fma_rounded(a, b, c, rounding);
+  }
 };
 struct Divide {
   template <class T>
   T operator()(T a, T b) const {
     return a / b;
+  }
+};
+/// a * (1 / b), and above 2^126 the reciprocal has become 0.
+struct DivideApproximately {
+  float operator()(float a, float b) const {
+    const bool vanishes = std::fabs(b) > 0x1p126F;
+    return vanishes ? a * std::copysign(0.0F, b) : a / b;
   }
 };
 struct Minimum {
@@ -66,7 +75,7 @@ template <class Function>
 struct OrNan {
   template <class T>
   T operator()(T a, T b) const {
-    return a != a || b != b ? a + b : Function{}(a, b);
+    return std::isnan(a) || std::isnan(b) ? a + b : Function{}(a, b);
   }
 };
 struct Negate {
@@ -133,8 +142,8 @@ void single_unusual(Execution& execution, const Instruction& instruction, LaneMa
   map<float, Float...>(execution, instruction, lanes, [&instruction](auto... values) {
     const bool flush = instruction.flush_to_zero;
     float result = 0;
-    if constexpr (requires { Function{}.rounded(values..., Rounding::nearest); }) {
-      result = Function{}.rounded((flush ? flushed(values) : values)..., instruction.rounding);
+    if constexpr (requires { Function::rounded(values..., Rounding::nearest); }) {
+      result = Function::rounded((flush ? flushed(values) : values)..., instruction.rounding);
     } else {
       result = Function{}((flush ? flushed(values) : values)...);
     }
@@ -176,7 +185,7 @@ double widened(std::uint16_t bits, bool flush) {
 template <class Number>
 std::uint16_t narrowed(double value, const Instruction& instruction) {
   if (instruction.saturate) value = saturated(value);
-  if (instruction.option != 0) value = value != value ? value : std::max(value, 0.0);  // .relu
+  if (instruction.option != 0) value = rectified(value);
   std::uint16_t bits = 0;
   if constexpr (std::is_same_v<Number, Half>) {
     bits = to_half(value, instruction.rounding).bits;
@@ -266,7 +275,11 @@ void assemble_fma(Assembler& a) {
 
 void assemble_div(Assembler& a) {
   if (!is_floating_point(a.peek_type())) return assemble_integer_arithmetic(a);
-  (void)a.take_one_of({"approx", "full"});
+  if (a.take("approx")) {
+    a.refuse_if(a.peek_type() != Type::f32);
+    return assemble_binary<DivideApproximately>(a);
+  }
+  (void)a.take("full");
   assemble_binary<Divide>(a);
 }
 
@@ -326,16 +339,15 @@ void approximate(Execution& execution, const Instruction& instruction, LaneMask 
   });
 }
 
-/// The upper half of a double: its lower 32 bits are zero.
+/// Of the upper half of a double: the lower 32 bits are not looked at, and those of the result are zero.
 template <class Function>
 void approximate_f64(Execution& execution, const Instruction& instruction, LaneMask lanes) {
+  constexpr std::uint64_t upper_half = 0xffffffff00000000U;
   count_lanes(execution, lanes);
-  map<double, double>(execution, instruction, lanes, [](double value) {
-    const auto bits = std::bit_cast<std::uint64_t>(value);
-    const bool denormal = (bits & 0x7ff0000000000000U) == 0;
-    const double argument = denormal ? std::copysign(0.0, value) : value;
-    const auto result = std::bit_cast<std::uint64_t>(Function{}(argument));
-    return std::bit_cast<double>(result & 0xffffffff00000000U);
+  map<std::uint64_t, std::uint64_t>(execution, instruction, lanes, [](std::uint64_t bits) -> std::uint64_t {
+    const double result = Function{}(flushed(std::bit_cast<double>(bits & upper_half)));
+    if (std::isnan(result)) return std::uint64_t{canonical_nan_f32} << 32U;
+    return std::bit_cast<std::uint64_t>(flushed(result)) & upper_half;
   });
 }
 
@@ -359,6 +371,7 @@ void assemble_approximate(Assembler& a) {
           a.instruction.flush_to_zero ? &approximate<Function, true> : &approximate<Function, false>;
       break;
     case Type::f64:
+      a.refuse_if(!a.instruction.flush_to_zero);  // without .ftz it is a whole function, of more digits
       a.instruction.handler = &approximate_f64<Function>;
       break;
     case Type::f16:

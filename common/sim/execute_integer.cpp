@@ -601,7 +601,7 @@ std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t 
   if (base > 31) return ~std::uint32_t{0};
   if (offset == 0) return ((mask >> base) & 1U) != 0 ? base : ~std::uint32_t{0};
   const int step = offset > 0 ? 1 : -1;
-  int left = offset > 0 ? offset : -offset;
+  std::int64_t left = offset > 0 ? std::int64_t{offset} : -std::int64_t{offset};
   for (int at = static_cast<int>(base); at >= 0 && at < warp_size; at += step) {
     if (((mask >> static_cast<unsigned>(at)) & 1U) != 0 && --left == 0) return static_cast<std::uint32_t>(at);
   }

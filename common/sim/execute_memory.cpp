@@ -19,7 +19,7 @@ void load(Execution& execution, const Instruction& instruction, LaneMask lanes) 
   const Access access =
       check_access(execution, instruction, lanes, instruction.operands[vector], AccessKind::load);
   for (std::size_t i = 0; i < vector; ++i) {
-    Register* to = execution.lanes_of<Register>(instruction.operands[i]);
+    auto* to = execution.lanes_of<Register>(instruction.operands[i]);
     const auto read = [i](const std::byte* from) {
       Element value;
       std::memcpy(&value, from + i * sizeof value, sizeof value);

@@ -37,7 +37,7 @@ void split(Execution& execution, const Instruction& instruction, LaneMask lanes)
 template <class Whole, class Part>
 void join(Execution& execution, const Instruction& instruction, LaneMask lanes) {
   constexpr std::size_t parts = sizeof(Whole) / sizeof(Part);
-  Whole* to = execution.lanes_of<Whole>(instruction.operands[0]);
+  auto* to = execution.lanes_of<Whole>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
     Whole value = 0;
     for (std::size_t i = 0; i < parts; ++i) {
@@ -149,6 +149,7 @@ void isspacep(Execution& execution, const Instruction& instruction, LaneMask lan
   });
 }
 void assemble_isspacep(Assembler& a) {
+  a.refuse_if(a.has("const"));  // constants lie in global memory here
   a.instruction.immediate = static_cast<std::int64_t>(take_window(a));
   a.operands({Type::pred, Type::b64});
   a.instruction.handler = &isspacep;

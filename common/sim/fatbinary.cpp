@@ -36,8 +36,6 @@ constexpr std::uint16_t ptx_kind = 1;
 constexpr std::size_t flags_offset = 40;
 constexpr std::uint64_t compressed_flags = 0x2000 | 0x8000;  // LZ4, Zstandard
 
-constexpr const char* rebuild = "; build with --no-compress and PTX for one architecture (-arch=compute_90)";
-
 template <class T>
 T read(const std::byte* from) {
   T value;
@@ -45,25 +43,26 @@ T read(const std::byte* from) {
   return value;
 }
 
+}  // namespace
+
 bool starts_like_ptx(const std::string& text) {
   return text.find(".version") < text.find('{');
 }
 
-}  // namespace
-
-FatBinaryPtx find_ptx(const void* wrapper) {
+FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest) {
   const auto wrapped = read<Wrapper>(static_cast<const std::byte*>(wrapper));
   FatBinaryPtx found;
   if (wrapped.magic != wrapper_magic) {
-    found.why_not = "its device code is in a container that the simulator does not know";
+    found.why_not = "they are in a container that the simulator does not know";
     return found;
   }
   const auto header = read<Header>(wrapped.data);
   if (header.magic != header_magic) {
-    found.why_not = "its device code is in a fat binary that the simulator does not know";
+    found.why_not = "they are in a fat binary that the simulator does not know";
     return found;
   }
   bool has_compressed_ptx = false;
+  bool has_newer_ptx = false;
   const std::byte* at = wrapped.data + header.header_bytes;
   const std::byte* const end = at + header.entries_bytes;
   while (at + sizeof(Entry) <= end) {
@@ -72,6 +71,8 @@ FatBinaryPtx find_ptx(const void* wrapper) {
     const auto flags = read<std::uint64_t>(at + flags_offset);
     if (entry.kind == ptx_kind && (flags & compressed_flags) != 0) {
       has_compressed_ptx = true;
+    } else if (entry.kind == ptx_kind && entry.architecture > newest) {
+      has_newer_ptx = true;
     } else if (entry.kind == ptx_kind && entry.architecture >= found.architecture) {
       const auto* text = reinterpret_cast<const char*>(at + entry.header_bytes);
       std::string ptx(text, strnlen(text, entry.bytes));
@@ -85,8 +86,11 @@ FatBinaryPtx find_ptx(const void* wrapper) {
     at += entry.header_bytes + entry.bytes;
   }
   if (found.ptx.empty()) {
-    found.why_not = has_compressed_ptx ? std::string("its PTX is compressed") + rebuild
-                                       : std::string("it holds no PTX, only machine code") + rebuild;
+    found.why_not = has_compressed_ptx ? "their PTX is compressed; compile with --no-compress"
+                    : has_newer_ptx
+                        ? "their PTX is for newer GPUs than SIM_COMPUTE_CAPABILITY says"
+                        : "they are machine code without PTX; compile for a virtual architecture, too "
+                          "(-arch=compute_90)";
   }
   return found;
 }

@@ -7,12 +7,16 @@
 namespace sim {
 
 struct FatBinaryPtx {
-  std::string ptx;  ///< of the newest architecture; empty when there is none that can be read
+  std::string ptx;  ///< empty when there is none that can be read
   std::uint32_t architecture = 0;
-  std::string why_not;  ///< without PTX: what is there instead, and how to build it in
+  std::string why_not;  ///< without PTX: what the kernels are instead, and how to compile them
 };
 
-/// `wrapper`: what __cudaRegisterFatBinary is given.
-FatBinaryPtx find_ptx(const void* wrapper);
+/// PTX text begins with its version.
+bool starts_like_ptx(const std::string& text);
+
+/// Of several architectures the newest, and none newer than `newest` (121: compute_121). `wrapper`: what
+/// __cudaRegisterFatBinary is given.
+FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest);
 
 }  // namespace sim

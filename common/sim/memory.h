@@ -26,7 +26,7 @@ struct Allocation {
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
     return address >= begin && count <= bytes && address - begin <= bytes - count;
   }
-  std::byte* at(std::uint64_t address) { return data.get() + (address - begin); }
+  [[nodiscard]] std::byte* at(std::uint64_t address) const { return data.get() + (address - begin); }
   /// Made when it is first wanted; null for an allocation too large to be watched.
   RaceShadow* shadow();
   void forget_races() {

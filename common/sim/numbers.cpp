@@ -28,7 +28,7 @@ double rounded_to_whole(double value, Rounding rounding) {
 
 std::uint16_t encode(double value, const Format& format, Rounding rounding) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (value != value) return canonical_nan_16;
+  if (std::isnan(value)) return canonical_nan_16;
   const auto infinity =
       static_cast<std::uint16_t>((2 * format.greatest_exponent + 1) << format.mantissa_bits);
   if (std::isinf(value)) return sign | infinity;
@@ -57,7 +57,7 @@ std::uint16_t encode(double value, const Format& format, Rounding rounding) {
 
 /// f is the exact value `high + low` rounded to nearest; gives what the other rounding would have given.
 float redirected(float f, double high, double low, Rounding rounding) {
-  if (rounding == Rounding::nearest || f != f || std::isinf(high)) return f;
+  if (rounding == Rounding::nearest || std::isnan(f) || std::isinf(high)) return f;
   double difference = high - static_cast<double>(f);  // exact value minus f
   if (difference == 0) difference = low;
   const bool too_large = difference < 0;
@@ -81,7 +81,7 @@ float to_float(Half value) {
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffU) << 13U;
   // The exponent is moved from a bias of 15 to one of 127; this makes denormals right, too.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
-  std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
+  auto bits = std::bit_cast<std::uint32_t>(scaled);
   if (magnitude >= 0x0f800000U) bits |= 0x7f800000U;  // infinity and NaN
   return std::bit_cast<float>(bits | sign);
 }

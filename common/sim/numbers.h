@@ -22,7 +22,7 @@ inline constexpr std::uint32_t canonical_nan_f32 = 0x7fffffff;
 inline constexpr std::uint16_t canonical_nan_16 = 0x7fff;
 
 inline float canonical(float value) {
-  return value != value ? std::bit_cast<float>(canonical_nan_f32) : value;
+  return std::isnan(value) ? std::bit_cast<float>(canonical_nan_f32) : value;
 }
 inline double canonical(double value) {
   return value;
@@ -32,6 +32,17 @@ inline double canonical(double value) {
 inline float flushed(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return (bits & 0x7f800000U) != 0 ? value : std::bit_cast<float>(bits & 0x80000000U);
+}
+
+inline double flushed(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  return (bits & 0x7ff0000000000000U) != 0 ? value : std::copysign(0.0, value);
+}
+
+/// .relu: what is below zero, and -0, becomes +0; NaN stays.
+template <class T>
+T rectified(T value) {
+  return value <= T(0) ? T(0) : value;
 }
 
 /// To [0, 1]; NaN to 0.
@@ -63,15 +74,15 @@ inline float fma_rounded(float a, float b, float c) {
 /// As min and max of PTX: a number wins over NaN, and -0 is less than +0.
 template <class T>
 T minimum(T a, T b) {
-  if (a != a) return b;
-  if (b != b) return a;
+  if (std::isnan(a)) return b;
+  if (std::isnan(b)) return a;
   if (a == b) return std::signbit(a) ? a : b;
   return a < b ? a : b;
 }
 template <class T>
 T maximum(T a, T b) {
-  if (a != a) return b;
-  if (b != b) return a;
+  if (std::isnan(a)) return b;
+  if (std::isnan(b)) return a;
   if (a == b) return std::signbit(a) ? b : a;
   return a < b ? b : a;
 }
@@ -79,7 +90,7 @@ T maximum(T a, T b) {
 /// To a whole number of type To, out of range to the nearest that there is. NaN: see the definition.
 template <class To, class From>
 To to_integer(From value, Rounding rounding) {
-  if (value != value) {
+  if (std::isnan(value)) {
     // PTX: zero, unless the source is f64 or the destination has 64 bits; then the highest bit alone.
     if (sizeof(From) < 8 && sizeof(To) < 8) return 0;
     return static_cast<To>(std::uint64_t{1} << (8 * sizeof(To) - 1));

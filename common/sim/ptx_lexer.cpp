@@ -23,8 +23,9 @@ void Lexer::skip_space() {
     } else if (text_.compare(at_, 2, "//") == 0) {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (text_.compare(at_, 2, "/*") == 0) {
-      const std::size_t end = text_.find("*/", at_);
-      at_ = end == std::string_view::npos ? text_.size() : end + 2;
+      const std::size_t end = text_.find("*/", at_ + 2);
+      if (end == std::string_view::npos) throw PtxError("a comment is not closed");
+      at_ = end + 2;
     } else {
       return;
     }
@@ -36,9 +37,14 @@ std::string_view Lexer::next() {
   if (at_ >= text_.size()) return {};
   const std::size_t begin = at_;
   if (text_[at_] == '"') {
-    at_ = std::min(text_.find('"', at_ + 1), text_.size() - 1) + 1;
+    const std::size_t end = text_.find('"', at_ + 1);
+    if (end == std::string_view::npos) throw PtxError("a string is not closed");
+    at_ = end + 1;
   } else if (is_word(text_[at_])) {
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    // "ld.global.L1::no_allocate" is one word, too.
+    while (at_ < text_.size() && (is_word(text_[at_]) || text_.compare(at_, 2, "::") == 0)) {
+      at_ += text_[at_] == ':' ? 2 : 1;
+    }
   } else {
     ++at_;
   }
@@ -71,6 +77,12 @@ std::string_view Lexer::rest_of_line() {
   return text_.substr(begin, at_ - begin);
 }
 
+void Lexer::skip_to(std::string_view wanted) {
+  for (std::string_view word = next(); word != wanted; word = next()) {
+    if (word.empty()) throw PtxError("'" + std::string(wanted) + "' is missing");
+  }
+}
+
 void Lexer::skip_braces() {
   for (int depth = 1; depth > 0;) {
     const std::string_view word = next();
@@ -81,9 +93,7 @@ void Lexer::skip_braces() {
 }
 
 void Lexer::skip_statement() {
-  for (std::string_view word = next(); word != ";"; word = next()) {
-    if (word.empty()) throw PtxError("a statement is not ended");
-  }
+  skip_to(";");
 }
 
 }  // namespace sim

@@ -14,7 +14,8 @@ class PtxError : public std::runtime_error {
 };
 
 /// A word is a run of letters, digits, '_', '$', '.' and '%' (so "ld.global.u32" and "%r1" are one word
-/// each), a string in quotes, or one other character. Comments and white space are skipped.
+/// each; two colons join, as in "ld.L1::no_allocate"), a string in quotes, or one other character. Comments
+/// and white space are skipped.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -28,6 +29,8 @@ class Lexer {
   void expect(std::string_view word);
   /// Takes what is left of the line.
   std::string_view rest_of_line();
+  /// Takes everything up to and including this word.
+  void skip_to(std::string_view wanted);
   /// Takes everything up to and including the brace that closes one already taken.
   void skip_braces();
   /// Takes everything up to and including the next semicolon.

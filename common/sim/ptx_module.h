@@ -23,6 +23,8 @@ struct ModuleVariable {
   std::string_view initialiser;  ///< what stands between '=' and ';', or nothing
 };
 
+class Lexer;
+
 /// What a function's text is from its parameter list on (for .func: from the list of return values on).
 struct ModuleFunction {
   bool is_entry = false;
@@ -34,8 +36,11 @@ class Module {
   /// Takes whole PTX text. It is not looked at before something is asked for.
   explicit Module(std::string ptx) : ptx_(std::move(ptx)) {}
 
+  /// Throws PtxError, as the next two, for text that does not read as PTX: with the line.
   [[nodiscard]] bool has_kernel(const std::string& name);
-  /// The kernel, parsed; throws PtxError for text that does not read as PTX. There must be such a kernel.
+  /// Parses everything now.
+  void parse_all(GlobalMemory& memory);
+  /// The kernel, parsed. There must be such a kernel.
   const Program& kernel(const std::string& name, GlobalMemory& memory);
 
   /// The device address of a .global or .const variable, which is allocated and initialised on first use; 0
@@ -45,9 +50,12 @@ class Module {
   [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
   [[nodiscard]] const ModuleFunction* function(std::string_view name) const;
   [[nodiscard]] const std::map<std::uint32_t, std::string>& files() const { return files_; }
+  /// The line of the text, from 1, on which this word of it stands.
+  [[nodiscard]] std::size_t line_of(std::string_view word) const;
 
  private:
   void skim();
+  void skim(Lexer& lexer, std::string_view word);
 
   std::string ptx_;
   bool skimmed_ = false;
@@ -60,7 +68,6 @@ class Module {
 
 /// A declaration after its state space: [.align n] .type name[size][= initialiser] and the ';' or what else
 /// ends it is left in place. Also gives the name.
-class Lexer;
 ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name);
 
 /// A number as PTX writes it: decimal, 0x, 0f (bits of a float), 0d (bits of a double), 1.5. Throws PtxError.
@@ -70,6 +77,8 @@ struct PtxNumber {
   bool is_double = false;  ///< 0d, or decimal with a point
 };
 PtxNumber parse_number(std::string_view word);
+/// The bits of a number, negative with `minus`, as a value of the type in which it is used.
+std::uint64_t bits_as(const PtxNumber& number, bool minus, Type type);
 std::uint64_t parse_unsigned(std::string_view word);
 
 }  // namespace sim

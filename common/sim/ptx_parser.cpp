@@ -27,6 +27,8 @@ namespace {
 /// Kernels that call functions deeper than this are taken to recurse.
 constexpr int deepest_call = 32;
 
+constexpr std::uint64_t most_registers = 1'000'000;
+
 std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -106,6 +108,8 @@ class KernelParser final : public OperandResolver {
   }
 
   Program parse(const std::string& name);
+  /// The line of the PTX text at which parsing stands.
+  [[nodiscard]] std::size_t line() const { return module_.line_of(statement_); }
 
   Operand source(const WrittenOperand& operand, Type type, bool exact_width) override;
   Operand destination(const WrittenOperand& operand, Type type, bool exact_width) override;
@@ -121,6 +125,7 @@ class KernelParser final : public OperandResolver {
   void declare_registers(Lexer& lexer);
   void declare_variable(Lexer& lexer, std::string_view space);
   void parse_location(Lexer& lexer);
+  std::uint32_t index_of(SourceLocation location, std::uint32_t called_from);
   void parse_statement(Lexer& lexer, std::string_view word, bool is_kernel);
   void parse_call(Lexer& lexer, std::string_view spelling);
   static std::vector<WrittenOperand> parse_operands(Lexer& lexer);
@@ -155,7 +160,10 @@ class KernelParser final : public OperandResolver {
   std::vector<std::uint32_t> constants_after_static_shared_;  // offsets
   std::vector<std::uint32_t> addresses_after_static_shared_;  // instructions
   bool address_is_after_static_shared_ = false;
-  SourceLocation location_;
+  std::string_view statement_;  ///< its first word
+  std::uint32_t location_ = 0;
+  std::map<SourceLocation, std::uint32_t> known_locations_;
+  std::map<SourceLocation, std::uint32_t> latest_locations_;  // without where they are called from
   std::uint32_t predicate_ = warp_slot::always;
   LaneMask negate_ = 0;
 };
@@ -164,7 +172,9 @@ Program KernelParser::parse(const std::string& name) {
   program_.name = name;
   program_.demangled = demangled_name(name);
   program_.files = module_.files();
-  Lexer lexer(module_.function(name)->text);
+  program_.locations.emplace_back();
+  statement_ = module_.function(name)->text;
+  Lexer lexer(statement_);
   open_scope();
   parse_parameters(lexer);
   for (std::string_view word = lexer.next(); word != "{"; word = lexer.next()) {
@@ -232,6 +242,7 @@ void KernelParser::parse_body(Lexer& lexer, bool is_kernel) {
   while (depth > 0) {
     const std::string_view word = lexer.next();
     if (word.empty()) throw PtxError("the body of " + program_.name + " is not closed");
+    statement_ = word;
     if (word == "{") {
       open_scope();
       ++depth;
@@ -246,7 +257,10 @@ void KernelParser::parse_body(Lexer& lexer, bool is_kernel) {
   bodies_.pop_back();
   for (const auto& [pc, label] : body.branches) {
     const auto target = body.labels.find(label);
-    if (target == body.labels.end()) throw PtxError("no label " + std::string(label));
+    if (target == body.labels.end()) {
+      statement_ = label;
+      throw PtxError("no label " + std::string(label));
+    }
     program_.code[pc].target = target->second;
   }
   const auto end = static_cast<std::uint32_t>(program_.code.size());
@@ -278,14 +292,17 @@ bool KernelParser::parse_directive(Lexer& lexer, std::string_view word) {
 }
 
 void KernelParser::declare_registers(Lexer& lexer) {
-  const auto type = type_named(lexer.next().substr(1));
-  if (!type) throw PtxError("registers of an unknown type");
-  const std::uint32_t stride = *type == Type::pred ? sizeof(LaneMask) : size_of(*type) * warp_size;
+  const std::string_view word = lexer.next();
+  const auto type = type_named(word.empty() ? word : word.substr(1));
+  if (!type) throw PtxError("registers of an unknown type '" + std::string(word) + "'");
+  const std::uint32_t stride =
+      *type == Type::pred ? sizeof(LaneMask) : std::size_t{size_of(*type)} * warp_size;
   const std::uint32_t align = *type == Type::pred ? sizeof(LaneMask) : register_align;
   do {
     const std::string_view name = lexer.next();
     if (lexer.accept("<")) {
       const std::uint64_t count = parse_unsigned(lexer.next());
+      if (count > most_registers) throw PtxError("more than a million registers");
       lexer.expect(">");
       const std::uint32_t offset = registers_.take(static_cast<std::uint32_t>(count) * stride, align);
       scopes_.back().ranges[name] = {offset, stride, count, *type};
@@ -322,10 +339,32 @@ void KernelParser::parse_location(Lexer& lexer) {
     const std::uint32_t source_line = number();
     return SourceLocation{file, source_line, number()};
   };
-  location_ = location();
+  const SourceLocation innermost = location();
+  std::uint32_t called_from = 0;
   for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
-    if (word == "inlined_at") program_.inlined_at[location_] = location();
+    if (word != "inlined_at") continue;
+    // Names the caller without the caller's own callers: they are taken to be those with which it was named
+    // last.
+    const SourceLocation caller = location();
+    const auto latest = latest_locations_.find(caller);
+    called_from = latest != latest_locations_.end() ? latest->second : index_of(caller, 0);
   }
+  location_ = index_of(innermost, called_from);
+  latest_locations_[innermost] = location_;
+}
+
+std::uint32_t KernelParser::index_of(SourceLocation location, std::uint32_t called_from) {
+  if (location.line == 0) return called_from;  // code that belongs to no line
+  for (std::uint32_t index = called_from; index != 0; index = program_.locations[index].called_from) {
+    const SourceLocation& caller = program_.locations[index];
+    const bool recurses = caller.file == location.file && caller.line == location.line;
+    if (recurses && caller.column == location.column) return index;  // shown once, however deep it is
+  }
+  location.called_from = called_from;
+  const auto [known, is_new] =
+      known_locations_.try_emplace(location, static_cast<std::uint32_t>(program_.locations.size()));
+  if (is_new) program_.locations.push_back(location);
+  return known->second;
 }
 
 WrittenOperand KernelParser::parse_operand(Lexer& lexer) {
@@ -353,8 +392,9 @@ WrittenOperand KernelParser::parse_operand(Lexer& lexer) {
   } else if (!operand.text.empty() && operand.text[0] >= '0' && operand.text[0] <= '9') {
     operand.kind = Kind::number;
   }
-  if (lexer.accept("+")) {
-    const bool minus = lexer.accept("-");
+  const bool plus = lexer.accept("+");
+  const bool minus = lexer.accept("-");
+  if (plus || minus) {
     const auto offset = static_cast<std::int64_t>(parse_unsigned(lexer.next()));
     operand.offset = minus ? -offset : offset;
   }
@@ -410,14 +450,16 @@ void KernelParser::emit(Instruction instruction) {
   instruction.predicate = predicate_;
   instruction.negate = negate_;
   program_.code.push_back(instruction);
-  program_.locations.push_back(location_);
+  program_.location_of.push_back(location_);
 }
 
 void KernelParser::emit_unknown(std::string_view spelling) {
   Instruction instruction;
   instruction.handler = &execute_unknown;
   instruction.immediate = static_cast<std::int64_t>(program_.unknown.size());
-  program_.unknown.emplace_back(spelling);
+  std::string what = "'";
+  what.append(spelling).append("', line ").append(std::to_string(line())).append(" of its PTX");
+  program_.unknown.push_back(what);
   emit(instruction);
 }
 
@@ -526,7 +568,7 @@ void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& f
   while (!lexer.accept("{")) {
     if (lexer.next().empty()) throw PtxError("a called function has no body");
   }
-  const SourceLocation call_location = location_;
+  const std::uint32_t call_location = location_;
   parameters.registers_before = registers_.next;
   parameters.local_before = local_.next;
   scopes_.push_back(std::move(parameters));
@@ -596,31 +638,6 @@ Operand KernelParser::constant(std::uint64_t value, Type type) {
   return known->second;
 }
 
-/// The bits of a number as a value of the type in which it is used.
-std::uint64_t bits_as(const PtxNumber& number, bool minus, Type type) {
-  if (!number.is_float && !number.is_double) {
-    if (type == Type::f32 || type == Type::f64) {  // a whole number where a floating-point one is wanted
-      const double value = minus ? -static_cast<double>(number.bits) : static_cast<double>(number.bits);
-      const auto single = static_cast<float>(value);
-      std::uint64_t bits = 0;
-      if (type == Type::f32) std::memcpy(&bits, &single, sizeof single);
-      if (type == Type::f64) std::memcpy(&bits, &value, sizeof value);
-      return bits;
-    }
-    return minus ? ~number.bits + 1 : number.bits;
-  }
-  std::uint64_t bits = number.bits;
-  if (number.is_double && type == Type::f32) {
-    double value = 0;
-    std::memcpy(&value, &bits, sizeof value);
-    const auto single = static_cast<float>(value);
-    bits = 0;
-    std::memcpy(&bits, &single, sizeof single);
-  }
-  if (minus) bits ^= size_of(type) == 8 ? std::uint64_t{1} << 63 : std::uint64_t{1} << 31;
-  return bits;
-}
-
 Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exact_width) {
   if (operand.negated || (operand.kind != Kind::number && operand.minus)) throw Unsupported();
   if (operand.kind == Kind::number)
@@ -682,7 +699,12 @@ void KernelParser::address(const WrittenOperand& operand, Instruction& instructi
 }  // namespace
 
 Program parse_kernel(Module& module, const std::string& name, GlobalMemory& memory) {
-  return KernelParser(module, memory).parse(name);
+  KernelParser parser(module, memory);
+  try {
+    return parser.parse(name);
+  } catch (const PtxError& error) {
+    throw PtxError("line " + std::to_string(parser.line()) + ": " + error.what());
+  }
 }
 
 }  // namespace sim

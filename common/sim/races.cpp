@@ -73,10 +73,12 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
   return 0;
 }
 
-bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+bool RaceShadow::record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
+                                   const RaceOrder& order) {
   const std::size_t grains = bytes / grain;
-  Stamp* reads = reads_.get() + first / grain;
+  const Stamp* reads = reads_.get() + first / grain;
   const Stamp* writes = writes_.get() + first / grain;
+  stamps += first / grain;
   bool plain = true;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) {
@@ -86,27 +88,17 @@ bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now
   }
   if (!plain) return false;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) reads[i] = now + lane;
+    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) stamps[i] = now + lane;
   }
   return true;
 }
 
+bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+  return record_contiguous(reads_.get(), first, bytes, now, order);
+}
+
 bool RaceShadow::write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
-  const std::size_t grains = bytes / grain;
-  const Stamp* reads = reads_.get() + first / grain;
-  Stamp* writes = writes_.get() + first / grain;
-  bool plain = true;
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) {
-      plain &= writes[i] < order.block_barrier || who(writes[i]) == who(now + lane);
-      plain &= reads[i] < order.block_barrier || who(reads[i]) == who(now + lane);
-    }
-  }
-  if (!plain) return false;
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) writes[i] = now + lane;
-  }
-  return true;
+  return record_contiguous(writes_.get(), first, bytes, now, order);
 }
 
 StampedThread thread_of(Stamp stamp) {

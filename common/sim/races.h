@@ -47,6 +47,10 @@ class RaceShadow {
   using Stamps = std::unique_ptr<Stamp[], Free>;  // NOLINT(modernize-avoid-c-arrays): from calloc
   static Stamps make_stamps(std::size_t count);
 
+  /// Stamps of reads or of writes; neither may have been left there by another thread since the last barrier.
+  bool record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
+                         const RaceOrder& order);
+
   std::size_t count_;
   Stamps reads_;
   Stamps writes_;

@@ -4,10 +4,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,7 +31,14 @@ struct HostFunction {
 
 struct FatBinary {
   std::unique_ptr<Module> module;
-  std::string why_not;  ///< without a module
+  int architecture = 0;  ///< of its PTX
+  std::string why_not;   ///< without a module
+};
+
+/// cudaLibrary_t points to one of these: PTX that was loaded as text, held like a fat binary.
+struct LibraryState {
+  std::size_t fat_binary = 0;
+  std::set<std::string> kernels;  ///< those that were asked for; cudaKernel_t points to one
 };
 
 /// cudaStream_t points to one of these. Captured work is kept until the graph is launched.
@@ -60,6 +69,7 @@ class Runtime {
     std::size_t bytes = 0;
   };
   std::unordered_map<const void*, HostVariable> variables;
+  std::unordered_map<const void*, std::unique_ptr<LibraryState>> libraries;
   std::unordered_map<const void*, std::unique_ptr<StreamState>> streams;
   StreamState default_stream;
   std::map<std::uintptr_t, std::size_t> host_allocations;  // bytes, by address
@@ -101,6 +111,8 @@ inline constexpr const char* name = "CPU simulator (attributes of an H200)";
 inline constexpr int major = 9;
 inline constexpr int minor = 0;
 inline constexpr int multiprocessors = 132;
+inline constexpr std::array max_grid{0x7fffffff, 65535, 65535};
+inline constexpr std::array max_block{1024, 1024, 64};
 inline constexpr int max_threads_per_block = 1024;
 inline constexpr int max_threads_per_multiprocessor = 2048;
 inline constexpr int max_blocks_per_multiprocessor = 32;
@@ -111,6 +123,10 @@ inline constexpr int reserved_shared_per_block = 1024;
 inline constexpr int registers = 65536;
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int constant_bytes = 64 * 1024;
+/// 10 * major + minor, or what SIM_COMPUTE_CAPABILITY says.
+int compute_capability();
+/// The newest architecture whose PTX is taken: any, unless SIM_COMPUTE_CAPABILITY says otherwise.
+int newest_ptx();
 }  // namespace device
 std::size_t simulated_memory_bytes();
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "common/sim/runtime.h"
 
@@ -20,50 +23,65 @@ std::size_t sim::simulated_memory_bytes() {
 
 namespace {
 
+/// SIM_COMPUTE_CAPABILITY as 10 * major + minor, 0 where it is not set. Ends the program where it is no such
+/// thing.
+int wanted_compute_capability() {
+  const char* text = std::getenv("SIM_COMPUTE_CAPABILITY");
+  if (text == nullptr || *text == '\0') return 0;
+  int major = 0;
+  int minor = 0;
+  int length = 0;
+  if (std::sscanf(text, "%2d.%1d%n", &major, &minor, &length) == 2 && text[length] == '\0' && major > 0) {
+    return 10 * major + minor;
+  }
+  sim::say(std::string("SIM_COMPUTE_CAPABILITY: '") + text + "' is not accepted; accepted: such as 9.0");
+  std::exit(2);
+}
+
 struct Attribute {
   cudaDeviceAttr attribute;
   int value;
 };
 /// Those that are not here are not known, and asking for one is an error.
-constexpr std::array attributes{
-    Attribute{cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
-    Attribute{cudaDevAttrMaxBlockDimX, 1024},
-    Attribute{cudaDevAttrMaxBlockDimY, 1024},
-    Attribute{cudaDevAttrMaxBlockDimZ, 64},
-    Attribute{cudaDevAttrMaxGridDimX, 0x7fffffff},
-    Attribute{cudaDevAttrMaxGridDimY, 65535},
-    Attribute{cudaDevAttrMaxGridDimZ, 65535},
-    Attribute{cudaDevAttrMaxSharedMemoryPerBlock, device::shared_per_block},
-    Attribute{cudaDevAttrTotalConstantMemory, device::constant_bytes},
-    Attribute{cudaDevAttrWarpSize, sim::warp_size},
-    Attribute{cudaDevAttrMaxRegistersPerBlock, device::registers},
-    Attribute{cudaDevAttrMultiProcessorCount, device::multiprocessors},
-    Attribute{cudaDevAttrKernelExecTimeout, 0},
-    Attribute{cudaDevAttrIntegrated, 0},
-    Attribute{cudaDevAttrCanMapHostMemory, 0},
-    Attribute{cudaDevAttrComputeMode, 0},
-    Attribute{cudaDevAttrConcurrentKernels, 1},
-    Attribute{cudaDevAttrEccEnabled, 0},
-    Attribute{cudaDevAttrL2CacheSize, device::l2_bytes},
-    Attribute{cudaDevAttrMaxThreadsPerMultiProcessor, device::max_threads_per_multiprocessor},
-    Attribute{cudaDevAttrUnifiedAddressing, 1},
-    Attribute{cudaDevAttrComputeCapabilityMajor, device::major},
-    Attribute{cudaDevAttrComputeCapabilityMinor, device::minor},
-    Attribute{cudaDevAttrStreamPrioritiesSupported, 1},
-    Attribute{cudaDevAttrMaxSharedMemoryPerMultiprocessor, device::shared_per_multiprocessor},
-    Attribute{cudaDevAttrMaxRegistersPerMultiprocessor, device::registers},
-    Attribute{cudaDevAttrManagedMemory, 0},
-    Attribute{cudaDevAttrConcurrentManagedAccess, 0},
-    Attribute{cudaDevAttrPageableMemoryAccess, 0},
-    Attribute{cudaDevAttrCooperativeLaunch, 0},
-    Attribute{cudaDevAttrMaxSharedMemoryPerBlockOptin, device::shared_per_block_optin},
-    Attribute{cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
-    Attribute{cudaDevAttrReservedSharedMemoryPerBlock, device::reserved_shared_per_block},
-    Attribute{cudaDevAttrMemoryPoolsSupported, 0},
-    Attribute{cudaDevAttrClusterLaunch, 0},
-    Attribute{cudaDevAttrClockRate, 0},        // there is no time
-    Attribute{cudaDevAttrMemoryClockRate, 0},  // there is no time
-};
+constexpr auto attributes = std::to_array<Attribute>({
+    {cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
+    {cudaDevAttrMaxBlockDimX, device::max_block[0]},
+    {cudaDevAttrMaxBlockDimY, device::max_block[1]},
+    {cudaDevAttrMaxBlockDimZ, device::max_block[2]},
+    {cudaDevAttrMaxGridDimX, device::max_grid[0]},
+    {cudaDevAttrMaxGridDimY, device::max_grid[1]},
+    {cudaDevAttrMaxGridDimZ, device::max_grid[2]},
+    {cudaDevAttrMaxSharedMemoryPerBlock, device::shared_per_block},
+    {cudaDevAttrTotalConstantMemory, device::constant_bytes},
+    {cudaDevAttrWarpSize, sim::warp_size},
+    {cudaDevAttrMaxRegistersPerBlock, device::registers},
+    {cudaDevAttrMultiProcessorCount, device::multiprocessors},
+    {cudaDevAttrKernelExecTimeout, 0},
+    {cudaDevAttrIntegrated, 0},
+    {cudaDevAttrCanMapHostMemory, 0},
+    {cudaDevAttrComputeMode, 0},
+    {cudaDevAttrConcurrentKernels, 1},
+    {cudaDevAttrEccEnabled, 0},
+    {cudaDevAttrL2CacheSize, device::l2_bytes},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, device::max_threads_per_multiprocessor},
+    {cudaDevAttrUnifiedAddressing, 1},
+    {cudaDevAttrComputeCapabilityMajor, device::major},
+    {cudaDevAttrComputeCapabilityMinor, device::minor},
+    {cudaDevAttrStreamPrioritiesSupported, 1},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, device::shared_per_multiprocessor},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, device::registers},
+    {cudaDevAttrManagedMemory, 0},
+    {cudaDevAttrConcurrentManagedAccess, 0},
+    {cudaDevAttrPageableMemoryAccess, 0},
+    {cudaDevAttrCooperativeLaunch, 0},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, device::shared_per_block_optin},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
+    {cudaDevAttrReservedSharedMemoryPerBlock, device::reserved_shared_per_block},
+    {cudaDevAttrMemoryPoolsSupported, 0},
+    {cudaDevAttrClusterLaunch, 0},
+    {cudaDevAttrClockRate, 0},        // there is no time
+    {cudaDevAttrMemoryClockRate, 0},  // there is no time
+});
 
 cudaError_t check_ordinal(int ordinal) {
   return returned(ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice);
@@ -76,6 +94,16 @@ cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEn
 }
 
 }  // namespace
+
+int device::compute_capability() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : 10 * device::major + device::minor;
+}
+
+int device::newest_ptx() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : std::numeric_limits<int>::max();
+}
 
 extern "C" {
 
@@ -115,6 +143,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
     return sim::not_supported(("device attribute " + std::to_string(static_cast<int>(attribute))).c_str());
   }
   *value = found->value;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device::compute_capability() / 10;
+  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device::compute_capability() % 10;
   return cudaSuccess;
 }
 
@@ -127,13 +157,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   properties->regsPerBlock = device::registers;
   properties->warpSize = sim::warp_size;
   properties->maxThreadsPerBlock = device::max_threads_per_block;
-  const std::array block{1024, 1024, 64};
-  const std::array grid{0x7fffffff, 65535, 65535};
-  std::copy(block.begin(), block.end(), properties->maxThreadsDim);
-  std::copy(grid.begin(), grid.end(), properties->maxGridSize);
+  std::copy(device::max_block.begin(), device::max_block.end(), properties->maxThreadsDim);
+  std::copy(device::max_grid.begin(), device::max_grid.end(), properties->maxGridSize);
   properties->totalConstMem = device::constant_bytes;
-  properties->major = device::major;
-  properties->minor = device::minor;
+  properties->major = device::compute_capability() / 10;
+  properties->minor = device::compute_capability() % 10;
   properties->multiProcessorCount = device::multiprocessors;
   properties->concurrentKernels = 1;
   properties->unifiedAddressing = 1;

@@ -43,13 +43,19 @@ Dim3 sized(const dim3& size) {
   return {size.x, size.y, size.z};
 }
 
-bool valid_grid(const dim3& grid) {
-  return grid.x >= 1 && grid.y >= 1 && grid.z >= 1 && grid.x <= 0x7fffffffU && grid.y <= 65535 &&
-         grid.z <= 65535;
+/// From 1 to `most` in each dimension.
+bool fits(const dim3& size, const std::array<int, 3>& most) {
+  const auto one = [](unsigned count, int limit) {
+    return count >= 1 && count <= static_cast<unsigned>(limit);
+  };
+  return one(size.x, most[0]) && one(size.y, most[1]) && one(size.z, most[2]);
 }
-bool valid_block(const dim3& block) {
-  return block.x >= 1 && block.y >= 1 && block.z >= 1 && block.x <= 1024 && block.y <= 1024 &&
-         block.z <= 64 && std::uint64_t{block.x} * block.y * block.z <= device::max_threads_per_block;
+
+/// Bytes of shared memory that a block may have, static and dynamic.
+std::size_t most_shared(const Program& program, const HostFunction& function) {
+  return function.most_dynamic_shared > 0
+             ? static_cast<std::size_t>(function.most_dynamic_shared) + program.static_shared_bytes
+             : device::shared_per_block;
 }
 
 /// What a device refuses before anything runs; says why.
@@ -60,24 +66,21 @@ cudaError_t check_configuration(const Program& program, const HostFunction& func
     return cudaErrorInvalidValue;
   };
   const auto text = [](const dim3& size) { return describe_point(sized(size)); };
-  if (!valid_grid(request.grid)) {
+  if (!fits(request.grid, device::max_grid)) {
     refuse("no grid can be " + text(request.grid));
     return cudaErrorInvalidConfiguration;
   }
-  if (!valid_block(request.block)) {
+  const std::uint64_t threads = sized(request.block).count();
+  if (!fits(request.block, device::max_block) || threads > device::max_threads_per_block) {
     refuse("no block can be " + text(request.block) + ": at most 1024 threads");
     return cudaErrorInvalidConfiguration;
   }
-  const std::uint64_t threads = std::uint64_t{request.block.x} * request.block.y * request.block.z;
   if (program.max_block_threads != 0 && threads > program.max_block_threads) {
     refuse("it is compiled for at most " + std::to_string(program.max_block_threads) +
            " threads in a block, not " + std::to_string(threads));
     return cudaErrorLaunchFailure;
   }
-  const std::size_t most =
-      function.most_dynamic_shared > 0
-          ? static_cast<std::size_t>(function.most_dynamic_shared) + program.static_shared_bytes
-          : device::shared_per_block;
+  const std::size_t most = most_shared(program, function);
   if (request.dynamic_shared + program.static_shared_bytes > most) {
     return refuse("a block would have " +
                   std::to_string(request.dynamic_shared + program.static_shared_bytes) +
@@ -139,9 +142,10 @@ extern "C" {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   const std::lock_guard lock(runtime().mutex);
-  sim::FatBinaryPtx found = sim::find_ptx(wrapper);
+  sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
   sim::FatBinary binary;
   binary.why_not = found.why_not;
+  binary.architecture = static_cast<int>(found.architecture);
   if (!found.ptx.empty()) binary.module = std::make_unique<sim::Module>(std::move(found.ptx));
   runtime().fat_binaries.push_back(std::move(binary));
   return reinterpret_cast<void**>(runtime().fat_binaries.size());  // NOLINT: a number, never followed
@@ -237,7 +241,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
                                        ? static_cast<int>(program->max_block_threads)
                                        : sim::device::max_threads_per_block;
   attributes->numRegs = 32;  // ptxas decides that after PTX; not known here
-  attributes->ptxVersion = 10 * sim::device::major + sim::device::minor;
+  // CUB chooses by these the launch that fits what the kernel was compiled to.
+  attributes->ptxVersion =
+      runtime().fat_binaries.at(runtime().functions.at(function).fat_binary).architecture;
   attributes->binaryVersion = attributes->ptxVersion;
   attributes->maxDynamicSharedSizeBytes =
       known.most_dynamic_shared > 0
@@ -295,11 +301,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
   const int warps = (block_size + sim::warp_size - 1) / sim::warp_size;
   const std::size_t shared = dynamic_shared + program->static_shared_bytes;
   const auto fits = shared + sim::device::reserved_shared_per_block;
-  const sim::HostFunction& known = runtime().functions.at(function);
-  const std::size_t most =
-      known.most_dynamic_shared > 0
-          ? static_cast<std::size_t>(known.most_dynamic_shared) + program->static_shared_bytes
-          : sim::device::shared_per_block;
+  const std::size_t most = sim::most_shared(*program, runtime().functions.at(function));
   *blocks = block_size > sim::device::max_threads_per_block || shared > most
                 ? 0
                 : std::min({sim::device::max_blocks_per_multiprocessor,

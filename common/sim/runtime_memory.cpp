@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/sim/ptx_lexer.h"
 #include "common/sim/runtime.h"
 
 using sim::enqueue;
@@ -15,6 +16,10 @@ std::uint64_t number_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 
+void* pointer_to(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): never followed on the host
+}
+
 bool is_device(const void* pointer) {
   return GlobalMemory::is_device_address(number_of(pointer));
 }
@@ -25,8 +30,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, const char* what) {
   if (bytes == 0) return cudaSuccess;
   const std::uint64_t address = runtime().memory.allocate(bytes, what);
   if (address == 0) return cudaErrorMemoryAllocation;
-  *pointer =
-      reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): never followed on the host
+  *pointer = pointer_to(address);
   return cudaSuccess;
 }
 
@@ -99,7 +103,13 @@ std::uint64_t address_of_symbol(const void* symbol) {
   const auto found = runtime().variables.find(symbol);
   if (found == runtime().variables.end()) return 0;
   const auto& binary = runtime().fat_binaries.at(found->second.fat_binary);
-  return binary.module ? binary.module->variable_address(found->second.name, runtime().memory) : 0;
+  if (!binary.module) return 0;
+  try {
+    return binary.module->variable_address(found->second.name, runtime().memory);
+  } catch (const sim::PtxError& error) {
+    sim::say("cannot read the PTX of variable " + found->second.name + ": " + error.what());
+    return 0;
+  }
 }
 
 }  // namespace
@@ -170,7 +180,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = address_of_symbol(symbol);
-  *pointer = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  *pointer = pointer_to(address);
   return returned(address != 0 ? cudaSuccess : cudaErrorInvalidSymbol);
 }
 cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
@@ -185,16 +195,14 @@ cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = address_of_symbol(symbol);
   if (address == 0) return returned(cudaErrorInvalidSymbol);
-  return returned(
-      copy_now(reinterpret_cast<void*>(address + offset), from, bytes));  // NOLINT(performance-no-int-to-ptr)
+  return returned(copy_now(pointer_to(address + offset), from, bytes));
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
                                  cudaMemcpyKind /*kind*/) {
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = address_of_symbol(symbol);
   if (address == 0) return returned(cudaErrorInvalidSymbol);
-  return returned(copy_now(to, reinterpret_cast<const void*>(address + offset),
-                           bytes));  // NOLINT(performance-no-int-to-ptr)
+  return returned(copy_now(to, pointer_to(address + offset), bytes));
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {

@@ -62,11 +62,11 @@ cudaError_t Runtime::find_kernel(const void* function, const Program*& program) 
   const std::string& name = found->second.name;
   const FatBinary& binary = fat_binaries.at(found->second.fat_binary);
   if (!binary.module) {
-    complain("cannot run kernel " + name + ": " + binary.why_not);
+    complain("cannot run the kernels of this executable: " + binary.why_not);
     return cudaErrorNoKernelImageForDevice;
   }
-  if (!binary.module->has_kernel(name)) return cudaErrorInvalidDeviceFunction;
   try {
+    if (!binary.module->has_kernel(name)) return cudaErrorInvalidDeviceFunction;
     program = &binary.module->kernel(name, memory);
   } catch (const PtxError& error) {
     complain("cannot read the PTX of kernel " + name + ": " + error.what());

@@ -102,6 +102,13 @@ climbed() {
   check "the stages ran as: $ran" test "$ran" == "$(printf '%s\n' "$@")"
 }
 
+# summed_up LINE...: exactly these lines follow the summary of ./test.
+summed_up() {
+  local lines
+  lines=$(sed '1,/^Summary/d' "$top/out")
+  check "the summary says: $lines" test "$lines" == "$(printf '%s\n' "$@")"
+}
+
 # tool PATH is in .tools, or no_tool is; nothing half-made lies there either way.
 nothing_partial() { check "left behind: $(echo .tools/partial*)" not compgen -G '.tools/partial*'; }
 tool() { nothing_partial && check "no .tools/$1" test -e ".tools/$1"; }
@@ -314,11 +321,13 @@ ctest_body='for file; do :; done
 {
   echo "<testcase name=\"host\" status=\"run\"><system-out></system-out>"
   echo "</testcase>"
-  echo "<testcase name=\"gpu\" status=\"notrun\">"
-  echo "<skipped message=\"SKIP_RETURN_CODE=3\"/>"
-  echo "<system-out>no device &lt;0&gt;"
-  echo "</system-out>"
-  echo "</testcase>"
+  for name in gpu $(cat more_skipped 2>/dev/null); do
+    echo "<testcase name=\"$name\" status=\"notrun\">"
+    echo "<skipped message=\"SKIP_RETURN_CODE=3\"/>"
+    [[ $name == other.* ]] && echo "<system-out>no tool" || echo "<system-out>no device &lt;0&gt;"
+    echo "</system-out>"
+    echo "</testcase>"
+  done
 } >"$file"
 [[ ! -e one_fails ]] || { printf "%s\n" "<testcase name=\"bad\" status=\"fail\">" "</testcase>" >>"$file"; exit 8; }'
 fresh_checkout
@@ -328,12 +337,20 @@ called 'ctest --test-dir build --output-on-failure .* -R some'
 called 'cmake --build .* --target all$'
 says err 'no GPU: the GPU tests will be skipped'
 says out 'Summary: 1 passed, 0 failed, 1 skipped.'
-says out 'skipped: gpu: no device <0>'
+summed_up '  1 skipped: no device <0>' '    gpu'
 touch one_fails
 expect 1 ./test
 says out 'Summary: 1 passed, 1 failed, 1 skipped.'
-says out 'failed: bad'
+summed_up '  failed: bad' '  1 skipped: no device <0>' '    gpu'
 rm one_fails
+# Each reason once, with every test that was skipped for it, 110 columns at the most.
+x50=$(printf 'x%.0s' {1..50})
+y51=$(printf 'y%.0s' {1..51})
+echo "$x50 other.one $y51 z other.two" >more_skipped
+expect 0 ./test
+says out 'Summary: 1 passed, 0 failed, 6 skipped.'
+summed_up '  4 skipped: no device <0>' "    gpu $x50 $y51" '    z' '  2 skipped: no tool' '    other.one other.two'
+rm more_skipped
 touch gpu
 stub nvidia-smi 'echo NVIDIA H200'
 expect 1 ./test

@@ -24,8 +24,10 @@ sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import count  # noqa: E402
 import counters  # noqa: E402
 import generate  # noqa: E402
+import hardware_table  # noqa: E402
 import record  # noqa: E402
 import results  # noqa: E402
 import svg_chart  # noqa: E402
@@ -69,6 +71,9 @@ for dtype in value("--dtype").split(","):
                     time = 100 * copy / speed
                     row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
                                bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
+                if value("--device") == "sim":
+                    counts = [2 * cols if mode == "counts more" and name == "wide" else cols] * len({counted})
+                    row.update(passes=2, **dict(zip({counted}, counts if cols <= widest else [None] * len(counts))))
                 if mode in ("wrong", "failed"):
                     row.update(nothing, status=mode, reason="row 3 differs")
                 out.append(row)
@@ -78,6 +83,15 @@ for dtype in value("--dtype").split(","):
 print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
 sys.exit(1 if mode in ("wrong", "failed silently") else 0)
 """
+
+# What a stage reports of the simulator's counters: those that the tools ask for.
+COUNTED = ["counted_" + name for name in (
+    "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
+    "shuffles", "block_barriers", "special_functions_per_element", "global_load_requests", "global_load_sectors",
+    "global_store_requests", "global_store_sectors", "shared_load_requests", "shared_load_wavefronts",
+    "shared_load_conflicts", "shared_store_requests", "shared_store_wavefronts", "shared_store_conflicts",
+    "special_function_lanes", "exp2_lanes", "atomics",
+)]  # fmt: skip
 
 VARIANTS = {
     "01_naive": [("thread_per_row", 5.0, 10**9), ("block_per_row", 20.0, 10**9)],
@@ -120,6 +134,7 @@ class Repository(unittest.TestCase):
             (self.root / stage).mkdir()
             (self.root / stage / "main.cu").touch()
             text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
+            text = text.replace("{counted}", repr(COUNTED))
             script(self.build / stage, text.replace("{variants}", repr(variants)))
         (self.root / "09_no_stage").mkdir()
         (self.root / "09_no_stage/notes.txt").touch()
@@ -632,6 +647,237 @@ class CountersTest(Repository):
         self.assertIn("-->1234<!--", lines[-1])
         self.page("<!-- generated: counters 01_naive columns=speed -->\n<!-- end generated -->\n")
         self.assertIn("unknown counter column 'speed'", self.generate()[1])
+
+
+class CountTest(Repository):
+    def setUp(self) -> None:
+        super().setUp()
+        self.out = self.results / "simulator.json"
+
+    def count(self, *more: str) -> Tuple[int, str]:
+        return quietly(count.main, "--root", str(self.root), *more)
+
+    def test_counts_every_variant_and_checks_the_same(self) -> None:
+        code, printed = self.count()
+        self.assertEqual(code, 0, printed)
+        entries = json.loads(self.out.read_text(encoding="utf-8"))["counted"]
+        self.assertEqual(len(entries), 5 * len(count.DEFAULT_SHAPES))
+        self.assertEqual(entries[0]["counted_shuffles"], 1024)
+        self.assertNotIn("time_us", entries[0])
+        self.assertEqual(self.count("--check"), (0, ""))
+
+    def test_check_catches_a_changed_number_and_changes_nothing(self) -> None:
+        self.assertEqual(self.count()[0], 0)
+        text = self.out.read_text(encoding="utf-8")
+        self.mode("02_tiled", "counts more")
+        code, printed = self.count("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("differs: 02_tiled wide f32:64x1024: counted_shuffles was 1024, is 2048", printed)
+        self.assertNotIn("narrow", printed)
+        self.assertEqual(self.out.read_text(encoding="utf-8"), text)
+
+    def test_check_catches_a_variant_that_is_new_or_gone(self) -> None:
+        self.assertEqual(self.count()[0], 0)
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        data["counted"][0]["variant"] = "old_name"
+        self.out.write_text(json.dumps(data))
+        code, printed = self.count("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("01_naive thread_per_row f32:64x1024: not recorded", printed)
+        self.assertIn("01_naive old_name f32:64x1024: recorded, and no longer counted", printed)
+
+    def test_another_nvcc_may_count_otherwise(self) -> None:
+        self.assertEqual(self.count()[0], 0)
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        data["nvcc"] = "1.2.3"
+        self.out.write_text(json.dumps(data))
+        self.assertEqual(self.count("--check")[0], 0)  # it counts the same
+        self.mode("02_tiled", "counts more")
+        code, printed = self.count("--check")
+        self.assertEqual(code, 3)
+        self.assertIn("skipped: recorded with nvcc 1.2.3", printed)
+
+    def test_failures_write_nothing(self) -> None:
+        for mode in ("wrong", "failed", "exit 4", "garbage"):
+            with self.subTest(mode):
+                self.mode("03_fast", mode)
+                self.assertEqual((self.count()[0], self.out.exists()), (1, False))
+        self.assertEqual(self.count("--check")[0], 1)  # nothing recorded either
+
+    def test_lessons_show_the_counts(self) -> None:
+        self.assertEqual(self.count()[0], 0)
+        shape = "dtype=f16 rows=64 cols=1024"
+        page = self.page(
+            f"<!-- generated: counted 02_tiled {shape} columns=declared,passes,shuffles -->\n<!-- end generated -->\n"
+            f"x <!-- value: counted column=barriers stage=03_fast variant=only {shape} --><!-- end value -->\n"
+        )
+        code, printed = self.generate()
+        self.assertEqual(code, 0, printed)
+        lines = page.read_text(encoding="utf-8").splitlines()
+        self.assertEqual(lines[1], "| variant | passes, declared | passes, counted | shuffles per row |")
+        self.assertEqual(lines[3], "| narrow | 2 | 1024 | 16 |")
+        self.assertIn("counted by the simulator", lines[6])
+        self.assertIn("-->16<!--", lines[-1])
+        for marker, said in {
+            "counted 02_tiled dtype=f16 rows=64 cols=999": "nothing counted for 02_tiled at f16:64x999",
+            f"counted 02_tiled {shape} columns=speed": "unknown counted column 'speed'",
+        }.items():
+            self.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
+            self.assertIn(said, self.generate()[1])
+
+
+# What ncu says of one launch of every variant: the fake stages' simulator counts `cols` of everything.
+TABLE_NCU = r"""#!{python} -SE
+import sys
+given = sys.argv[1:]
+if given == ["--version"]:
+    print("NVIDIA (R) Nsight Compute\nVersion 2099.1.0.0 (build 1)")
+    sys.exit(0)
+def value(name):
+    return given[given.index(name) + 1]
+assert value("--print-metric-instances") == "details"
+cols = int(value("--cols"))
+with open(value("--log-file"), "w") as log:
+    log.write('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
+    for metric in value("--metrics").split(","):
+        number = "{:,}".format(cols)
+        if metric == "launch__block_size": number = "40 (0: 40)"
+        if metric == "sass__inst_executed_per_opcode":
+            number = "9 (BAR: {:,}; SHFL: {:,}; ATOMS: 0; ATOM: {:,}; IMAD: 7)".format(2 * cols, cols, cols)
+        if metric.startswith("sass__thread_inst"):
+            number = "9 (MUFU.EX2: {:,}; MUFU.RCP: {:,}; IMAD.WIDE: 7)".format(cols, {reciprocals})
+        if "mem_shared_op_ld" in metric and "sass" not in metric:
+            number = "{:,}".format(cols + ({conflicts} if "conflicts" in metric else 0))
+        if "wavefronts_mem_shared_op" in metric and "sass" not in metric:
+            number = "{:,}".format(cols + cols)
+        log.write('"0","k","%s","","%s"\n' % (metric, number))
+"""
+
+
+class HardwareTableTest(Repository):
+    recording = ""
+    WIDTHS = {"02_tiled": (96, 1000, 8192), "03_fast": (96, 1000)}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.out = self.results / "nvidia-fake-1-simulator.json"
+        self.explanations()
+        widths = mock.patch.object(hardware_table, "COLS_OF_STAGE", self.WIDTHS)
+        widths.start()
+        self.addCleanup(widths.stop)
+        self.ncu()
+
+    def explanations(self, *counters_of_all: str, where: Tuple[str, ...] = ()) -> None:
+        """All differences of these counters have a reason, in every stage."""
+        reasons = []
+        for name in counters_of_all:
+            cells = tuple(hardware_table.Cells(stage, where, (name,)) for stage in VARIANTS)
+            reasons.append(hardware_table.Explanation(name, "A reason.", "(hardware)" in name, cells))
+        patch = mock.patch.object(hardware_table, "EXPLANATIONS", tuple(reasons))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def ncu(self, reciprocals: str = "0", conflicts: str = "0") -> None:
+        text = TABLE_NCU.replace("{python}", sys.executable)
+        script(self.build / "ncu", text.replace("{reciprocals}", reciprocals).replace("{conflicts}", conflicts))
+
+    def table(self, *more: str) -> Tuple[int, str]:
+        where = ("--root", str(self.root), "--commit", COMMIT)
+        return quietly(hardware_table.main, *where, "--ncu", str(self.build / "ncu"), *more)
+
+    def recorded(self) -> None:
+        """Puts a recording there; made once, since it runs many processes."""
+        if not HardwareTableTest.recording:
+            code, printed = self.table()
+            self.assertEqual(code, 0, printed)
+            HardwareTableTest.recording = self.out.read_text(encoding="utf-8")
+        self.out.write_text(HardwareTableTest.recording, encoding="utf-8")
+
+    def entries(self) -> List[Dict[str, Any]]:
+        return json.loads(self.out.read_text(encoding="utf-8"))["entries"]
+
+    def test_records_what_both_said(self) -> None:
+        code, printed = self.table()
+        self.assertEqual(code, 0, printed)
+        entry = self.entries()[0]
+        self.assertEqual((entry["variant"], entry["dtype"], entry["cols"]), ("thread_per_row", "f32", 1000))
+        for counter in ("global load sectors", "shuffles", "block barriers", "exponential lanes", "atomics"):
+            self.assertEqual((entry["ncu"][counter], entry["simulator"][counter]), (1000, 1000), counter)
+        self.assertEqual(entry["ncu"]["shared load wavefronts (hardware)"], 2000)
+        self.assertEqual(entry["ncu"]["shared load conflicts"], 0)  # 1000 - (2000 - 1000)
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        self.assertEqual(data["recorded"]["ncu"], "2099.1.0.0")
+        self.assertEqual(len(data["entries"]), 2 * (2 * 2 + 2 + 3 + 2))
+
+    HARDWARE = (
+        "shared load wavefronts (hardware)",
+        "shared store wavefronts (hardware)",
+        "shared load conflicts",
+        "shared store conflicts",
+    )
+
+    def test_every_difference_needs_its_reason(self) -> None:
+        self.recorded()
+        code, printed = self.table("--check")
+        self.assertEqual(code, 1)
+        said = "not explained: 01_naive thread_per_row f32:64x1000: shared load conflicts: ncu 0, simulator 1000"
+        self.assertIn(said, printed)
+        self.explanations(*self.HARDWARE)
+        self.assertEqual(self.table("--check"), (0, ""))
+        self.explanations(*self.HARDWARE, where=("thread_per_row",))
+        self.assertIn("not explained: 01_naive block_per_row f32:64x1000: shared load c", self.table("--check")[1])
+        self.explanations(*self.HARDWARE, "shuffles")
+        nothing = "".join(f"explains nothing: shuffles in {stage}\n" for stage in VARIANTS)
+        self.assertEqual(self.table("--check"), (1, nothing))
+
+    def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(self) -> None:
+        self.ncu(reciprocals="5")
+        self.assertEqual(self.table()[0], 0)
+        self.explanations(*self.HARDWARE, "other special-function lanes")
+        code, printed = self.table("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("other special-function lanes: ncu 5, simulator 0", printed)
+
+    def test_a_counter_that_ncu_does_not_know_needs_a_reason_too(self) -> None:
+        self.recorded()
+        self.explanations(*self.HARDWARE)
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        data["entries"][3]["ncu"]["shuffles"] = None
+        self.out.write_text(json.dumps(data))
+        self.assertIn("shuffles: ncu None", self.table("--check")[1])
+
+    def test_the_simulator_is_asked_again(self) -> None:
+        self.recorded()
+        self.explanations(*self.HARDWARE)
+        self.mode("02_tiled", "counts more")
+        code, printed = self.table("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("differs: 02_tiled wide f32:64x96: shuffles was 96, is 192", printed)
+
+    def test_a_variant_needs_two_shapes(self) -> None:
+        with mock.patch.object(hardware_table, "COLS_OF_STAGE", {}):
+            code, printed = self.table()
+        self.assertEqual((code, self.out.exists()), (1, False))
+        self.assertIn("fewer than two shapes: 02_tiled narrow f32", printed)
+
+    def test_the_page(self) -> None:
+        self.recorded()
+        self.explanations(*self.HARDWARE)
+        end = "\n<!-- end generated -->\n"
+        text = f"<!-- generated: hardware_table agreement -->{end}<!-- generated: hardware_table differences -->{end}"
+        page = self.page(text, "common/results/simulator.md")
+        code, printed = self.generate()
+        self.assertEqual(code, 0, printed)
+        written = page.read_text(encoding="utf-8")
+        counted = len(hardware_table.COUNTERS)
+        self.assertIn(f"{22 * (counted - 4)} of {22 * counted} numbers are the same, {22 * 4} differ.", written)
+        row = f"| 01_naive | thread_per_row | f32 1000, 8192; f16 1000, 8192 | {4 * counted} | {4 * (counted - 4)} | 16 |"
+        self.assertIn(row, written)
+        self.assertIn("**shared load conflicts.** A reason.", written)
+        self.assertIn("| 03_fast | only | shared load conflicts | f32 96: 0 / 96; f32 1000: 0 / 1000; f16 96", written)
+        self.explanations()
+        self.page(text, "common/results/simulator.md")
+        self.assertIn("agreement: 88 times, first: not explained", self.generate()[1].replace("hardware_table: ", "agreement: "))
 
 
 # compute-sanitizer runs the program, then writes its findings. `mode` may hit one tool only.

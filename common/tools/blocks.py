@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
+import hardware_table
 import results
 import svg_chart
 from results import Json, Recorded, Shape, ToolError
@@ -98,6 +99,7 @@ class Context:
         self._recorded: Optional[Recorded] = None
         self._sweep: Optional[Recorded] = None
         self._counters: Optional[Json] = None
+        self._counted: Optional[Json] = None
 
     @property
     def recorded(self) -> Recorded:
@@ -118,6 +120,13 @@ class Context:
             path = self.recorded.path
             self._counters = results.load_json(path.with_name(f"{path.stem}-counters.json"))
         return self._counters
+
+    @property
+    def counted(self) -> Json:
+        """What the simulator counted: common/results/simulator.json."""
+        if self._counted is None:
+            self._counted = results.load_json(self.root / "common/results/simulator.json")
+        return self._counted
 
     def link(self, path: Path) -> str:
         """Relative link from the page to a file."""
@@ -353,6 +362,7 @@ def tenth(value: float) -> str:
 
 
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 _WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _DRAM_BUSY = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -364,6 +374,8 @@ COUNTER_COLUMNS: Dict[str, CounterColumn] = {
     "store_sectors": CounterColumn("sectors per store request", sectors_per_request("st"), short_text),
     "load_wavefronts": CounterColumn("shared load wavefronts", metric(_WAVEFRONTS.format("ld")), whole),
     "store_wavefronts": CounterColumn("shared store wavefronts", metric(_WAVEFRONTS.format("st")), whole),
+    "sass_load_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("ld")), whole),
+    "sass_store_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("st")), whole),
     "load_conflicts": CounterColumn("load bank conflicts", metric(_CONFLICTS.format("ld")), whole),
     "store_conflicts": CounterColumn("store bank conflicts", metric(_CONFLICTS.format("st")), whole),
     "registers": CounterColumn("registers per thread", metric("launch__registers_per_thread"), whole),
@@ -423,6 +435,123 @@ def newest(entries: List[Json]) -> Json:
     return {key: last[key] for key in ("date_utc", "commit", "dirty")}
 
 
+class CountedColumn(NamedTuple):
+    header: str
+    value: Callable[[Json], float]
+
+
+def counted(name: str) -> Callable[[Json], float]:
+    return lambda entry: entry[f"counted_{name}"]
+
+
+def counted_per_row(name: str) -> Callable[[Json], float]:
+    return lambda entry: entry[f"counted_{name}"] / entry["rows"]
+
+
+COUNTED_COLUMNS: Dict[str, CountedColumn] = {
+    "declared": CountedColumn("passes, declared", lambda entry: entry["passes"]),
+    "passes": CountedColumn("passes, counted", counted("passes")),
+    "load_sectors": CountedColumn("sectors per load request", counted("sectors_per_load_request")),
+    "store_sectors": CountedColumn("sectors per store request", counted("sectors_per_store_request")),
+    "load_requests": CountedColumn("load requests per row", counted_per_row("global_load_requests")),
+    "shared_requests": CountedColumn(
+        "shared-memory requests per row",
+        lambda e: (e["counted_shared_load_requests"] + e["counted_shared_store_requests"]) / e["rows"],
+    ),
+    "wavefronts": CountedColumn("shared wavefronts per row", counted_per_row("shared_wavefronts")),
+    "conflicts": CountedColumn("bank conflicts per row", counted_per_row("bank_conflicts")),
+    "shuffles": CountedColumn("shuffles per row", counted_per_row("shuffles")),
+    "barriers": CountedColumn("barriers per row", counted_per_row("block_barriers")),
+    "special": CountedColumn("special functions per element", counted("special_functions_per_element")),
+}
+
+
+def counted_column(name: str) -> CountedColumn:
+    if name not in COUNTED_COLUMNS:
+        raise ToolError(f"unknown counted column '{name}'; there are: {', '.join(COUNTED_COLUMNS)}")
+    return COUNTED_COLUMNS[name]
+
+
+def counted_entries(context: Context, stage: str, shape: Shape) -> List[Json]:
+    found = [e for e in context.counted["counted"] if e["stage"] == stage and entry_shape(e) == shape]
+    if not found:
+        raise ToolError(f"nothing counted for {stage} at {shape}: see SHAPES in common/tools/count.py")
+    return found
+
+
+def counted_block(context: Context, args: Arguments) -> str:
+    """What the simulator counted: one stage's variants at one shape or, below each other, at several."""
+    stage = context.stage(args.next("the stage's name"))
+    columns = [counted_column(name) for name in args.list("columns") or COUNTED_COLUMNS]
+    shapes = [results.parse_shape(text) for text in args.list("shapes")] or [args.shape()]
+    notes, rows = Footnotes(), []
+    for shape in shapes:
+        for entry in counted_entries(context, stage, shape):
+            if entry["status"] == "verified":
+                cells = [short_text(column.value(entry)) for column in columns]
+            else:
+                cells = [NOTHING] * (len(columns) - 1) + [notes.mark(entry["reason"])]
+            rows.append([entry["variant"], *([shape_text(shape)] if len(shapes) > 1 else []), *cells])
+    header = ["variant", *(["shape"] if len(shapes) > 1 else []), *(column.header for column in columns)]
+    where = "" if len(shapes) > 1 else f"{shape_text(shapes[0])}, "
+    beside = f"[beside a GPU]({context.link(context.root / 'common/results/simulator.md')})"
+    how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
+    caption = f"<sub>{where}softmax: {how}.</sub>"
+    return below([table(header, rows, 2 if len(shapes) > 1 else 1), *notes.lines(), caption])
+
+
+def hardware_table_block(context: Context, args: Arguments) -> str:
+    """The simulator against Nsight Compute: `agreement` per variant, or the `differences` and their reasons."""
+    part = args.next("the part")
+    recorded = results.load_json(hardware_table.recorded_file(context.root))
+    problems = hardware_table.not_explained(recorded["entries"])
+    if problems:
+        raise ToolError(f"{len(problems)} times, first: {problems[0]}")
+    differing = hardware_table.differences(recorded["entries"])
+    if part == "agreement":
+        return agreement(context, recorded, differing)
+    if part == "differences":
+        return difference_table(differing)
+    raise ToolError(f"unknown part '{part}'; there are: agreement, differences")
+
+
+def agreement(context: Context, recorded: Json, differing: List[hardware_table.Difference]) -> str:
+    rows = []
+    entries = recorded["entries"]
+    for stage, variant in dict.fromkeys((e["stage"], e["variant"]) for e in entries):
+        mine = [e for e in entries if (e["stage"], e["variant"]) == (stage, variant)]
+        shapes = []
+        for dtype in dict.fromkeys(e["dtype"] for e in mine):
+            shapes.append(f"{dtype} " + ", ".join(str(e["cols"]) for e in mine if e["dtype"] == dtype))
+        different = sum((d.entry["stage"], d.entry["variant"]) == (stage, variant) for d in differing)
+        cells = len(mine) * len(hardware_table.COUNTERS)
+        rows.append([stage, variant, "; ".join(shapes), str(cells), str(cells - different), str(different)])
+    cells = len(entries) * len(hardware_table.COUNTERS)
+    sums = f"{cells - len(differing)} of {cells} numbers are the same, {len(differing)} differ."
+    where, when = context.origin(recorded["recorded"], recorded["machine"])
+    tool = f" by `common/tools/hardware_table.py` with ncu {recorded['recorded']['ncu']}"
+    header = ["stage", "variant", "columns", "numbers", "the same", "different"]
+    return f"{sums}\n\n" + below([table(header, rows, 3), f"<sub>{where}; {when.format(tool)}.</sub>"])
+
+
+def difference_table(differing: List[hardware_table.Difference]) -> str:
+    """A list of the reasons, each with the numbers that it explains."""
+    parts = []
+    for explanation in hardware_table.EXPLANATIONS:
+        mine = [d for d in differing if d.explanation is explanation]
+        rows = []
+        for stage, variant, counter in dict.fromkeys((d.entry["stage"], d.entry["variant"], d.counter) for d in mine):
+            cells = [
+                f"{e['dtype']} {e['cols']}: {e['ncu'][counter]} / {e['simulator'][counter]}"
+                for e in (d.entry for d in mine if d.counter == counter)
+                if (e["stage"], e["variant"]) == (stage, variant)
+            ]
+            rows.append([stage, variant, counter, "; ".join(cells)])
+        heading = f"**{explanation.name}.** {explanation.reason}"
+        parts.append(heading + "\n\n" + table(["stage", "variant", "counter", "columns: ncu / simulator"], rows, 4))
+    return "\n\n".join(parts) or "None."
+
+
 # --- Values in prose -------------------------------------------------------------------------------
 
 
@@ -458,6 +587,15 @@ def counter_value(context: Context, args: Arguments) -> str:
         if (entry["stage"], entry["variant"], entry_shape(entry)) == (stage, variant, shape):
             return counter_cell(column, entry)
     raise ToolError(f"nothing counted for {stage} {variant} at {shape}: run common/tools/counters.py")
+
+
+def counted_value(context: Context, args: Arguments) -> str:
+    column, stage = counted_column(args.get("column")), context.stage(args.get("stage"))
+    variant, shape = args.get("variant"), args.shape()
+    for entry in counted_entries(context, stage, shape):
+        if entry["variant"] == variant and entry["status"] == "verified":
+            return short_text(column.value(entry))
+    raise ToolError(f"nothing counted for {stage} {variant} at {shape}")
 
 
 def machine_value(context: Context, args: Arguments) -> str:
@@ -531,6 +669,8 @@ BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "stage": stage_block,
     "chart": chart_block,
     "counters": counters_block,
+    "counted": counted_block,
+    "hardware_table": hardware_table_block,
     "sweep": sweep_block,
 }
 
@@ -545,5 +685,6 @@ VALUES: Dict[str, Callable[[Context, Arguments], str]] = {
     "copy_bandwidth": copy_value(lambda r: f"{r['bandwidth_gb_s']:.0f} GB/s"),
     "ratio": ratio_value,
     "counter": counter_value,
+    "counted": counted_value,
     "machine": machine_value,
 }

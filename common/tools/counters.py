@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import re
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import results
 from results import Json, NoDevice, Shape, ToolError
@@ -45,6 +46,9 @@ METRICS = (
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    # The same wavefronts, counted by patched machine code instead of by the hardware.
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     "launch__registers_per_thread",
     "launch__occupancy_limit_registers",
@@ -70,17 +74,25 @@ def number(text: str, unit: str) -> Optional[float]:
     return int(value) if value == int(value) else value
 
 
-def parse_ncu(log: str) -> List[Json]:
+def value(text: str, unit: str) -> Union[None, float, Dict[str, int]]:
+    """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, what each of them has."""
+    by_opcode = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
+    if by_opcode:
+        return {name: int(count.replace(",", "")) for name, count in by_opcode}
+    return number(text.split("(")[0], unit)  # 256 (0: 256) has one instance, itself
+
+
+def parse_ncu(log: str, metrics: Sequence[str] = METRICS) -> List[Json]:
     """ncu's CSV, one row per kernel and counter → [{"kernel", "metrics"}], in launch order.
 
     Lines that are not CSV (ncu's ==PROF== messages) are skipped. Raises ToolError when no kernel is in it.
     """
     kernels: Dict[str, Json] = {}
     for row in csv.DictReader(line for line in log.splitlines() if line.startswith('"')):
-        if row.get("Metric Name") in METRICS:
-            empty = {"kernel": row["Kernel Name"], "metrics": dict.fromkeys(METRICS)}
+        if row.get("Metric Name") in metrics:
+            empty = {"kernel": row["Kernel Name"], "metrics": dict.fromkeys(metrics)}
             kernel = kernels.setdefault(row["ID"], empty)
-            kernel["metrics"][row["Metric Name"]] = number(row["Metric Value"], row["Metric Unit"])
+            kernel["metrics"][row["Metric Name"]] = value(row["Metric Value"], row["Metric Unit"])
     if not kernels:
         raise ToolError("ncu counted no kernel")
     return [kernels[key] for key in sorted(kernels, key=int)]
@@ -101,14 +113,21 @@ def total(kernels: List[Json]) -> Json:
     return sums
 
 
-def count(ncu: str, executable: Path, variant: str, shape: Shape) -> List[Json]:
+def count(
+    ncu: str,
+    executable: Path,
+    variant: str,
+    shape: Shape,
+    metrics: Sequence[str] = METRICS,
+    options: Sequence[str] = (),
+) -> List[Json]:
     """Runs one variant under ncu. Raises NoDevice without permission, ToolError on any failure."""
     with tempfile.TemporaryDirectory() as folder:
         # A file of its own: the stage's output cannot get between the lines of the CSV.
         log = Path(folder) / "ncu.csv"
         command = [ncu, "--clock-control", "none", "--csv", "--print-units", "base"]
-        command += ["--print-kernel-base", "function", "--profile-from-start", "off"]
-        command += ["--metrics", ",".join(METRICS), "--log-file", str(log), str(executable)]
+        command += ["--print-kernel-base", "function", "--profile-from-start", "off", *options]
+        command += ["--metrics", ",".join(metrics), "--log-file", str(log), str(executable)]
         command += ["--dtype", shape.dtype, "--rows", str(shape.rows), "--cols", str(shape.cols)]
         command += ["--op", "softmax", "--input", "normal", "--variant", variant, "--device", "gpu", "--profile"]
         done = results.run_process(command, NCU_TIMEOUT_S)
@@ -121,7 +140,7 @@ def count(ncu: str, executable: Path, variant: str, shape: Shape) -> List[Json]:
     if done.returncode != 0 or "==ERROR==" in said:
         why = [line for line in said.splitlines() if "==ERROR==" in line] or said.strip().splitlines()[-1:]
         raise ToolError(f"ncu failed (exit code {done.returncode}). {' '.join(why)}")
-    return parse_ncu(text)
+    return parse_ncu(text, metrics)
 
 
 def plan(stages: List[str], chosen: List[str], shapes: List[Shape]) -> List[Tuple[str, Shape]]:

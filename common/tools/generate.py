@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the measured tables, charts and numbers into the lessons.
 
-    python3 common/tools/generate.py            rewrite README.md, NN_*/README.md and the charts
+    python3 common/tools/generate.py            rewrite README.md, NN_*/README.md, common/results/*.md, the charts
     python3 common/tools/generate.py --check    change nothing; exit 1 and name what differs
 
 A block stands between two markers on lines of their own, a value within a line:
@@ -21,18 +21,24 @@ Blocks (a shape is dtype= rows= cols=):
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
+    counted NAME SHAPE [columns=A,B,…]
+    counted NAME shapes=f32:64x1024,f16:64x8192 [columns=A,B,…]
+                                      what the simulator counted; columns are COUNTED_COLUMNS of blocks.py
+    hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
+    hardware_table differences        where they differ, and why
 Values (variant=best is the stage's fastest):
     percent | time | bandwidth | passes | spread | name   stage= variant= SHAPE
     copy_time | copy_bandwidth                            SHAPE
     ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE           time of a ÷ time of b
     counter column=NAME stage= variant= SHAPE
+    counted column=NAME stage= variant= SHAPE
     machine field=gpu
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json, the published tables from the newest <gpu>-sweep.json. An unknown
-marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing
-is written.
+beside it named <gpu>-counters.json, what the simulator counted from simulator.json, and the published tables
+from the newest <gpu>-sweep.json. An unknown marker, unknown argument, missing result or unbalanced marker is an
+error with file and line; then nothing is written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage.
 """
@@ -136,6 +142,7 @@ def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
 
     context = Context(root, load, load_sweep)
     pages = [root / "README.md"] + [root / stage / "README.md" for stage in context.stages]
+    pages += sorted((root / "common/results").glob("*.md"))
     files: Dict[Path, str] = {}
     differing: List[str] = []
     for page in (page for page in pages if page.is_file()):

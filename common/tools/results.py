@@ -1,4 +1,4 @@
-"""What record.py, counters.py and generate.py share.
+"""What the tools share.
 
 Finding the stages, running one and reading its JSON report, saying which commit and machine a
 measurement belongs to, and reading and writing the files in common/results.
@@ -91,13 +91,15 @@ def run_process(command: List[str], timeout_s: float) -> subprocess.CompletedPro
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def run_stage(executable: Path, arguments: List[str], timeout_s: float) -> Tuple[Optional[Json], List[str]]:
-    """Runs one stage with `--format json`; returns its report and what was wrong with the run.
+def run_stage(
+    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu"
+) -> Tuple[Optional[Json], List[str]]:
+    """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
     The list of problems is empty exactly when the exit code was 0, the report could be read and no
     result in it is "wrong" or "failed". Raises NoDevice on the stage's exit code 3.
     """
-    command = [str(executable), *arguments, "--device", "gpu", "--format", "json"]
+    command = [str(executable), *arguments, "--device", device, "--format", "json"]
     try:
         done = run_process(command, timeout_s)
     except ToolError as error:

@@ -49,6 +49,34 @@ __global__ void shared_race(float* y) {
   s[threadIdx.x] = other;
   y[threadIdx.x] = s[threadIdx.x];
 }
+// Whole warps that access neighbouring words: the simulator checks these 32 at a time.
+template <bool bug>
+__global__ void reads_what_another_warp_wrote(float* y) {
+  __shared__ float s[32];
+  if (threadIdx.x < 32) s[threadIdx.x] = threadIdx.x;
+  if (!bug) __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x % 32];
+}
+template <bool bug>
+__global__ void writes_what_another_warp_read(float* y) {
+  __shared__ float s[32];
+  if (threadIdx.x < 32) s[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  const float value = threadIdx.x < 32 ? s[threadIdx.x] : 7;
+  if (!bug) __syncthreads();
+  if (threadIdx.x >= 32) s[threadIdx.x % 32] = value;
+  __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x % 32] + value;
+}
+template <bool bug>
+__global__ void writes_what_another_warp_wrote(float* y) {
+  __shared__ float s[32];
+  if (threadIdx.x < 32) s[threadIdx.x] = threadIdx.x;
+  if (!bug) __syncthreads();
+  if (threadIdx.x >= 32) s[threadIdx.x % 32] = threadIdx.x;
+  __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x % 32];
+}
 template <bool bug>
 __global__ void warp_race(float* y) {
   __shared__ float s[32];
@@ -113,7 +141,7 @@ void expect(const char* name, cudaError_t error, const char* part, Launch launch
   const bool right = got == error && reported == (part[0] != '\0') &&
                      (!reported || (std::strstr(simulator->last_fault(), part) != nullptr &&
                                     std::strstr(simulator->last_fault(), "faults_test.cu:") != nullptr));
-  std::printf("%-4s %-36s %s\n", right ? "ok" : "FAIL", name, cudaGetErrorName(got));
+  std::printf("%-4s %-40s %s\n", right ? "ok" : "FAIL", name, cudaGetErrorName(got));
   if (!right) ++failures;
 }
 
@@ -158,6 +186,18 @@ int main() {
          [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
   expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
   expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
+  expect("reads_what_another_warp_wrote", failed, "race",
+         [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  expect("reads_what_another_warp_wrote, right", fine, "",
+         [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
+  expect("writes_what_another_warp_read", failed, "race",
+         [&] { writes_what_another_warp_read<true><<<1, threads>>>(y); });
+  expect("writes_what_another_warp_read, right", fine, "",
+         [&] { writes_what_another_warp_read<false><<<1, threads>>>(y); });
+  expect("writes_what_another_warp_wrote", failed, "race",
+         [&] { writes_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  expect("writes_what_another_warp_wrote, right", fine, "",
+         [&] { writes_what_another_warp_wrote<false><<<1, threads>>>(y); });
   expect("warp_race", failed, "race", [&] { warp_race<true><<<1, 32>>>(y); });
   expect("warp_race, right", fine, "", [&] { warp_race<false><<<1, 32>>>(y); });
   CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));

@@ -1,0 +1,40 @@
+// compute_capability_test ARCHITECTURE: a kernel must run from the PTX of this architecture (800:
+// compute_80), and what the runtime says of it must be the same.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "common/cuda_check.h"
+#include "common/cuda_handles.h"
+
+namespace {
+
+__global__ void write_architecture(int* architecture) {
+#ifdef __CUDA_ARCH__
+  *architecture = __CUDA_ARCH__;
+#endif
+}
+
+int run(int want) {
+  const DeviceMemory memory = allocate_device(sizeof(int));
+  write_architecture<<<1, 1>>>(static_cast<int*>(memory.get()));
+  CUDA_CHECK(cudaGetLastError());
+  int got = 0;
+  CUDA_CHECK(cudaMemcpy(&got, memory.get(), sizeof got, cudaMemcpyDeviceToHost));
+  cudaFuncAttributes attributes{};
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes, write_architecture));
+  std::printf("ran for %d, attributes say %d, expected %d\n", got, 10 * attributes.ptxVersion, want);
+  return got == want && 10 * attributes.ptxVersion == want ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? std::atoi(argv[1]) : 0);
+  } catch (const CudaError& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+}
