@@ -230,14 +230,16 @@ int softmax_verify(softmax_session* session, int contender, double tolerance_fac
   });
 }
 
-int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms,
+int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
                  softmax_timing* timing) {
   return guarded([&] {
     const Variant& variant = contender_of(*session, contender).variant;
     ProblemRun& run = open_run(*session);
     if (session->device.simulated) throw UsageError("the simulator takes no times");
     if (repeats < 1) throw UsageError("repeats: at least 1");
-    const Sampling sampling{repeats, std::chrono::milliseconds(warm_up_ms)};
+    if (warm_up_ms < 0 || limit_ms < 0) throw UsageError("warm_up_ms, limit_ms: at least 0");
+    const Sampling sampling{repeats, std::chrono::milliseconds(warm_up_ms),
+                            std::chrono::milliseconds(limit_ms)};
     const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
       variant.launch(run.problem(), buffers, stream);
     };

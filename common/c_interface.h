@@ -91,9 +91,10 @@ typedef struct {
   double copy_us;        /* the copy, timed in turn with the contender */
   double copy_spread_percent;
 } softmax_timing;
-/* `repeats` samples each of the contender and the copy, after copies for `warm_up_ms` milliseconds. Verify
-   first: nothing here looks at the result. */
-int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms,
+/* `repeats` samples each of the contender and the copy, after copies for `warm_up_ms` milliseconds. A slow
+   contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first: nothing here looks at the
+   result. */
+int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
                  softmax_timing* timing);
 
 #ifdef __cplusplus

@@ -42,6 +42,10 @@ std::size_t bytes_to_alignment(const FencedTensor& tensor) {
 
 }  // namespace
 
+bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nanoseconds elapsed) {
+  return taken < sampling.repeats && (taken < Sampling::least_samples || elapsed < sampling.limit);
+}
+
 Timing summarize(std::vector<double> microseconds) {
   std::sort(microseconds.begin(), microseconds.end());
   const auto quantile = [&](double fraction) {
@@ -129,7 +133,9 @@ TimedVariant Timer::time(const Problem& problem, const BufferSets& sets,
 
   std::vector<double> copy_us;
   std::vector<double> variant_us;
-  for (int i = 0; i < sampling.repeats; ++i) {
+  const auto first_sample = std::chrono::steady_clock::now();
+  for (int taken = 0; wants_another_sample(sampling, taken, std::chrono::steady_clock::now() - first_sample);
+       ++taken) {
     copy_us.push_back(sample(run_copy, round_bytes) / static_cast<double>(launches));
     variant_us.push_back(sample(run_variant, round_bytes) / static_cast<double>(launches));
   }

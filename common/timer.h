@@ -33,7 +33,13 @@ struct Sampling {
   /// Copies run for so long before the first sample. After gigabytes were freed, copies ran 12 % slow for
   /// more than 32 launches (seen on an H200).
   std::chrono::milliseconds warm_up{40};
+  /// No sample is begun after so long, once there are least_samples: for what is far slower than the copy.
+  std::chrono::milliseconds limit = std::chrono::hours(1);
+  static constexpr int least_samples = 5;
 };
+
+/// After so many samples, the first of which began so long ago.
+bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nanoseconds elapsed);
 
 /// Median and quartile spread of the samples, which must not be empty.
 Timing summarize(std::vector<double> microseconds);

@@ -172,7 +172,7 @@ class CInterfaceTest(unittest.TestCase):
         self.open()
         for number in (-1, 1):
             self.assertIn(f"no contender {number}", self.refused(self.harness.verify, number))
-        self.assertIn("the simulator takes no times", self.refused(self.harness.time, 0, 3, 0))
+        self.assertIn("the simulator takes no times", self.refused(self.harness.time, 0, 3, 0, 0))
         self.harness.close_problem()
         self.assertIn("no problem is open", self.refused(self.harness.verify, 0))
 

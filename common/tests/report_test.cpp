@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <sstream>
 
 namespace {
@@ -120,6 +121,19 @@ TEST(Timer, MedianAndQuartileSpread) {
   EXPECT_DOUBLE_EQ(timing.median_us, 3);
   EXPECT_DOUBLE_EQ(timing.spread_percent, 100. * (4 - 2) / 3);
   EXPECT_DOUBLE_EQ(summarize({1, 2}).median_us, 1.5);
+}
+
+TEST(Timer, SlowVariantsGetFewerSamplesButNotTooFew) {
+  using std::chrono::milliseconds;
+  const Sampling unlimited{25};
+  EXPECT_TRUE(wants_another_sample(unlimited, 24, milliseconds(60'000)));
+  EXPECT_FALSE(wants_another_sample(unlimited, 25, milliseconds(0)));
+  const Sampling limited{25, milliseconds(0), milliseconds(200)};
+  EXPECT_TRUE(wants_another_sample(limited, 24, milliseconds(199)));
+  EXPECT_FALSE(wants_another_sample(limited, 5, milliseconds(200)));
+  EXPECT_TRUE(wants_another_sample(limited, 4, milliseconds(60'000)));
+  const Sampling trial{3, milliseconds(0), milliseconds(200)};
+  EXPECT_FALSE(wants_another_sample(trial, 3, milliseconds(0)));
 }
 
 TEST(Timer, ColdBufferSetsExceedThreeTimesTheL2) {

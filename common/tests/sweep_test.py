@@ -122,7 +122,7 @@ class FakeHarness:
         found = self.world.verdicts.get(self._name(number), RIGHT)
         return found._replace(correct=found.correct and found.max_error <= tolerance_factor)
 
-    def time(self, number: int, repeats: int, _warm_up_ms: int) -> Timing:
+    def time(self, number: int, repeats: int, _warm_up_ms: int, _limit_ms: int) -> Timing:
         assert self._shape
         name = self._name(number)
         self.world.before_time(name)

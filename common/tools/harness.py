@@ -96,7 +96,7 @@ _FUNCTIONS = {
     "softmax_close_problem": (None, [c_void_p]),
     "softmax_applies": (c_int, [c_void_p, c_int, POINTER(_Applicability)]),
     "softmax_verify": (c_int, [c_void_p, c_int, c_double, POINTER(_Verdict)]),
-    "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(_Timing)]),
+    "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, c_int, POINTER(_Timing)]),
 }
 
 
@@ -222,7 +222,8 @@ class Harness:
         self._check(self._library.softmax_verify(self._session, number, tolerance_factor, byref(found)))
         return Verdict(bool(found.correct), _text(found.explanation), found.max_error)
 
-    def time(self, number: int, repeats: int, warm_up_ms: int) -> Timing:
+    def time(self, number: int, repeats: int, warm_up_ms: int, limit_ms: int) -> Timing:
+        """Medians of `repeats` samples; of fewer, but at least 5, when these take longer than `limit_ms`."""
         found = _Timing()
-        self._check(self._library.softmax_time(self._session, number, repeats, warm_up_ms, byref(found)))
+        self._check(self._library.softmax_time(self._session, number, repeats, warm_up_ms, limit_ms, byref(found)))
         return Timing(*(getattr(found, name) for name in Timing._fields))
