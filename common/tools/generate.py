@@ -18,6 +18,9 @@ Blocks (a shape is dtype= rows= cols=):
     chart FILE.svg ladder SHAPE [stages=A,B]
     chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
                                       without cols=: every recorded power of two
+    chart FILE.svg roofline SHAPE
+    chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
 Values (variant=best is the stage's fastest):
@@ -29,10 +32,11 @@ Values (variant=best is the stage's fastest):
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json. An unknown marker, unknown argument, missing result or unbalanced
+beside it named <gpu>-counters.json, the tables from the newest <gpu>-sweep.json. Drawing a chart needs
+matplotlib (./run plot fetches it); --check does not. An unknown marker, unknown argument, missing result or unbalanced
 marker is an error with file and line; then nothing is written.
 
-Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage.
+Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, or a chart is to be drawn without matplotlib.
 """
 
 from __future__ import annotations
@@ -43,9 +47,11 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+import charts
+import draw
 import results
 from blocks import BLOCKS, VALUES, Arguments, Context
-from results import Recorded, ToolError
+from results import MissingTool, Recorded, ToolError
 
 OPEN = re.compile(r"<!-- (generated|value): (\S.*?) -->")
 CLOSE = re.compile(r"<!-- end (generated|value) -->")
@@ -117,31 +123,33 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def newest_results(folder: Path) -> Recorded:
-    """The results file with the newest recording date."""
-    files = [p for p in sorted(folder.glob("*.json")) if not p.stem.endswith("-counters")]
-    if not files:
-        raise ToolError("no results file in common/results: run common/tools/record.py on a GPU first")
-    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name))
-
-
 def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
 
     def load() -> Recorded:
-        return Recorded(results_file) if results_file else newest_results(root / "common/results")
+        recorded = Recorded(results_file) if results_file else results.newest(root / "common/results", sweep=False)
+        if not recorded:
+            raise ToolError("no results file in common/results: run common/tools/record.py on a GPU first")
+        return recorded
 
-    context = Context(root, load)
+    def load_sweep() -> Recorded:
+        sweep = results.newest(root / "common/results", sweep=True)
+        if not sweep:
+            raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
+        return sweep
+
+    context = Context(root, load, load_sweep)
     pages = [root / "README.md"] + [root / stage / "README.md" for stage in context.stages]
     files: Dict[Path, str] = {}
     differing: List[str] = []
     for page in (page for page in pages if page.is_file()):
         files[page], changed = regenerate(context, page)
         differing += changed
-    for path, svg in context.charts.items():
-        if not path.is_file() or path.read_text(encoding="utf-8") != svg:
+    for path, chart in context.charts.items():
+        if not charts.shows(path, chart):
             differing.append(path.relative_to(root).as_posix())
-    files.update(context.charts)
+            if not check:
+                files[path] = draw.svg(chart)
     if not check:
         for path, text in files.items():
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -159,7 +167,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         differing = run(arguments.root, arguments.results, arguments.check)
     except ToolError as error:
         print(f"generate.py: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, MissingTool) else 1
     for what in differing:
         print(f"{'differs' if arguments.check else 'wrote'}: {what}")
     if arguments.check and differing:
