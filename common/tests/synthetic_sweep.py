@@ -78,6 +78,6 @@ def sweep() -> Dict[str, Any]:
             "cudnn": "9.1", "quack": "0.2", "liger": None,
         },
         "settings": {"l2": "cold", "repeats": 25, "seed": 1, "offset": 0, "rounds": 2},
-        "tables": [{"name": n, "title": t, "source": "made up", "shapes": s} for n, t, s in TABLES],
+        "tables": [{"name": n, "title": t, "source": "made up", "shapes": list(s)} for n, t, s in TABLES],
         "results": results,
     }

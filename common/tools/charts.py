@@ -30,7 +30,7 @@ class Chart(NamedTuple):
     kind: str  # the function of draw.py
     title: str
     subtitle: str  # GPU, conditions, date
-    note: str  # how to read it, one line
+    note: str  # how to read it, a line or two
     alt: str  # for who does not see it
     data: Json
 
@@ -171,8 +171,7 @@ def special_function_peak(machine: Json) -> Optional[Json]:
 def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     """Elements a second over elements per byte requested, under the copy's bandwidth and the exponentials' rate.
 
-    Which exponentials a kernel computes is not recorded, so the flat roofs are drawn for 1, 2, 4 and 8 an
-    element rather than the points moved.
+    How many exponentials a kernel computes is not recorded: the flat roofs are those of 1, 2, 4 and 8 an element.
     """
     size = ELEMENT_BYTES[shape.dtype]
     elements = shape.rows * shape.cols
@@ -189,6 +188,8 @@ def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     peak = special_function_peak(recorded.machine)
     title = f"Softmax, {shape_text(shape)}: a roofline"
     note = "Filled: the stage's best variant. Above the slanted roof, caches answered a part of the requests."
+    if peak:
+        note = f"Exponentials: {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second.\n{note}"
     data = {
         "bandwidth_gb_s": recorded.copy(shape)["bandwidth_gb_s"],
         "element_bytes": size,

@@ -92,14 +92,18 @@ def look(index: int) -> Dict[str, Any]:
 def figure_of(chart: Chart) -> Any:
     """The matplotlib figure of a chart; call it within matplotlib.rc_context(STYLE)."""
     matplotlib = load()
-    height, draw = {
-        "ladder": (150 + 46 * len(chart.data.get("bars", [])), ladder),
-        "bandwidth": (130 + 370 * len(chart.data.get("panels", [])), bandwidth),
-        "roofline": (560, roofline),
-        "predicted": (600, predicted),
-    }[chart.kind]
+    # A chart of many stages grows rather than let its labels touch.
+    if chart.kind == "ladder":
+        height, draw = 150 + 46 * len(chart.data["bars"]), ladder
+    elif chart.kind == "bandwidth":
+        height = 130 + sum(panel_height(panel) for panel in chart.data["panels"])
+        draw = bandwidth
+    elif chart.kind == "roofline":
+        height, draw = max(560, 150 + 56 * len({p["stage"] for p in chart.data["points"]})), roofline
+    else:
+        height, draw = max(600, 150 + 22 * len(chart.data["stages"])), predicted
     figure = matplotlib.figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor="white")
-    head, foot = 70 / height, 30 / height
+    head, foot = 70 / height, (14 + 17 * len(chart.note.splitlines())) / height
     figure.set_layout_engine("constrained", rect=(0.015, foot, 0.97, 1 - head - foot), h_pad=0.06)
     figure.text(20 / WIDTH, 1 - 20 / height, chart.title, size=12.5, weight="bold", va="top")
     figure.text(20 / WIDTH, 1 - 46 / height, chart.subtitle, color=FAINT, va="top")
@@ -159,10 +163,14 @@ def ladder(figure: Any, data: Json) -> None:
     axes.set_xlabel("percent of the copy's speed")
 
 
+def panel_height(panel: Json) -> int:
+    return max(370, 60 + 22 * (len(panel["lines"]) + 1))
+
+
 def bandwidth(figure: Any, data: Json) -> None:
     panels: List[Json] = data["panels"]
     cols: List[int] = data["cols"]
-    rows = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
+    rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=list(map(panel_height, panels)))[:, 0]
     for axes, panel in zip(rows, panels):
         for line in sorted([panel["copy"], *panel["lines"]], key=lambda line: -line["points"][-1][1]):
             # A width that a line has no point at is a gap, not a bridge.
@@ -195,6 +203,7 @@ def roofline(figure: Any, data: Json) -> None:
     axes.set(xlim=(low, high), ylim=(min(rates) / 1.5, top))
     axes.set_xticks([2.0**p for p in range(-5, 3)], [f"1/{2**-p}" if p < 0 else str(2**p) for p in range(-5, 3)])
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
 
     axes.plot([low, high], [low * copy, high * copy], color=COPY, linewidth=2)
     axes.text(0.85, 0.85 * copy, f"the copy, {copy:.0f} GB/s  ", ha="right", va="center")
@@ -217,9 +226,6 @@ def roofline(figure: Any, data: Json) -> None:
         label = f"{point['stage']}\n{point['variant']}\n{where}" if point["best"] else None
         axes.plot(point["elements_per_byte"], point["g_elements_per_s"], label=label, zorder=5, **style)
     beside(axes, labelspacing=0.9, handlelength=1.2)
-    if peak:
-        how = f"Exponentials: {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second"
-        axes.set_title(how, loc="left", size=9, color=FAINT)
     axes.set(xlabel="elements per byte requested", ylabel="10⁹ elements per second")
     axes.grid(visible=False)
 
@@ -249,8 +255,9 @@ def predicted(figure: Any, data: Json) -> None:
         )
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
     beside(axes, handlelength=1.2)
 
 

@@ -3,6 +3,7 @@
 
     python3 common/tools/generate.py            rewrite README.md, NN_*/README.md and the charts
     python3 common/tools/generate.py --check    change nothing; exit 1 and name what differs
+    python3 common/tools/generate.py --redraw   the charts with the same numbers, too: after a change of draw.py
 
 A block stands between two markers on lines of their own, a value within a line:
 
@@ -123,7 +124,7 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
+def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> List[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
 
     def load() -> Recorded:
@@ -146,7 +147,7 @@ def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
         files[page], changed = regenerate(context, page)
         differing += changed
     for path, chart in context.charts.items():
-        if not charts.shows(path, chart):
+        if redraw or not charts.shows(path, chart):
             differing.append(path.relative_to(root).as_posix())
             if not check:
                 files[path] = draw.svg(chart)
@@ -160,11 +161,12 @@ def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
 def main(argv: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Write the recorded numbers into the lessons.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
+    parser.add_argument("--redraw", action="store_true", help="draw every chart again, also where the numbers are the same")
     parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     try:
-        differing = run(arguments.root, arguments.results, arguments.check)
+        differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw and not arguments.check)
     except ToolError as error:
         print(f"generate.py: {error}", file=sys.stderr)
         return 2 if isinstance(error, MissingTool) else 1

@@ -51,6 +51,7 @@ class Table(NamedTuple):
     about: str
     columns: List[Column]
     rows: List[Row]
+    kind: str = ""
 
 
 def number(value: Optional[float], digits: int) -> Cell:
@@ -74,10 +75,10 @@ def size_text(value: Optional[int], unit: str) -> Optional[str]:
     return f"{value / 2**power:.0f} {unit}" if value else None
 
 
-def facts(recorded: Recorded) -> Dict[str, str]:
+def facts(recorded: Recorded) -> Json:
     """What is known of one file's machine, software and settings, in the order to be shown."""
     machine, header, settings = recorded.machine, recorded.recorded, recorded.settings
-    found = {
+    return {
         "file": recorded.path.name,
         "GPU": machine["gpu"],
         "compute capability": machine.get("compute_capability"),
@@ -93,7 +94,6 @@ def facts(recorded: Recorded) -> Dict[str, str]:
         "commit": header["commit"] + (" with local changes" if header["dirty"] else ""),
         "command": header["command"],
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def rounds_text(settings: Json) -> List[str]:
@@ -135,8 +135,8 @@ def published(sweep: Recorded, table: Json) -> Table:
     """One of the sweep's tables: percent of the copy by shape, for each stage's and library's best variant."""
     stages = charts.stages_of(sweep)
     peers = [peer for peer in charts.PEERS if any(r["stage"] == peer for r in sweep.results)]
-    columns = [Column("shape"), Column("copy (µs)", True), *(Column(name, True) for name in [*stages, *peers])]
-    columns.append(Column("best stage and best library"))
+    columns = [Column("shape"), Column("copy (µs)", True), Column("best stage and best library")]
+    columns += [Column(name, True) for name in [*stages, *peers]]
     rows = []
     for order, text in enumerate(table["shapes"]):
         shape = results.parse_shape(text)
@@ -145,14 +145,14 @@ def published(sweep: Recorded, table: Json) -> Table:
         best, peer = best_of(list(mine.values())), best_of(list(theirs.values()))
         leader = best_of([r for r in (best, peer) if r])
         copy = sweep.copy(shape)["time_us"]
-        cells = [Cell(charts.shape_text(shape), order), Cell(time_text(copy), copy)]
+        cells = [Cell(charts.shape_text(shape), order), Cell(time_text(copy), copy), against(best, peer)]
         cells += [share(mine.get(name), leader) for name in stages]
         cells += [share(theirs.get(name), leader) for name in peers]
-        rows.append(Row([*cells, against(best, peer)]))
+        rows.append(Row(cells))
     about = "Percent of the copy's speed, the best variant of each; ~ marks a noisy measurement."
     if table.get("source"):
-        about = f"Shapes: {table['source']}. {about}"
-    return Table(table["name"], table["title"], about, columns, rows)
+        about = f"Source: {table['source']}. {about}"
+    return Table(table["name"], table["title"], about, columns, rows, "compared")
 
 
 ALL_COLUMNS = [
@@ -217,10 +217,13 @@ def tables_in_order(tables: Dict[Shape, List[str]]) -> List[str]:
 def page(sources: Sources) -> str:
     draw.load()
     import jinja2
+    import markupsafe
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    # A long name may break after its underscores.
+    environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     files = [recorded for recorded in sources if recorded]
     pictures = [
@@ -228,10 +231,10 @@ def page(sources: Sources) -> str:
         for name, chart in sources.charts().items()
     ]
     known = [facts(recorded) for recorded in files]
-    names = list(dict.fromkeys(name for some in known for name in some))
+    names = [name for name in known[0] if any(some[name] is not None for some in known)]
     return template.render(
         gpu=files[0].machine["gpu"],
-        facts=[(name, [some.get(name, NOTHING) for some in known]) for name in names],
+        facts=[(name, [NOTHING if some[name] is None else some[name] for some in known]) for name in names],
         charts=pictures,
         tables=[published(sources.sweep, table) for table in sources.sweep.tables] if sources.sweep else [],
         results=all_results(sources),

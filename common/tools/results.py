@@ -237,7 +237,7 @@ RESULT_FIELDS = {
     "stage": str, "variant": str, "dtype": str, "op": str, "rows": int, "cols": int, "status": str, "reason": str,
 }
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
-TIMES = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")  # a timed result has all of them, above 0
+TIMED = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")  # a result with a time has all of them
 
 
 def check_fields(found: Json, fields: Dict[str, type], where: str) -> None:
@@ -260,8 +260,11 @@ def check_result(result: Json, where: str) -> None:
         value = result[name]
         if value is not None and (not isinstance(value, (int, float)) or not math.isfinite(value)):
             raise ValueError(f"{where}: '{name}' is {value!r}")
-    if result["time_us"] is not None and not all(result[name] and result[name] > 0 for name in TIMES):
-        raise ValueError(f"{where} has a time, but not all of {', '.join(TIMES)}")
+    if result["time_us"] is not None:
+        if any(result[name] is None for name in TIMED):
+            raise ValueError(f"{where} has a time, but not all of {', '.join(TIMED)}")
+        if result["time_us"] <= 0 or result["copy_us"] <= 0:
+            raise ValueError(f"{where}: a time is not above 0")
 
 
 class Recorded:
