@@ -206,7 +206,7 @@ def roofline(figure: Any, data: Json) -> None:
     axes.yaxis.set_minor_formatter("")
 
     axes.plot([low, high], [low * copy, high * copy], color=COPY, linewidth=2)
-    axes.text(0.85, 0.85 * copy, f"the copy, {copy:.0f} GB/s  ", ha="right", va="center")
+    axes.text(0.75, 0.8 * copy, f"the copy, {copy:.0f} GB/s  ", ha="right", va="center")
     for count in (1, 2, 4, 8) if peak else ():
         y = peak["g_per_s"] / count
         axes.plot([y / copy, high], [y, y], color=INK, linewidth=1.6 if count == 1 else 0.9, linestyle=DASHES[1])

@@ -160,13 +160,14 @@ def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> 
 
 def main(argv: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Write the recorded numbers into the lessons.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
-    parser.add_argument("--redraw", action="store_true", help="draw every chart again, also where the numbers are the same")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
+    how.add_argument("--redraw", action="store_true", help="draw every chart again, also where its numbers are the same")
     parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     try:
-        differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw and not arguments.check)
+        differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw)
     except ToolError as error:
         print(f"generate.py: {error}", file=sys.stderr)
         return 2 if isinstance(error, MissingTool) else 1
