@@ -16,7 +16,7 @@ import sys
 import unittest
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -43,24 +43,48 @@ def many_stages(count: int, flat: bool) -> List[Chart]:
     names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
     speeds = [4000.0 if flat else 4000.0 / (number + 1) for number in range(count)]
     bars: List[Dict[str, Any]] = [
-        {"stage": name, "variant": "fastertransformer_block_per_row", "percent": speed / 40, "time": "104.3 µs", "others": [3.0]}
+        {
+            "stage": name,
+            "variant": "fastertransformer_block_per_row",
+            "percent": speed / 40,
+            "time": "104.3 µs",
+            "others": [3.0],
+        }
         for name, speed in zip(names, speeds)
     ]
     bars[-1]["percent"] = None
     cols = [1 << power for power in range(5, 18)]
     lines = [
-        {"label": f"{name}, to 65536", "look": look, "noisy": [64], "points": [[c, speed] for c in cols[: 13 - look % 3]]}
+        {
+            "label": f"{name}, to 65536",
+            "look": look,
+            "noisy": [64],
+            "points": [[c, speed] for c in cols[: 13 - look % 3]],
+        }
         for look, (name, speed) in enumerate(zip(names, speeds))
     ]
     copy = {"label": "a plain copy", "look": -1, "noisy": [], "points": [[c, 4100.0] for c in cols]}
     points = [
-        {"stage": name, "variant": "fastertransformer_block_per_row", "look": look, "best": True, "passes": 2 + look % 7,
-         "elements_per_byte": 1 / (2 + look % 7) / 4, "g_elements_per_s": speed / 8}
+        {
+            "stage": name,
+            "variant": "fastertransformer_block_per_row",
+            "look": look,
+            "best": True,
+            "passes": 2 + look % 7,
+            "elements_per_byte": 1 / (2 + look % 7) / 4,
+            "g_elements_per_s": speed / 8,
+        }
         for look, (name, speed) in enumerate(zip(names, speeds))
     ]
     times = [
-        {"stage": name, "variant": "fastertransformer_block_per_row", "look": look, "shape": "bf16 1048576 × 131072",
-         "predicted_us": 10.0 * look + 3, "measured_us": 4000 / speed * (10 * look + 3)}
+        {
+            "stage": name,
+            "variant": "fastertransformer_block_per_row",
+            "look": look,
+            "shape": "bf16 1048576 × 131072",
+            "predicted_us": 10.0 * look + 3,
+            "measured_us": 4000 / speed * (10 * look + 3),
+        }
         for look, (name, speed) in enumerate(zip(names, speeds))
     ]
     peak = {"g_per_s": 4181.76, "how": "16 per clock and SM · 132 SMs · 1980 MHz (assumed clock)"}
@@ -98,11 +122,31 @@ class DrawingTest(Repository):
     def test_what_the_charts_say(self) -> None:
         drawn = {name: texts_of(draw.svg(chart)) for name, chart in self.all_charts().items()}
         for name, parts in {
-            "ladder-f32": ["98.5 %", "02_tiled", "narrow", "1024 µs, 4000 GB/s", "f32 49152 × 1024", "percent of the copy"],
+            "ladder-f32": [
+                "98.5 %",
+                "02_tiled",
+                "narrow",
+                "1024 µs, 4000 GB/s",
+                "f32 49152 × 1024",
+                "percent of the copy",
+            ],
             "bandwidth-f16-49152": ["03_fast, to 4096", "32768", "a plain copy", "f16, 49152 rows", "GB/s", "columns"],
-            "roofline-f32": ["elements per byte", "10⁹ elements per second", "the copy, 4000 GB/s", "narrow", "2 passes"],
+            "roofline-f32": [
+                "elements per byte",
+                "10⁹ elements per second",
+                "the copy, 4000 GB/s",
+                "narrow",
+                "2 passes",
+            ],
             "predicted": ["predicted time (µs)", "measured time (µs)", "20 times the prediction", "f32, f16"],
-            "sweep-oneflow": ["OneFlow's table", "pytorch", "liger", "best of all stages", "Hollow: noisy", "06_online"],
+            "sweep-oneflow": [
+                "OneFlow's table",
+                "pytorch",
+                "liger",
+                "best of all stages",
+                "Hollow: noisy",
+                "06_online",
+            ],
         }.items():
             for part in [*parts, "NVIDIA Fake 1", "cold L2"]:
                 self.assertIn(part, drawn[name], name)
@@ -127,7 +171,7 @@ class DrawingTest(Repository):
         with matplotlib.rc_context(draw.STYLE):
             figure = draw.figure_of(chart)
             figure.draw_without_rendering()
-            hidden = set()
+            hidden: Set[Any] = set()
             for axes in figure.axes:
                 for axis in (axes.xaxis, axes.yaxis):
                     low, high = sorted(axis.get_view_interval())
@@ -156,7 +200,10 @@ class DrawingTest(Repository):
     def test_no_label_lies_on_another_in_the_recorded_charts(self) -> None:
         folder = results.ROOT / "common/results"
         recorded = {**self.all_charts()}
-        for file, make in ((results.newest(folder, False), charts.of_recording), (results.newest(folder, True), charts.of_sweep)):
+        for file, make in (
+            (results.newest(folder, False), charts.of_recording),
+            (results.newest(folder, True), charts.of_sweep),
+        ):
             recorded.update({f"recorded {name}": chart for name, chart in make(file).items()} if file else {})
         for name, chart in recorded.items():
             with self.subTest(name):
@@ -177,7 +224,9 @@ class DrawingTest(Repository):
 
         def compare(path: Path, chart: Chart) -> bool:
             drawn.append(path.name)
-            self.assertEqual(path.read_text(encoding="utf-8"), draw.svg(chart), f"{path.name}: run generate.py --redraw")
+            self.assertEqual(
+                path.read_text(encoding="utf-8"), draw.svg(chart), f"{path.name}: run generate.py --redraw"
+            )
             return True
 
         with mock.patch.object(charts, "shows", compare):
@@ -211,10 +260,12 @@ class ToolsTest(Repository):
     def test_what_is_missing_is_said_in_one_line(self) -> None:
         code, printed = self.plot()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[0], "no sweep file in common/results: without the published tables and the "
-                         "libraries (./run sweep)")  # fmt: skip
+        said = "no sweep file in common/results: without the published tables and the libraries (./run sweep)"
+        self.assertEqual(printed.splitlines()[0], said)
         self.file.unlink()
-        self.assertEqual(self.plot(), (1, "plot.py: no results in common/results: run common/tools/record.py on a GPU first\n"))
+        self.assertEqual(
+            self.plot(), (1, "plot.py: no results in common/results: run common/tools/record.py on a GPU first\n")
+        )
         self.sweep.write_text(json.dumps(synthetic_sweep.sweep()))
         code, printed = self.report()
         self.assertEqual(code, 0, printed)
@@ -251,8 +302,15 @@ class ToolsTest(Repository):
         code, printed = self.report()
         self.assertEqual((code, printed), (0, f"wrote {self.build / 'report.html'}\n"))
         page = (self.build / "report.html").read_text(encoding="utf-8")
-        for part in ("NVIDIA &lt;b&gt;Fake&lt;/b&gt; &amp; 1", "&lt;RuntimeError&gt; &amp; no more", "at most 1024 columns",
-                     "verified, noisy", "not applicable: cols &gt; 2048 &amp; too wide", "./run sweep", "0123456789abcdef"):  # fmt: skip
+        for part in (
+            "NVIDIA &lt;b&gt;Fake&lt;/b&gt; &amp; 1",
+            "&lt;RuntimeError&gt; &amp; no more",
+            "not applicable: at most 1024 columns",
+            "not applicable: cols &gt; 2048 &amp; too wide",
+            "verified, noisy",
+            "./run sweep",
+            "0123456789abcdef",
+        ):
             self.assertIn(part, page)
         self.assertNotRegex(page, r"<(script|img|link|iframe)[^>]*(src|href)=\"(?!data:)")
         self.assertNotRegex(page, r"(url\(|@import)(?!#)[^)]*//")
@@ -282,7 +340,9 @@ class ToolsTest(Repository):
         shape = results.Shape("f16", 49152, 32768)
         best = min((r for r in sweep.at(shape) if r["kind"] == "stage" and r["time_us"]), key=lambda r: r["time_us"])
         peer = min((r for r in sweep.at(shape) if r["kind"] == "peer" and r["time_us"]), key=lambda r: r["time_us"])
-        self.assertEqual(row[best["stage"]], report.Cell(f"{best['percent_of_copy']:.1f}", best["percent_of_copy"], "best"))
+        self.assertEqual(
+            row[best["stage"]], report.Cell(f"{best['percent_of_copy']:.1f}", best["percent_of_copy"], "best")
+        )
         ratio = peer["time_us"] / best["time_us"]
         self.assertEqual(
             row["best stage and best library"],

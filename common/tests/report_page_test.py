@@ -36,6 +36,11 @@ WIDTHS = (1280, 390)  # a desktop's and a phone's, in px
 class PageTest(unittest.TestCase):
     """The page of a made-up sweep and of what is recorded in this repository."""
 
+    recording: Recorded
+    sweep: Recorded
+    url: str
+    browser: Any
+
     @classmethod
     def setUpClass(cls) -> None:
         from playwright.sync_api import sync_playwright
@@ -44,15 +49,14 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         path = Path(folder.name) / "fake-sweep.json"
         path.write_text(json.dumps(synthetic_sweep.sweep()))
-        cls.sources = plot.Sources(newest(ROOT / "common/results", sweep=False), Recorded(path))
+        recording = newest(ROOT / "common/results", sweep=False)
+        assert recording
+        cls.recording, cls.sweep = recording, Recorded(path)
         page = Path(folder.name) / "report.html"
-        page.write_text(report.page(cls.sources), encoding="utf-8")
+        page.write_text(report.page(plot.Sources(cls.recording, cls.sweep)), encoding="utf-8")
         cls.url = page.as_uri()
-        playwright = cls.enterClassContext(sync_playwright()) if hasattr(cls, "enterClassContext") else None
-        if playwright is None:  # Python 3.10
-            manager = sync_playwright()
-            playwright = manager.__enter__()
-            cls.addClassCleanup(manager.__exit__, None, None, None)
+        playwright = sync_playwright().start()
+        cls.addClassCleanup(playwright.stop)
         # The page is our own file; Chromium's sandbox does not start for root.
         cls.browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         cls.addClassCleanup(cls.browser.close)
@@ -95,7 +99,7 @@ class PageTest(unittest.TestCase):
 
     def test_it_renders(self) -> None:
         self.assertIn("Softmax on ", self.page.title())
-        drawn = list(self.sources.charts())
+        drawn = list(plot.Sources(self.recording, self.sweep).charts())
         self.assertGreaterEqual(len(drawn), 8)
         for name in drawn:
             chart = self.page.locator(f"#chart-{name} svg")
@@ -106,10 +110,10 @@ class PageTest(unittest.TestCase):
             self.assertGreater(chart.locator("text").count(), 10, name)
         for name in ("fastertransformer", "oneflow", "triton_article", "awkward"):
             self.assertTrue(self.page.locator(f"#table-{name}").is_visible(), name)
-        recorded = [*self.sources.recording.results, *self.sources.sweep.results]
+        recorded = [*self.recording.results, *self.sweep.results]
         self.assertEqual(self.page.locator("#table-all tbody tr").count(), len(recorded))
         shown = self.page.locator("#machine ~ .scroll").first.inner_text()
-        for part in (self.sources.recording.machine["gpu"], self.sources.recording.recorded["commit"], "580.1"):
+        for part in (self.recording.machine["gpu"], self.recording.recorded["commit"], "580.1"):
             self.assertIn(part, shown)
 
     def test_sorting_by_numbers(self) -> None:
@@ -204,7 +208,7 @@ def what_is_missing() -> str:
     except MissingTool as error:
         return str(error)
     except ImportError as error:
-        return f"{error.name or error} is missing: python3 -m pip install --require-hashes -r common/tests/requirements.txt"
+        return f"{error.name or error} is missing: python3 -m pip install -r common/tests/requirements.txt"
     return "" if chromium else "there is no Chromium on this machine"
 
 

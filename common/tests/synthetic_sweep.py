@@ -36,12 +36,29 @@ def measured(contender: tuple, shape: str) -> Dict[str, Any]:
     dtype, size = shape.split(":")
     rows, cols = map(int, size.split("x"))
     result = {
-        "contender": f"{stage} {variant}".strip(), "kind": kind, "stage": stage, "variant": variant, "dtype": dtype,
-        "op": "softmax", "rows": rows, "cols": cols, "input": "normal", "status": "verified", "reason": "",
+        "contender": f"{stage} {variant}".strip(),
+        "kind": kind,
+        "stage": stage,
+        "variant": variant,
+        "dtype": dtype,
+        "op": "softmax",
+        "rows": rows,
+        "cols": cols,
+        "input": "normal",
+        "status": "verified",
+        "reason": "",
     }
     numbers = dict.fromkeys(
-        ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error",
-         "round_difference_percent")
+        (
+            "time_us",
+            "spread_percent",
+            "copy_us",
+            "percent_of_copy",
+            "bandwidth_gb_s",
+            "passes",
+            "max_error",
+            "round_difference_percent",
+        )
     )
     if cols > widest:
         return {**result, "status": "not applicable", "reason": f"at most {widest} columns", **numbers, "noisy": False}
@@ -50,8 +67,13 @@ def measured(contender: tuple, shape: str) -> Dict[str, Any]:
     wave = 1 - 0.12 * abs((cols * 7919 % 97) / 97 - 0.5) * (len(stage) % 3 if stage else 0)
     time = copy / (share * wave)
     numbers.update(
-        time_us=round(time, 3), spread_percent=0.4, copy_us=round(copy, 3), percent_of_copy=round(100 * copy / time, 2),
-        bandwidth_gb_s=round(2 * tensor / time / 1000, 1), passes=passes, max_error=0.05 if stage else None,
+        time_us=round(time, 3),
+        spread_percent=0.4,
+        copy_us=round(copy, 3),
+        percent_of_copy=round(100 * copy / time, 2),
+        bandwidth_gb_s=round(2 * tensor / time / 1000, 1),
+        passes=passes,
+        max_error=0.05 if stage else None,
         round_difference_percent=0.5,
     )
     noisy = (stage, cols) == ("06_online", 4096)
@@ -68,14 +90,28 @@ def sweep() -> Dict[str, Any]:
     liger.update(status="failed", reason="<RuntimeError> & no more")
     return {
         "recorded": {
-            "date_utc": "2030-01-02T03:04:05Z", "commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False,
+            "date_utc": "2030-01-02T03:04:05Z",
+            "commit": "0123456789abcdef0123456789abcdef01234567",
+            "dirty": False,
             "command": "./run sweep",
         },
         "machine": {
-            "gpu": "NVIDIA Fake 1", "compute_capability": "9.0", "multiprocessors": 100, "l2_bytes": 50 << 20,
-            "memory_bytes": 80 << 30, "cuda_driver": "13.0", "cuda_runtime": "13.0", "driver_version": "580.1",
-            "nvcc": "13.0.88", "max_sm_clock_mhz": 1500, "python": "3.12.3", "torch": "2.9", "triton": "3.5",
-            "cudnn": "9.1", "quack": "0.2", "liger": None,
+            "gpu": "NVIDIA Fake 1",
+            "compute_capability": "9.0",
+            "multiprocessors": 100,
+            "l2_bytes": 50 << 20,
+            "memory_bytes": 80 << 30,
+            "cuda_driver": "13.0",
+            "cuda_runtime": "13.0",
+            "driver_version": "580.1",
+            "nvcc": "13.0.88",
+            "max_sm_clock_mhz": 1500,
+            "python": "3.12.3",
+            "torch": "2.9",
+            "triton": "3.5",
+            "cudnn": "9.1",
+            "quack": "0.2",
+            "liger": None,
         },
         "settings": {"l2": "cold", "repeats": 25, "seed": 1, "offset": 0, "rounds": 2},
         "tables": [{"name": n, "title": t, "source": "made up", "shapes": list(s)} for n, t, s in TABLES],

@@ -467,7 +467,8 @@ class GenerateTest(Repository):
         self.assertIn("no sweep's file in common/results", self.refused(table.format("oneflow")))
         (self.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(synthetic_sweep.sweep()))
         self.assertEqual(self.fill("value: machine field=gpu"), "NVIDIA Fake 1")  # of the recording, which is older
-        self.assertIn("no table 'twoflow' in nvidia-fake-1-sweep.json; it has: fast", self.refused(table.format("twoflow")))
+        said = self.refused(table.format("twoflow"))
+        self.assertIn("no table 'twoflow' in nvidia-fake-1-sweep.json; it has: fastertransformer, oneflow", said)
         self.assertIn("'awkward' is no row of widths", self.refused(table.format("awkward")))
         self.assertIn("f16, 49152 rows", self.fill("generated: chart a.svg table oneflow"))
 
@@ -505,19 +506,19 @@ class ChartTest(Repository):
     def setUp(self) -> None:
         super().setUp()
         self.recorded()
-        self.recording = results.Recorded(self.file)
+        self.made = results.Recorded(self.file)
 
     def test_a_file_s_charts(self) -> None:
-        names = list(charts.of_recording(self.recording))
-        self.assertEqual(names, ["ladder-f32", "bandwidth-f16-49152", "bandwidth-f32-1024", "roofline-f32", "predicted"])
-        quick = [r for r in self.recording.results if (r["rows"], r["cols"]) == (49152, 1024) and r["dtype"] == "f32"]
+        names = ["ladder-f32", "bandwidth-f16-49152", "bandwidth-f32-1024", "roofline-f32", "predicted"]
+        self.assertEqual(list(charts.of_recording(self.made)), names)
+        quick = [r for r in self.made.results if (r["rows"], r["cols"]) == (49152, 1024) and r["dtype"] == "f32"]
         data = json.loads(self.file.read_text(encoding="utf-8"))
         self.file.write_text(json.dumps({**data, "results": quick}))
         names = list(charts.of_recording(results.Recorded(self.file)))
         self.assertEqual(names, ["ladder-f32", "roofline-f32", "predicted"])
 
     def test_bandwidth(self) -> None:
-        data = charts.of_recording(self.recording)["bandwidth-f16-49152"].data
+        data = charts.of_recording(self.made)["bandwidth-f16-49152"].data
         self.assertNotIn(1001, data["cols"])  # an odd width is no point of a log2 axis
         (panel,) = data["panels"]
         self.assertEqual([line["label"] for line in panel["lines"]], ["01_naive", "02_tiled", "03_fast, to 4096"])
@@ -541,7 +542,7 @@ class ChartTest(Repository):
         self.assertEqual([line["label"] for line in stages["lines"] if line["noisy"]], ["06_online"])
 
     def test_roofline_and_prediction(self) -> None:
-        found = charts.of_recording(self.recording)
+        found = charts.of_recording(self.made)
         point = next(p for p in found["roofline-f32"].data["points"] if p["variant"] == "narrow")
         # 60 % of a copy that takes 1024 µs; 2 + 4/1024 passes of 4 bytes.
         self.assertAlmostEqual(point["g_elements_per_s"], 49152 * 1024 / (1024 / 0.6) / 1000)
@@ -557,9 +558,11 @@ class ChartTest(Repository):
 
     def test_special_function_peak(self) -> None:
         peak = charts.special_function_peak({"gpu": "NVIDIA H200", "multiprocessors": 132})
+        assert peak
         self.assertAlmostEqual(peak["g_per_s"], 16 * 132 * 1.98)
         self.assertIn("1980 MHz (assumed clock)", peak["how"])
         peak = charts.special_function_peak({"gpu": "B", "multiprocessors": 100, "max_sm_clock_mhz": 1500})
+        assert peak
         self.assertAlmostEqual(peak["g_per_s"], 2400)
         self.assertIn("1500 MHz (highest clock)", peak["how"])
         self.assertIsNone(charts.special_function_peak({"gpu": "of unknown clock", "multiprocessors": 100}))

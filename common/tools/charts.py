@@ -120,14 +120,16 @@ def rows_text(shapes: Sequence[Shape]) -> str:
     return f"{rows[0]} rows" if len(set(rows)) == 1 else f"{min(rows)} to {max(rows)} rows"
 
 
-def bandwidth(recorded: Recorded, shapes: Sequence[Shape], stages: Sequence[str], ladder: Sequence[str] = ()) -> Chart:
+def bandwidth(
+    recorded: Recorded, shapes: Sequence[Shape], stages: Sequence[str], all_stages: Sequence[str] = ()
+) -> Chart:
     """Effective bandwidth over the number of columns: the stages, and below them the peers, if there are any.
 
     The shapes have one dtype and differ in cols. A stage or peer is shown by its fastest variant at each shape;
-    a point is missing where it has none. `ladder` is all the stages, where `stages` is a choice of them: a stage
-    looks the same in every chart.
+    a point is missing where it has none. `all_stages` is given where `stages` is a choice of them: a
+    stage looks the same in every chart.
     """
-    ladder = ladder or stages
+    all_stages = all_stages or stages
     shapes = sorted(shapes, key=lambda shape: shape.cols)
 
     def line(label: str, look: int, found: List[Optional[Json]]) -> Json:
@@ -141,12 +143,20 @@ def bandwidth(recorded: Recorded, shapes: Sequence[Shape], stages: Sequence[str]
         return [best_of([r for r in recorded.at(shape) if r["stage"] == name]) for shape in shapes]
 
     copy = line("a plain copy", -1, [recorded.copy(shape) for shape in shapes])
-    panels = [{"title": "Stages", "copy": copy, "lines": [line(s, ladder.index(s), bests(s)) for s in stages]}]
+    panels: List[Json] = [
+        {"title": "Stages", "copy": copy, "lines": [line(s, all_stages.index(s), bests(s)) for s in stages]}
+    ]
     peers = [line(peer, look, bests(peer)) for look, peer in enumerate(PEERS)]
     peers = [peer for peer in peers if peer["points"]]
     if peers:
         mine = [best_of([r for r in recorded.at(shape) if r["stage"] in stages]) for shape in shapes]
-        panels.append({"title": "Libraries, and the best of all stages", "copy": copy, "lines": [line("best of all stages", -2, mine), *peers]})
+        panels.append(
+            {
+                "title": "Libraries, and the best of all stages",
+                "copy": copy,
+                "lines": [line("best of all stages", -2, mine), *peers],
+            }
+        )
     for panel in panels:
         panel["lines"] = [shown for shown in panel["lines"] if shown["points"]]
     title = f"Softmax, {shapes[0].dtype}, {rows_text(shapes)}: effective bandwidth in GB/s"
@@ -225,7 +235,11 @@ def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
     count = f"{close} of {len(points)} measurements are within 10 % of it"
     note = f"Prediction: bytes requested ÷ the copy's bandwidth. Dotted: twice and half of it. {count}."
     extremes = {"above": max(points, key=slower), "below": min(points, key=slower)}
-    data = {"points": points, "extremes": extremes, "stages": [s for s in stages if any(p["stage"] == s for p in points)]}
+    data = {
+        "points": points,
+        "extremes": extremes,
+        "stages": [s for s in stages if any(p["stage"] == s for p in points)],
+    }
     dtypes = ", ".join(dict.fromkeys(r["dtype"] for r in recorded.results))
     return Chart("predicted", title, f"{subtitle(recorded)}, {dtypes}", note, f"{title}. {note}", data)
 

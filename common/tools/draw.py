@@ -17,7 +17,7 @@ import io
 import math
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 import charts
 from charts import Chart
@@ -134,7 +134,10 @@ def png(chart: Chart) -> bytes:
 def beside(axes: Any, labelspacing: float = 0.7, handlelength: float = 3.2) -> None:
     """The legend to the right of the axes, in the order of the lines."""
     axes.legend(
-        loc="upper left", bbox_to_anchor=(1.02, 1.02), borderaxespad=0, labelspacing=labelspacing,
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        borderaxespad=0,
+        labelspacing=labelspacing,
         handlelength=handlelength,
     )
 
@@ -246,11 +249,15 @@ def predicted(figure: Any, data: Json) -> None:
     for where, corner, align in (("above", (0.03, 0.97), "left"), ("below", (0.98, 0.04), "right")):
         point = data["extremes"][where]
         ratio = point["measured_us"] / point["predicted_us"]
-        factor = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
+        rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
         axes.annotate(
-            f"{factor} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}",
-            (point["predicted_us"], point["measured_us"]), corner, textcoords="axes fraction", size=9,
-            ha=align, va="top" if where == "above" else "bottom",
+            f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}",
+            (point["predicted_us"], point["measured_us"]),
+            corner,
+            textcoords="axes fraction",
+            size=9,
+            ha=align,
+            va="top" if where == "above" else "bottom",
             arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4},
         )
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))

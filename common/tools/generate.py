@@ -162,7 +162,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Write the recorded numbers into the lessons.")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
-    how.add_argument("--redraw", action="store_true", help="draw every chart again, also where its numbers are the same")
+    how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")
     parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)

@@ -156,9 +156,19 @@ def published(sweep: Recorded, table: Json) -> Table:
 
 
 ALL_COLUMNS = [
-    Column("table"), Column("dtype"), Column("rows", True), Column("cols", True), Column("contender"),
-    Column("time (µs)", True), Column("% of copy", True), Column("GB/s", True), Column("passes", True),
-    Column("spread (%)", True), Column("rounds differ (%)", True), Column("error ÷ allowed", True), Column("status"),
+    Column("table"),
+    Column("dtype"),
+    Column("rows", True),
+    Column("cols", True),
+    Column("contender"),
+    Column("time (µs)", True),
+    Column("% of copy", True),
+    Column("GB/s", True),
+    Column("passes", True),
+    Column("spread (%)", True),
+    Column("rounds differ (%)", True),
+    Column("error ÷ allowed", True),
+    Column("status"),
 ]
 
 
@@ -184,7 +194,9 @@ def result_row(place: int, table: str, result: Json) -> Row:
         number(result["max_error"], 3),
         Cell(status, status),
     ]
-    kind = "noisy" if result.get("noisy") else "" if result["status"] == "verified" else result["status"].replace(" ", "-")
+    kind = (
+        "noisy" if result.get("noisy") else "" if result["status"] == "verified" else result["status"].replace(" ", "-")
+    )
     return Row(cells, kind)
 
 

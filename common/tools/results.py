@@ -228,7 +228,7 @@ def load_json(path: Path) -> Json:
 
 
 # What every results file must hold, and of which type, before anything is made of it.
-HEADER_FIELDS = {
+HEADER_FIELDS: Dict[str, Dict[str, type]] = {
     "recorded": {"date_utc": str, "commit": str, "dirty": bool, "command": str},
     "machine": {"gpu": str},
     "settings": {"l2": str, "repeats": int},

@@ -151,7 +151,7 @@ find_or_fetch_python_packages() {
   command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
   if python3 common/tools/draw.py 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
-    say "No matplotlib and Jinja for python3 here: fetching them into .tools/python (40 MB) ..."
+    say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
     fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
         "or install the packages of common/tools/requirements.txt"
