@@ -56,19 +56,22 @@ Variant variant(const char* name, const char* idea, Launcher launcher, bool capt
 
 }  // namespace
 
+Stage stage() {
+  return {"01_naive",
+          "one kernel per step: max, subtract, exp, sum, divide",
+          {
+              variant("thread_per_row", "reductions with one thread per row: uncoalesced",
+                      naive<NaiveReduction::thread_per_row, Division::per_row>(), true),
+              variant("block_per_row", "reductions with one block per row: coalesced",
+                      naive<NaiveReduction::block_per_row, Division::per_row>(), true),
+              variant("block_per_row_division", "the same, with an IEEE division for every element",
+                      naive<NaiveReduction::block_per_row, Division::per_element>(), true),
+              variant(
+                  "thrust_calls", "the same five steps as Thrust calls",
+                  [](auto... arguments) { thrust_softmax(arguments...); }, false),
+          }};
+}
+
 int main(int argc, char** argv) {
-  const Stage stage{"01_naive",
-                    "one kernel per step: max, subtract, exp, sum, divide",
-                    {
-                        variant("thread_per_row", "reductions with one thread per row: uncoalesced",
-                                naive<NaiveReduction::thread_per_row, Division::per_row>(), true),
-                        variant("block_per_row", "reductions with one block per row: coalesced",
-                                naive<NaiveReduction::block_per_row, Division::per_row>(), true),
-                        variant("block_per_row_division", "the same, with an IEEE division for every element",
-                                naive<NaiveReduction::block_per_row, Division::per_element>(), true),
-                        variant(
-                            "thrust_calls", "the same five steps as Thrust calls",
-                            [](auto... arguments) { thrust_softmax(arguments...); }, false),
-                    }};
-  return run_stage(stage, argc, argv);
+  return run_stage(stage(), argc, argv);
 }

@@ -24,8 +24,8 @@ std::string why_not_thread_per_column(const Problem& problem) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const Stage stage{
+Stage stage() {
+  return {
       "02_fused_block",
       "one kernel, one block per row",
       {
@@ -42,5 +42,8 @@ int main(int argc, char** argv) {
           {"fastertransformer_block_per_row", "a thread per column, a block per row",
            thread_per_column<LaunchShape::block_per_row>(), whole_passes(1, 1), why_not_thread_per_column},
       }};
-  return run_stage(stage, argc, argv);
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
 }

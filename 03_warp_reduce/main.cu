@@ -34,26 +34,28 @@ std::string why_not_exact(const Problem& problem) {
 
 }  // namespace
 
+Stage stage() {
+  return {"03_warp_reduce",
+          "the row lives in registers, lanes exchange by shuffles",
+          {
+              {"scalar_loads", "32 lanes a row, one element per access",
+               direct_launch([](auto op, auto... arguments) { launch_scalar_loads<op()>(arguments...); }),
+               whole_passes(1, 1), why_not_registers},
+              {"packs", "32 lanes a row, 16 bytes per access, the row fills every lane",
+               direct_launch([](auto op, auto... arguments) { launch_packs<op(), false>(arguments...); }),
+               whole_passes(1, 1), why_not_exact},
+              {"padded_packs", "the same for any width: the row is padded to the next tile",
+               direct_launch([](auto op, auto... arguments) { launch_packs<op(), true>(arguments...); }),
+               whole_passes(1, 1), why_not_registers},
+              {"narrow_groups", "1 to 32 lanes a row, one pack each: several rows a warp",
+               direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 1>(arguments...); }),
+               whole_passes(1, 1), why_not_narrow},
+              {"two_rows_per_access", "narrow groups that load two rows at once",
+               direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 2>(arguments...); }),
+               whole_passes(1, 1), why_not_narrow},
+          }};
+}
+
 int main(int argc, char** argv) {
-  const Stage stage{
-      "03_warp_reduce",
-      "the row lives in registers, lanes exchange by shuffles",
-      {
-          {"scalar_loads", "32 lanes a row, one element per access",
-           direct_launch([](auto op, auto... arguments) { launch_scalar_loads<op()>(arguments...); }),
-           whole_passes(1, 1), why_not_registers},
-          {"packs", "32 lanes a row, 16 bytes per access, the row fills every lane",
-           direct_launch([](auto op, auto... arguments) { launch_packs<op(), false>(arguments...); }),
-           whole_passes(1, 1), why_not_exact},
-          {"padded_packs", "the same for any width: the row is padded to the next tile",
-           direct_launch([](auto op, auto... arguments) { launch_packs<op(), true>(arguments...); }),
-           whole_passes(1, 1), why_not_registers},
-          {"narrow_groups", "1 to 32 lanes a row, one pack each: several rows a warp",
-           direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 1>(arguments...); }),
-           whole_passes(1, 1), why_not_narrow},
-          {"two_rows_per_access", "narrow groups that load two rows at once",
-           direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 2>(arguments...); }),
-           whole_passes(1, 1), why_not_narrow},
-      }};
-  return run_stage(stage, argc, argv);
+  return run_stage(stage(), argc, argv);
 }

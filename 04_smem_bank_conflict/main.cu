@@ -20,17 +20,19 @@ Variant variant(const char* name, const char* idea) {
 
 }  // namespace
 
+Stage stage() {
+  return {"04_smem_bank_conflict",
+          "the row waits in shared memory",
+          {
+              variant<InterleavedScalarLayout>("interleaved_scalar_layout",
+                                               "[num_packs][pack], word by word: conflicts"),
+              variant<InterleavedLayout>("interleaved_layout", "the same, where nvcc may merge the words"),
+              variant<TransposedLayout>("transposed_layout", "[pack][num_packs]: no conflict"),
+              variant<VectorLayout>("vector_layout",
+                                    "16 bytes per shared access: no conflict, fewer instructions"),
+          }};
+}
+
 int main(int argc, char** argv) {
-  const Stage stage{
-      "04_smem_bank_conflict",
-      "the row waits in shared memory",
-      {
-          variant<InterleavedScalarLayout>("interleaved_scalar_layout",
-                                           "[num_packs][pack], word by word: conflicts"),
-          variant<InterleavedLayout>("interleaved_layout", "the same, where nvcc may merge the words"),
-          variant<TransposedLayout>("transposed_layout", "[pack][num_packs]: no conflict"),
-          variant<VectorLayout>("vector_layout",
-                                "16 bytes per shared access: no conflict, fewer instructions"),
-      }};
-  return run_stage(stage, argc, argv);
+  return run_stage(stage(), argc, argv);
 }

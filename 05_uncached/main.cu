@@ -21,18 +21,21 @@ auto with_cache_hints() {
 
 }  // namespace
 
+Stage stage() {
+  return {"05_uncached",
+          "rows of any width: read again instead of keeping",
+          {
+              {"small_block", "256 threads a row: many rows in flight", uncached<256, Direction::forward>(),
+               whole_passes(3, 1)},
+              {"large_block", "1024 threads a row: fewer rows in flight, more of them in the L2",
+               uncached<1024, Direction::forward>(), whole_passes(3, 1)},
+              {"reversed_second_pass", "large block, the sum walks backwards",
+               uncached<1024, Direction::backward>(), whole_passes(3, 1)},
+              {"cache_hints", "the same, last read and write marked as streaming", with_cache_hints(),
+               whole_passes(3, 1)},
+          }};
+}
+
 int main(int argc, char** argv) {
-  const Stage stage{"05_uncached",
-                    "rows of any width: read again instead of keeping",
-                    {
-                        {"small_block", "256 threads a row: many rows in flight",
-                         uncached<256, Direction::forward>(), whole_passes(3, 1)},
-                        {"large_block", "1024 threads a row: fewer rows in flight, more of them in the L2",
-                         uncached<1024, Direction::forward>(), whole_passes(3, 1)},
-                        {"reversed_second_pass", "large block, the sum walks backwards",
-                         uncached<1024, Direction::backward>(), whole_passes(3, 1)},
-                        {"cache_hints", "the same, last read and write marked as streaming",
-                         with_cache_hints(), whole_passes(3, 1)},
-                    }};
-  return run_stage(stage, argc, argv);
+  return run_stage(stage(), argc, argv);
 }

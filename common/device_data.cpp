@@ -35,11 +35,11 @@ std::uint64_t device_checksum(const Problem& problem, const void* x) {
   return checksum(problem, copy_to_host(problem, x).data(), Space::host);
 }
 
-Verdict compare_device_result(const Problem& problem, const void* x, const void* y) {
+Verdict compare_device_result(const Problem& problem, const void* x, const void* y, double tolerance_factor) {
   constexpr std::int64_t largest_on_host = 1 << 14;
   if (simulator() == nullptr && problem.shape.elements() > largest_on_host) {
-    return compare_with_reference(problem, x, y, Space::device);
+    return compare_with_reference(problem, x, y, Space::device, tolerance_factor);
   }
   return compare_with_reference(problem, copy_to_host(problem, x).data(), copy_to_host(problem, y).data(),
-                                Space::host);
+                                Space::host, tolerance_factor);
 }

@@ -15,4 +15,5 @@ void fill_device_input(InputKind kind, std::uint64_t seed, const Problem& proble
 std::uint64_t device_checksum(const Problem& problem, const void* x);
 
 /// See compare_with_reference; x and y are device pointers.
-Verdict compare_device_result(const Problem& problem, const void* x, const void* y);
+Verdict compare_device_result(const Problem& problem, const void* x, const void* y,
+                              double tolerance_factor = 1);

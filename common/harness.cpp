@@ -4,17 +4,14 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/command_line.h"
-#include "common/copy_ceiling.h"
-#include "common/device_data.h"
+#include "common/problem_run.h"
 #include "common/report.h"
 #include "common/simulator.h"
 
@@ -31,86 +28,39 @@ std::vector<const Variant*> selected_variants(const Stage& stage, const Options&
   return selected;
 }
 
-std::string reason_not_applicable(const Variant& variant, const Problem& problem) {
-  return variant.why_not ? variant.why_not(problem) : "";
-}
-
-std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem) {
-  std::size_t largest = 0;
-  for (const Variant* variant : variants) {
-    if (variant->workspace_bytes && reason_not_applicable(*variant, problem).empty()) {
-      largest = std::max(largest, variant->workspace_bytes(problem));
-    }
-  }
-  return largest;
-}
-
-std::string gibibytes(double bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f GiB", bytes / (1024. * 1024 * 1024));
-  return text.data();
-}
-
-/// How many sets of input and output to allocate: as many as cold timing wants, if they fit. Throws
-/// UsageError when not even one does. Computed in double up to there, because rows * cols may not fit an
-/// integer.
-std::size_t affordable_sets(const Problem& problem, const Options& options,
-                            const std::vector<const Variant*>& variants, bool takes_times,
-                            const Device& device) {
-  const auto rows = static_cast<double>(problem.shape.rows);
-  const auto cols = static_cast<double>(problem.shape.cols);
-  const double tensor_bytes = rows * cols * static_cast<double>(size_of(problem.dtype));
-  const double set_bytes = 2 * (tensor_bytes + 2 * FencedTensor::fence_bytes);
-  const auto free = static_cast<double>(free_device_memory());
-  double needed = set_bytes + verification_bytes(rows, cols);
-  if (takes_times) needed += static_cast<double>(Timer::flush_bytes(device));
-  if (needed <= free) needed += static_cast<double>(largest_workspace(variants, problem));
-  if (needed > free) {
-    throw UsageError("--rows, --cols: " + describe(problem) + " needs " + gibibytes(needed) +
-                     " of device memory, and " + gibibytes(free) + " are free; accepted: a smaller shape");
-  }
-  if (!takes_times) return 1;
-  const double share_usable = 0.95;  // the rest is left to the allocator's rounding
-  const auto more_sets = static_cast<std::size_t>((free - needed) / set_bytes * share_usable);
-  return std::min(buffer_sets_for(problem, options.l2, device), 1 + more_sets);
-}
-
-/// The device memory of one problem, and the work on it.
-class ProblemRun {
+/// Runs the selected variants on one problem and reports them.
+class StageRun {
  public:
-  ProblemRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem)
+  StageRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem,
+           Timer& timer, Report& report)
       : stage_(stage),
         options_(options),
         simulated_(device.simulated),
         problem_(problem),
         variants_(selected_variants(stage, options)),
-        stream_(make_stream()) {
-    const std::size_t sets = affordable_sets(problem, options, variants_, takes_times(), device);
-    for (std::size_t i = 0; i < sets; ++i) {
-      sets_.x.push_back(std::make_unique<FencedTensor>(problem, options.offset));
-      sets_.y.push_back(std::make_unique<FencedTensor>(problem, options.offset));
-    }
-    workspace_ = allocate_device(largest_workspace(variants_, problem));
-  }
+        timer_(timer),
+        report_(report),
+        run_(problem,
+             {options.seed, options.offset, options.l2, takes_times(), largest_workspace(variants_, problem)},
+             device) {}
 
   /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
-  bool run(InputKind input, Timer& timer, Report& report) {
+  bool run(InputKind input) {
     input_ = input;
-    for (std::size_t set = 0; set < sets_.count(); ++set) fill(set);
-    input_checksum_ = device_checksum(problem_, sets_.x[0]->data());
-    report.begin(problem_, input);
+    run_.fill(input);
+    report_.begin(problem_, input);
     bool all_correct = true;
     for (const Variant* variant : variants_) {
       try {
-        const Record record = run_variant(*variant, timer);
+        const Record record = run_variant(*variant);
         all_correct = all_correct && record.status != Status::wrong;
-        report.add(record);
+        report_.add(record);
       } catch (const CudaError& error) {
         throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem_) + ": " +
                                  error.what());
       }
     }
-    if (reports_numbers()) report.add(copy_record(timer));
+    if (reports_numbers()) report_.add(copy_record());
     return all_correct;
   }
 
@@ -120,74 +70,54 @@ class ProblemRun {
   }
   [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated_; }
 
-  void fill(std::size_t set) { fill_device_input(input_, options_.seed, problem_, sets_.x[set]->data()); }
-
-  Record run_variant(const Variant& variant, Timer& timer) {
+  Record run_variant(const Variant& variant) {
     Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}};
     record.reason = reason_not_applicable(variant, problem_);
     if (!record.reason.empty()) return record;
 
-    const Verdict verdict = verify(variant, record.counted);
+    const Verdict verdict =
+        run_.verify([&](const Buffers& buffers) { launch_once(variant, buffers, record.counted); });
     record.status = verdict.correct ? Status::verified : Status::wrong;
     record.reason = verdict.explanation;
     record.max_error = verdict.max_error;
     record.passes = passes(variant.traffic(problem_), problem_);
     if (verdict.correct && takes_times()) {
-      record.timing = timer.time(
-          problem_, sets_,
-          [&](std::size_t set, cudaStream_t stream) { variant.launch(problem_, buffers(set), stream); },
-          variant.capturable);
+      const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
+        variant.launch(problem_, buffers, stream);
+      };
+      record.timing = run_.time(launch, variant.capturable, timer_, {.repeats = options_.repeats});
     }
     return record;
   }
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
-  Record copy_record(Timer& timer) {
+  Record copy_record() {
     Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}};
-    const auto copy = [&](std::size_t set, cudaStream_t stream) {
-      launch_copy_of(problem_, sets_, set, stream);
-    };
     if (simulated_) {
-      record.counted = count_launch(problem_, [&] { copy(0, stream_.get()); });
+      record.counted = count_launch(problem_, [&] { run_.copy(0, timer_.stream()); });
     } else {
-      record.timing = timer.time(problem_, sets_, copy, true);
+      record.timing = run_.time_copy(timer_, {.repeats = options_.repeats});
     }
     return record;
   }
 
-  Verdict verify(const Variant& variant, std::optional<Counted>& counted) {
-    FencedTensor& y = *sets_.y[0];
-    y.poison();
-    if (simulated_ && reports_numbers()) {
-      counted = count_launch(problem_, [&] { launch_once(variant); });
-    } else {
-      launch_once(variant);
-    }
-    if (const std::string broken = y.broken_fence(); !broken.empty()) return {false, broken, 0};
-    FencedTensor& x = *sets_.x[0];
-    if (!x.broken_fence().empty() || device_checksum(problem_, x.data()) != input_checksum_) {
-      x.poison();  // the next variant must not suffer for it
-      fill(0);
-      return {false, "changed its input", 0};
-    }
-    return compare_device_result(problem_, x.data(), y.data());
-  }
-
-  void launch_once(const Variant& variant) {
+  /// Returns when the launch is done.
+  void launch_once(const Variant& variant, const Buffers& buffers, std::optional<Counted>& counted) {
+    const auto launch = [&] {
+      variant.launch(problem_, buffers, timer_.stream());
+      CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
+    };
     if (options_.profile) {
       CUDA_CHECK(cudaProfilerStart());
       nvtxRangePushA((stage_.name + " " + variant.name).c_str());
-    }
-    variant.launch(problem_, buffers(0), stream_.get());
-    CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
-    if (options_.profile) {
+      launch();
       nvtxRangePop();
       CUDA_CHECK(cudaProfilerStop());
+    } else if (simulated_ && reports_numbers()) {
+      counted = count_launch(problem_, launch);
+    } else {
+      launch();
     }
-  }
-
-  [[nodiscard]] Buffers buffers(std::size_t set) const {
-    return {sets_.x[set]->data(), sets_.y[set]->data(), workspace_.get()};
   }
 
   const Stage& stage_;
@@ -195,11 +125,10 @@ class ProblemRun {
   bool simulated_;
   Problem problem_;
   std::vector<const Variant*> variants_;
-  Stream stream_;
-  BufferSets sets_;
-  DeviceMemory workspace_;
+  Timer& timer_;
+  Report& report_;
+  ProblemRun run_;
   InputKind input_ = InputKind::normal;
-  std::uint64_t input_checksum_ = 0;
 };
 
 std::vector<Problem> problems_of(const Options& options, bool simulated) {
@@ -241,14 +170,12 @@ ExitCode run_options(const Stage& stage, const Options& options, const char* con
   }
   choose_device(options, argv);
   const Device device = open_device();
-  Timer timer(device, options.l2, options.repeats);
+  Timer timer(device, options.l2);
   Report report(std::cout, options, device);
   bool all_correct = true;
   for (const Problem& problem : problems_of(options, device.simulated)) {
-    ProblemRun problem_run(stage, options, device, problem);
-    for (const InputKind input : options.inputs) {
-      all_correct = problem_run.run(input, timer, report) && all_correct;
-    }
+    StageRun stage_run(stage, options, device, problem, timer, report);
+    for (const InputKind input : options.inputs) all_correct = stage_run.run(input) && all_correct;
   }
   report.finish();
   return all_correct ? ExitCode::fine : ExitCode::wrong_result;

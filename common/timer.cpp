@@ -13,8 +13,6 @@ constexpr std::size_t sink_bytes = 256;  // see launch_read
 constexpr std::size_t launches_per_sample =
     16;  // so that a sample is long against the event's resolution ...
 constexpr std::size_t bytes_per_sample = std::size_t{1} << 30U;  // ... unless it moves this much anyway
-/// After gigabytes were freed, copies ran 12 % slow for more than 32 launches (seen on an H200).
-constexpr std::chrono::milliseconds warm_up{40};
 
 std::size_t cold_bytes(std::size_t l2_bytes) {
   return 3 * l2_bytes + 1;
@@ -74,10 +72,9 @@ std::size_t Timer::flush_bytes(const Device& device) {
   return cold_bytes(device.l2_bytes) + sink_bytes;
 }
 
-Timer::Timer(const Device& device, L2 l2, int repeats)
+Timer::Timer(const Device& device, L2 l2)
     : cold_bytes_(cold_bytes(device.l2_bytes)),
       l2_(l2),
-      repeats_(repeats),
       stream_(make_stream()),
       start_(make_event()),
       stop_(make_event()) {}
@@ -98,7 +95,8 @@ double Timer::sample(const Run& run, std::size_t bytes_touched) {
 }
 
 TimedVariant Timer::time(const Problem& problem, const BufferSets& sets,
-                         const std::function<void(std::size_t, cudaStream_t)>& launch, bool capturable) {
+                         const std::function<void(std::size_t, cudaStream_t)>& launch, bool capturable,
+                         const Sampling& sampling) {
   const std::size_t set_bytes = 2 * problem.tensor_bytes();
   const std::size_t round_bytes = set_bytes * sets.count();
   // A second round over the sets finds the first set cold only if all of them together exceed the L2.
@@ -126,12 +124,12 @@ TimedVariant Timer::time(const Problem& problem, const BufferSets& sets,
   const auto begin = std::chrono::steady_clock::now();
   do {
     sample(run_copy, round_bytes);
-  } while (std::chrono::steady_clock::now() - begin < warm_up);
+  } while (std::chrono::steady_clock::now() - begin < sampling.warm_up);
   sample(run_variant, round_bytes);
 
   std::vector<double> copy_us;
   std::vector<double> variant_us;
-  for (int i = 0; i < repeats_; ++i) {
+  for (int i = 0; i < sampling.repeats; ++i) {
     copy_us.push_back(sample(run_copy, round_bytes) / static_cast<double>(launches));
     variant_us.push_back(sample(run_variant, round_bytes) / static_cast<double>(launches));
   }

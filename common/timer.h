@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -24,6 +25,14 @@ struct Timing {
 struct TimedVariant {
   Timing variant;
   Timing copy;
+};
+
+/// How long to measure.
+struct Sampling {
+  int repeats = 25;  ///< samples, of which the median is taken
+  /// Copies run for so long before the first sample. After gigabytes were freed, copies ran 12 % slow for
+  /// more than 32 launches (seen on an H200).
+  std::chrono::milliseconds warm_up{40};
 };
 
 /// Median and quartile spread of the samples, which must not be empty.
@@ -48,11 +57,15 @@ class Timer {
   /// Device memory that a Timer takes for itself when shapes are small.
   static std::size_t flush_bytes(const Device& device);
 
-  Timer(const Device& device, L2 l2, int repeats);
+  Timer(const Device& device, L2 l2);
+
+  /// The stream that everything is timed on.
+  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
   /// `launch` enqueues one launch on buffer set i. `capturable`: it can go into a graph.
   TimedVariant time(const Problem& problem, const BufferSets& sets,
-                    const std::function<void(std::size_t set, cudaStream_t)>& launch, bool capturable);
+                    const std::function<void(std::size_t set, cudaStream_t)>& launch, bool capturable,
+                    const Sampling& sampling);
 
  private:
   using Run = std::function<void()>;
@@ -60,7 +73,6 @@ class Timer {
 
   std::size_t cold_bytes_;  ///< touching this much leaves nothing of before in the L2
   L2 l2_;
-  int repeats_;
   Stream stream_;
   Event start_;
   Event stop_;

@@ -51,6 +51,7 @@ struct CompareElement {
   const T* y;
   std::int64_t cols;
   const ReferenceMaxSum* rows;
+  double tolerance_factor;
 
   __host__ __device__ double reference(std::int64_t index) const {
     return reference_element(op, static_cast<double>(static_cast<float>(x[index])), rows[index / cols]);
@@ -67,7 +68,7 @@ struct CompareElement {
   __host__ __device__ Findings operator()(std::int64_t index) const {
     const bool written = bits_of(y[index]) != static_cast<Bits<T>>(~Bits<T>{0});
     const double found = error(static_cast<double>(static_cast<float>(y[index])), reference(index));
-    if (written && found <= 1) return {0, 0, no_index, found};
+    if (written && found <= tolerance_factor) return {0, 0, no_index, found};
     return {1, written ? 0 : 1, index, written ? found : INFINITY};
   }
 };
@@ -105,7 +106,8 @@ std::string explain(const Findings& findings, std::int64_t elements, std::int64_
 
 /// Vector: thrust::host_vector or device_vector, matching the policy.
 template <template <class...> class Vector, class T, class Policy>
-Verdict compare(const Problem& problem, const T* x, const T* y, Space space, const Policy& policy) {
+Verdict compare(const Problem& problem, const T* x, const T* y, Space space, double tolerance_factor,
+                const Policy& policy) {
   const auto [rows, cols] = problem.shape;
   const std::int64_t chunks_per_row = (cols + ReduceChunk<T>::chunk_cols - 1) / ReduceChunk<T>::chunk_cols;
   const thrust::counting_iterator<std::int64_t> zero(0);
@@ -117,8 +119,9 @@ Verdict compare(const Problem& problem, const T* x, const T* y, Space space, con
   thrust::transform(policy, zero, zero + rows, row_pairs.begin(),
                     ReduceRow{thrust::raw_pointer_cast(chunk_pairs.data()), chunks_per_row});
 
-  const CompareElement<T> compare_element{problem.op, tolerance(problem.dtype, problem.op),      x, y,
-                                          cols,       thrust::raw_pointer_cast(row_pairs.data())};
+  const ReferenceMaxSum* row_pair_of = thrust::raw_pointer_cast(row_pairs.data());
+  const CompareElement<T> compare_element{
+      problem.op, tolerance(problem.dtype, problem.op), x, y, cols, row_pair_of, tolerance_factor};
   const Findings findings = thrust::transform_reduce(policy, zero, zero + problem.shape.elements(),
                                                      compare_element, Findings{}, MergeFindings{});
   if (findings.wrong == 0) return {true, "", findings.max_error};
@@ -160,15 +163,20 @@ Tolerance tolerance(DType dtype, Op op) {
   return {};
 }
 
-Verdict compare_with_reference(const Problem& problem, const void* x, const void* y, Space space) {
+Verdict compare_with_reference(const Problem& problem, const void* x, const void* y, Space space,
+                               double tolerance_factor) {
   if (problem.shape.elements() == 0) return {true, "", 0};
   Verdict verdict;
   dispatch_dtype(problem.dtype, [&]<class T>() {
     const T* typed_x = static_cast<const T*>(x);
     const T* typed_y = static_cast<const T*>(y);
-    verdict = space == Space::host
-                  ? compare<thrust::host_vector>(problem, typed_x, typed_y, space, thrust::host)
-                  : compare<thrust::device_vector>(problem, typed_x, typed_y, space, thrust::device);
+    if (space == Space::host) {
+      verdict =
+          compare<thrust::host_vector>(problem, typed_x, typed_y, space, tolerance_factor, thrust::host);
+    } else {
+      verdict =
+          compare<thrust::device_vector>(problem, typed_x, typed_y, space, tolerance_factor, thrust::device);
+    }
   });
   return verdict;
 }

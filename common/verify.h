@@ -24,15 +24,17 @@ Tolerance tolerance(DType dtype, Op op);
 struct Verdict {
   bool correct = false;
   std::string explanation;  ///< what is wrong, in one line; empty when correct
-  double max_error = 0;     ///< worst |got - reference| / allowed; above 1 is wrong
+  double max_error = 0;     ///< worst |got - reference| / allowed; above 1 (the tolerance factor) is wrong
 };
 
 /// Every byte of an output before a launch: NaN in each dtype, with a payload that arithmetic never makes.
 inline constexpr unsigned char poison_byte = 0xff;
 
 /// Compares y with the reference result for x; both are device (or both host) pointers to
-/// problem.shape.elements() elements. An element that still holds the poison counts as not written.
-Verdict compare_with_reference(const Problem& problem, const void* x, const void* y, Space space);
+/// problem.shape.elements() elements. An element that still holds the poison counts as not written. An
+/// element is wrong when its error exceeds `tolerance_factor` times what is allowed: 1 for all that is ours.
+Verdict compare_with_reference(const Problem& problem, const void* x, const void* y, Space space,
+                               double tolerance_factor = 1);
 
 /// Device memory that a comparison takes, computed in double because rows * cols may not fit an integer.
 double verification_bytes(double rows, double cols);

@@ -66,23 +66,26 @@ Variant variant(const char* name) {
 
 }  // namespace
 
+Stage stage() {
+  return {"liars",
+          "kernels that are wrong on purpose",
+          {
+              variant<Lie::none>("honest"),
+              variant<Lie::never_runs>("never_runs"),
+              variant<Lie::skips_last_column>("skips_last_column"),
+              variant<Lie::writes_nan>("writes_nan"),
+              variant<Lie::writes_the_row_above>("writes_the_row_above"),
+              variant<Lie::one_percent_off>("one_percent_off"),
+              variant<Lie::maximum_starts_at_zero>("maximum_starts_at_zero"),
+              variant<Lie::ignores_its_input>("ignores_its_input"),
+              variant<Lie::reads_past_the_row>("reads_past_the_row"),
+              variant<Lie::writes_past_the_end>("writes_past_the_end"),
+              variant<Lie::writes_before_the_start>("writes_before_the_start"),
+              variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
+              variant<Lie::changes_its_input>("changes_its_input"),
+          }};
+}
+
 int main(int argc, char** argv) {
-  const Stage stage{"liars",
-                    "kernels that are wrong on purpose",
-                    {
-                        variant<Lie::none>("honest"),
-                        variant<Lie::never_runs>("never_runs"),
-                        variant<Lie::skips_last_column>("skips_last_column"),
-                        variant<Lie::writes_nan>("writes_nan"),
-                        variant<Lie::writes_the_row_above>("writes_the_row_above"),
-                        variant<Lie::one_percent_off>("one_percent_off"),
-                        variant<Lie::maximum_starts_at_zero>("maximum_starts_at_zero"),
-                        variant<Lie::ignores_its_input>("ignores_its_input"),
-                        variant<Lie::reads_past_the_row>("reads_past_the_row"),
-                        variant<Lie::writes_past_the_end>("writes_past_the_end"),
-                        variant<Lie::writes_before_the_start>("writes_before_the_start"),
-                        variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
-                        variant<Lie::changes_its_input>("changes_its_input"),
-                    }};
-  return run_stage(stage, argc, argv);
+  return run_stage(stage(), argc, argv);
 }

@@ -182,6 +182,33 @@ done
 echo 4 >code.02_second
 expect 4 ./run 2
 
+# --- ./run sweep: bad usage and what is missing are told before anything is built.
+fresh_checkout
+expect 2 ./run sweep
+says err 'this needs Python 3.8 or newer as python3'
+one_line
+stub python3 '[[ $* != *--colour* ]] || { echo "sweep: --colour?" >&2; exit 2; }'
+expect 3 ./run sweep
+says err 'sweep: there is no NVIDIA GPU here'
+one_line
+for arguments in --help --list '--shapes f32:8x8 --list'; do
+  # shellcheck disable=SC2086
+  expect 0 ./run sweep $arguments
+  called "python3 common/tools/sweep.py $arguments$"
+done
+touch gpu
+expect 2 ./run sweep --colour
+says err '--colour?'
+not_called 'cmake'
+expect 0 ./run sweep --shapes f32:8x8
+called 'cmake --build .* --target stage_libraries$'
+called 'python3 common/tools/sweep.py --shapes f32:8x8$'
+touch build_fails
+expect 70 ./run sweep
+not_called 'python3 common/tools/sweep.py$'
+expect 0 ./run --help
+says out './run sweep'
+
 # --- Exit codes of the ladder.
 fresh_checkout
 touch gpu

@@ -78,6 +78,21 @@ TEST(Verify, CatchesOneWrongElement) {
   }
 }
 
+TEST(Verify, TheToleranceFactorSaysWhatIsWrongAndLeavesTheErrorInUnitsOfTheTolerance) {
+  const Shape shape{1, 2};
+  const Tolerance allowed = tolerance(DType::f32, Op::softmax);
+  const std::vector<float> x{0, 0};
+  const std::vector<float> y{0.5F, static_cast<float>(0.5 * (1 + 2.5 * allowed.relative))};
+  for (const double factor : {1., 2., 3.}) {
+    const Verdict verdict = compare_with_reference(f32(shape), x.data(), y.data(), Space::host, factor);
+    EXPECT_EQ(verdict.correct, factor == 3) << factor;
+    EXPECT_EQ(verdict.explanation.empty(), factor == 3) << factor;
+    EXPECT_NEAR(verdict.max_error, 2.5, 0.01) << factor;
+  }
+  const std::vector<float> nan{0.5F, quiet_nan};
+  EXPECT_FALSE(compare_with_reference(f32(shape), x.data(), nan.data(), Space::host, 1e30).correct);
+}
+
 TEST(Verify, NanIsRightOnlyWhereTheReferenceIsNan) {
   const Shape shape{2, 3};
   EXPECT_FALSE(compare(f32(shape), {1, 2, 3, 1, 2, 3}, {quiet_nan, .2F, .6F, .1F, .2F, .7F}).correct);

@@ -572,6 +572,65 @@ def machine_value(context: Context, args: Arguments) -> str:
     return str(machine[field])
 
 
+# --- Published tables ------------------------------------------------------------------------------
+
+
+PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
+
+
+NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
+
+
+def is_inexact(result: Json) -> bool:
+    """Right only by the wider tolerance that peers have."""
+    return (result["max_error"] or 0) > 1
+
+
+def fastest(timed: List[Json]) -> Optional[Json]:
+    return min(timed, key=lambda r: r["time_us"], default=None)
+
+
+def swept_cell(result: Optional[Json], leads: bool) -> str:
+    """Percent of the copy's speed, marks, and the variant."""
+    if result is None:
+        return NOTHING
+    percent = f"**{result['percent_of_copy']:.1f}**" if leads else f"{result['percent_of_copy']:.1f}"
+    return f"{percent}{NOISY * result['noisy']}{INEXACT * is_inexact(result)} {result['variant']}"
+
+
+def sweep_block(context: Context, args: Arguments) -> str:
+    sweep, name = context.sweep, args.next("the table's name")
+    tables = {table["name"]: table for table in sweep.tables}
+    if name not in tables:
+        raise ToolError(f"no table '{name}' in {sweep.path.name}; there are: {', '.join(tables)}")
+    shapes = [results.parse_shape(text) for text in tables[name]["shapes"]]
+    here = {shape: [r for r in sweep.at(shape) if r["time_us"] is not None] for shape in shapes}
+    peers = [p for p in PEER_NAMES if any(r["stage"] == p for timed in here.values() for r in timed)]
+    rows = []
+    for shape, timed in here.items():
+        stage = fastest([r for r in timed if r["kind"] == "stage"])
+        cells = [stage, *(fastest([r for r in timed if r["stage"] == peer]) for peer in peers)]
+        leader = fastest([r for r in cells if r is not None])
+        link = f"[{stage['stage'][:2]}]({context.link(context.root / context.stage(stage['stage']))}/)" if stage else ""
+        first, *others = (swept_cell(cell, cell is leader) for cell in cells)
+        rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), f"{link} {first}".strip(), *others])
+    header = ["shape", "copy (µs)", "best stage, % of copy", *(f"{PEER_NAMES[peer]}, % of copy" for peer in peers)]
+    text = table(header, rows, 1)
+    notes = []
+    if NOISY in text:
+        notes.append(f"<sub>{NOISY} noisy: the rounds, or the samples of one, differ by more than they should</sub>")
+    if INEXACT in text:
+        factor = sweep.settings["peer_tolerance"]
+        notes.append(f"<sub>{INEXACT} errs by more than a stage may, by less than {factor:g} times that</sub>")
+    where, when = context.origin(sweep.recorded, sweep.machine)
+    versions = [f"{PEER_NAMES[p]} {sweep.machine['torch' if p == 'pytorch' else p]}" for p in peers]
+    settings = sweep.settings
+    how = f"{settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples"
+    tool = " by `./run sweep`"
+    caption = f"<sub>{', '.join([where, *versions])}, softmax, {how}; {when.format(tool)}.</sub>"
+    return below([text, *notes, caption])
+
+
 BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
@@ -579,6 +638,7 @@ BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "counters": counters_block,
     "counted": counted_block,
     "hardware_table": hardware_table_block,
+    "sweep": sweep_block,
 }
 
 VALUES: Dict[str, Callable[[Context, Arguments], str]] = {

@@ -22,6 +22,7 @@ Blocks (a shape is dtype= rows= cols=):
     chart FILE.svg roofline SHAPE
     chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
+    sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
     counted NAME SHAPE [columns=A,B,…]

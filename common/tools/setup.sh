@@ -177,6 +177,12 @@ set_up() {
   find_or_fetch_nvcc
 }
 
+# For the commands that Python programs do.
+need_python() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null ||
+    die "$exit_usage" "this needs Python 3.8 or newer as python3: install python3"
+}
+
 # Configures build/ once; a later change of a CMakeLists.txt is the build's own business. A copied or
 # moved checkout brings a build/ that belongs to the old place: that one is configured afresh.
 configure() {

@@ -1,0 +1,104 @@
+"""cuDNN's cudnnSoftmaxForward, called through ctypes; no Python package is needed.
+
+CUDNN_SOFTMAX_ACCURATE (for log-softmax CUDNN_SOFTMAX_LOG), the algorithm that subtracts the maximum as everybody
+here does. A row can be described as the channels of one image, with two modes that mean the same: both
+are candidates.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from ctypes import byref, c_float, c_int, c_size_t, c_void_p
+from pathlib import Path
+from typing import Iterator, List
+
+from . import Candidate, Missing, NotApplicable, PeerContender, Problem
+
+_NCHW = 0
+_DATA_TYPES = {"f32": 0, "f16": 2, "bf16": 9}
+_ALGORITHMS = {"softmax": 1, "log_softmax": 2}
+_MODES = {"mode instance": 0, "mode channel": 1}
+_LARGEST = 2**31 - 1
+
+
+def _places() -> Iterator[str]:
+    spec = None
+    try:
+        spec = importlib.util.find_spec("nvidia.cudnn")  # the wheel that PyTorch brings
+    except ImportError:
+        pass
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        yield str(Path(folder) / "lib/libcudnn.so.9")
+    yield "libcudnn.so.9"
+    yield "/usr/local/cuda/lib64/libcudnn.so.9"
+
+
+def _load() -> ctypes.CDLL:
+    for place in _places():
+        try:
+            library = ctypes.CDLL(place)
+        except OSError:
+            continue
+        library.cudnnGetVersion.restype = c_size_t
+        library.cudnnGetErrorString.restype = ctypes.c_char_p
+        library.cudnnSetStream.argtypes = [c_void_p, c_void_p]
+        library.cudnnSetTensor4dDescriptor.argtypes = [c_void_p] + 6 * [c_int]
+        library.cudnnSoftmaxForward.argtypes = [c_void_p, c_int, c_int] + 6 * [c_void_p]
+        return library
+    raise Missing("libcudnn.so.9 was not found (neither the wheel nvidia-cudnn nor the loader's folders have it)")
+
+
+def version() -> str:
+    number = _load().cudnnGetVersion()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+class _Cudnn:
+    """The library, its handle, and the descriptor of the problem at hand."""
+
+    def __init__(self) -> None:
+        self.library = _load()
+        self.handle = c_void_p()
+        self.descriptor = c_void_p()
+        self.check(self.library.cudnnCreate(byref(self.handle)))
+        self.check(self.library.cudnnCreateTensorDescriptor(byref(self.descriptor)))
+
+    def check(self, status: int) -> None:
+        if status != 0:
+            raise RuntimeError(self.library.cudnnGetErrorString(status).decode())
+
+    def prepare(self, problem: Problem) -> List[Candidate]:
+        if problem.rows * problem.cols > _LARGEST:
+            raise NotApplicable("more than 2^31 - 1 elements")
+        type_ = _DATA_TYPES[problem.dtype]
+        shape = (problem.rows, problem.cols, 1, 1)
+        status = self.library.cudnnSetTensor4dDescriptor(self.descriptor, _NCHW, type_, *shape)
+        if status != 0:
+            raise NotApplicable(self.library.cudnnGetErrorString(status).decode())
+        return [Candidate(name, self.launcher(_ALGORITHMS[problem.op], mode)) for name, mode in _MODES.items()]
+
+    def launcher(self, algorithm: int, mode: int):
+        one, zero = c_float(1), c_float(0)
+
+        def launch(x: int, y: int, stream: int) -> None:
+            self.check(self.library.cudnnSetStream(self.handle, stream))
+            self.check(
+                self.library.cudnnSoftmaxForward(
+                    self.handle,
+                    algorithm,
+                    mode,
+                    ctypes.addressof(one),
+                    self.descriptor,
+                    x,
+                    ctypes.addressof(zero),
+                    self.descriptor,
+                    y,
+                )
+            )
+
+        return launch
+
+
+def contenders() -> List[PeerContender]:
+    return [PeerContender("cudnn", "accurate", _Cudnn().prepare)]

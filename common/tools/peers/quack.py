@@ -1,0 +1,29 @@
+"""quack's softmax (CuTe DSL), through the operator that takes its output as an argument."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import List
+
+from . import Candidate, Missing, NotApplicable, PeerContender, Problem
+from .torch_tensors import import_torch, on_tensors, release
+
+
+def version() -> str:
+    import_torch()
+    try:
+        return metadata.version("quack-kernels")
+    except metadata.PackageNotFoundError as error:
+        raise Missing("quack (quack-kernels) is not installed for this python3") from error
+
+
+def _prepare(problem: Problem) -> List[Candidate]:
+    if problem.op != "softmax":
+        raise NotApplicable("quack has no log-softmax")
+    from quack import softmax
+
+    return [Candidate("", on_tensors(problem, softmax._softmax_fwd))]
+
+
+def contenders() -> List[PeerContender]:
+    return [PeerContender("quack", "softmax", _prepare, release)]

@@ -1,0 +1,297 @@
+"""Softmax in Triton: the kernels of the Triton article on softmax and of Triton's tutorial, written anew.
+
+fused        one program a row; the row is one tile and stays in registers
+fused_rows   the same with several narrow rows in a tile
+tile         rows of any width in three passes over tiles: maximum, sum, result
+online       two passes: maximum and sum together, then the result
+persistent   the tutorial's: as many programs as fit the GPU, each loops over rows, loads run ahead
+
+Each comes with its candidates: numbers of warps and, where it walks, tiles and the direction of its last pass
+(backwards what was read last is still in the cache). Nothing here knows the GPU but the persistent kernel's
+number of programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from . import Candidate, Missing, NotApplicable, PeerContender, Problem
+from .torch_tensors import import_torch, on_tensors, release
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError as error:
+    raise Missing("Triton is not installed for this python3") from error
+
+WIDEST_ROW_IN_REGISTERS = 131072  # 128 floats for each of 1024 threads
+WIDEST_NARROW_ROW = 1024
+
+
+@triton.jit
+def _result(x, row_max, row_sum, LOG: tl.constexpr):
+    if LOG:
+        return x - row_max - tl.log(row_sum)
+    return tl.exp(x - row_max) / row_sum
+
+
+@triton.jit
+def _row_of_tile(x, LOG: tl.constexpr):
+    """The result for a tile that holds whole rows; what lies past their end is -inf."""
+    row_max = tl.max(x, axis=-1, keep_dims=True)
+    row_sum = tl.sum(tl.exp(x - row_max), axis=-1, keep_dims=True)
+    return _result(x, row_max, row_sum, LOG)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def fused(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr):
+    start = tl.program_id(0).to(tl.int64) * cols
+    col = tl.arange(0, TILE)
+    x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+    tl.store(y_ptr + start + col, _row_of_tile(x, LOG), mask=col < cols)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def fused_rows(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, ROWS: tl.constexpr, LOG: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    col = tl.arange(0, TILE)[None, :]
+    mask = (row < rows) & (col < cols)
+    # 0 in the rows past the last: -inf would make NaN of them, at the cost of slow paths.
+    x = tl.load(x_ptr + row * cols + col, mask=mask, other=0).to(tl.float32)
+    x = tl.where(col < cols, x, -float("inf"))
+    tl.store(y_ptr + row * cols + col, _row_of_tile(x, LOG), mask=mask)
+
+
+@triton.jit
+def _write(x_ptr, y_ptr, start, cols, row_max, row_sum, TILE: tl.constexpr, LOG: tl.constexpr, REVERSED: tl.constexpr):
+    tiles = tl.cdiv(cols, TILE)
+    for i in range(0, tiles):
+        tile = tiles - 1 - i if REVERSED else i
+        col = tile * TILE + tl.arange(0, TILE)
+        x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+        tl.store(y_ptr + start + col, _result(x, row_max, row_sum, LOG), mask=col < cols)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def tile(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr, REVERSED: tl.constexpr):
+    start = tl.program_id(0).to(tl.int64) * cols
+    maxima = tl.full((TILE,), -float("inf"), tl.float32)
+    for first in range(0, cols, TILE):
+        col = first + tl.arange(0, TILE)
+        x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+        maxima = tl.maximum(maxima, x)
+    row_max = tl.max(maxima, axis=0)
+    sums = tl.zeros((TILE,), tl.float32)
+    tiles = tl.cdiv(cols, TILE)
+    for i in range(0, tiles):
+        # Backwards through the sum, forwards through the result, or the other way round: each pass begins
+        # where the one before it ended.
+        col = (tiles - 1 - i if REVERSED else i) * TILE + tl.arange(0, TILE)
+        x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+        sums += tl.exp(x - row_max)
+    _write(x_ptr, y_ptr, start, cols, row_max, tl.sum(sums, axis=0), TILE, LOG, False)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def online(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr, REVERSED: tl.constexpr):
+    start = tl.program_id(0).to(tl.int64) * cols
+    # A (max, sum) for each place in the tile; they are merged once, after the last tile.
+    maxima = tl.full((TILE,), -float("inf"), tl.float32)
+    sums = tl.zeros((TILE,), tl.float32)
+    for first in range(0, cols, TILE):
+        col = first + tl.arange(0, TILE)
+        x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+        grown = tl.maximum(maxima, x)
+        # A place that has seen nothing but -inf would give exp(-inf - -inf), NaN.
+        base = tl.where(grown == -float("inf"), 0.0, grown)
+        sums = sums * tl.exp(maxima - base) + tl.exp(x - base)
+        maxima = grown
+    row_max = tl.max(maxima, axis=0)
+    row_sum = tl.sum(sums * tl.exp(maxima - row_max), axis=0)
+    _write(x_ptr, y_ptr, start, cols, row_max, row_sum, TILE, LOG, REVERSED)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def persistent(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr, STAGES: tl.constexpr):
+    col = tl.arange(0, TILE)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        start = row.to(tl.int64) * cols
+        x = tl.load(x_ptr + start + col, mask=col < cols, other=-float("inf")).to(tl.float32)
+        tl.store(y_ptr + start + col, _row_of_tile(x, LOG), mask=col < cols)
+
+
+class Configuration(NamedTuple):
+    """One way to compile a kernel. `rows_per_program` divides the grid; 0: the grid is as large as the GPU."""
+
+    text: str
+    warps: int
+    constants: Dict[str, int]
+    rows_per_program: int
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
+
+def _warps(elements: int) -> List[int]:
+    """Numbers of warps that leave 8, 16 or 32 elements of a tile to a thread."""
+    return sorted({min(32, max(1, elements // (32 * each))) for each in (8, 16, 32)})
+
+
+def _fused(cols: int) -> List[Configuration]:
+    width = _power_of_two(cols)
+    if width > WIDEST_ROW_IN_REGISTERS:
+        raise NotApplicable(f"the row must fit the registers of a program: at most {WIDEST_ROW_IN_REGISTERS} columns")
+    return [Configuration(f"{warps} warps", warps, {"TILE": width}, 1) for warps in _warps(width)]
+
+
+def _fused_rows(cols: int) -> List[Configuration]:
+    width = _power_of_two(cols)
+    if width > WIDEST_NARROW_ROW:
+        raise NotApplicable(f"for narrow rows: at most {WIDEST_NARROW_ROW} columns")
+    return [
+        Configuration(f"{rows} rows, 4 warps", 4, {"TILE": width, "ROWS": rows}, rows)
+        for rows in (1024 // width, 2048 // width, 4096 // width)
+        if rows > 1
+    ]
+
+
+def _walking(cols: int) -> List[Configuration]:
+    found = []
+    for tile_cols, warps in ((1024, 4), (4096, 8), (8192, 16), (16384, 32)):
+        if tile_cols > 1024 and tile_cols // 2 >= cols:
+            continue  # most of the tile would be masked
+        for reversed_ in (0, 1):
+            text = f"tile {tile_cols}, {warps} warps" + (", reversed" if reversed_ else "")
+            found.append(Configuration(text, warps, {"TILE": tile_cols, "REVERSED": reversed_}, 1))
+    return found
+
+
+def _persistent(cols: int) -> List[Configuration]:
+    width = _power_of_two(cols)
+    if width > WIDEST_ROW_IN_REGISTERS:
+        raise NotApplicable(f"the row must fit the registers of a program: at most {WIDEST_ROW_IN_REGISTERS} columns")
+    choices = [(8, 2), (8, 4)]  # the tutorial's
+    choices += [(warps, 2) for warps in _warps(width) if warps != 8][:1]
+    return [
+        Configuration(f"{warps} warps, {stages} stages", warps, {"TILE": width, "STAGES": stages}, 0)
+        for warps, stages in choices
+    ]
+
+
+KERNELS: Dict[str, Tuple[Any, Callable[[int], List[Configuration]]]] = {
+    "fused": (fused, _fused),
+    "fused_rows": (fused_rows, _fused_rows),
+    "tile": (tile, _walking),
+    "online": (online, _walking),
+    "persistent": (persistent, _persistent),
+}
+
+
+def version() -> str:
+    import_torch()  # Triton finds the device and the stream through it
+    return str(triton.__version__)
+
+
+def _resident_programs(compiled: Any, warps: int, device: Any) -> int:
+    """As in the tutorial: how many programs the multiprocessors hold at once, by registers and shared memory."""
+    compiled._init_handles()
+    programs = device.max_threads_per_multi_processor // (32 * warps)
+    if compiled.n_regs > 0:
+        programs = min(programs, device.regs_per_multiprocessor // (compiled.n_regs * 32 * warps))
+    if compiled.metadata.shared > 0:
+        programs = min(programs, device.shared_memory_per_multiprocessor // compiled.metadata.shared)
+    return device.multi_processor_count * max(programs, 1)
+
+
+def _candidate(kernel: Any, configuration: Configuration, problem: Problem) -> Candidate:
+    torch = import_torch()
+    log = int(problem.op == "log_softmax")
+    grid: List[int] = []
+
+    def run(x: Any, y: Any) -> None:
+        arguments = (x, y, problem.rows, problem.cols)
+        options = dict(configuration.constants, LOG=log, num_warps=configuration.warps)
+        if not grid and configuration.rows_per_program:
+            grid.append(-(-problem.rows // configuration.rows_per_program))
+        elif not grid:
+            compiled = kernel.warmup(*arguments, grid=(1,), **options)
+            device = torch.cuda.get_device_properties(torch.cuda.current_device())
+            grid.append(min(problem.rows, _resident_programs(compiled, configuration.warps, device)))
+        kernel[tuple(grid)](*arguments, **options)
+
+    return Candidate(configuration.text, on_tensors(problem, run))
+
+
+def _preparer(name: str) -> Callable[[Problem], List[Candidate]]:
+    kernel, configurations = KERNELS[name]
+
+    def prepare(problem: Problem) -> List[Candidate]:
+        return [_candidate(kernel, configuration, problem) for configuration in configurations(problem.cols)]
+
+    return prepare
+
+
+def contenders() -> List[PeerContender]:
+    return [PeerContender("triton", name, _preparer(name), release) for name in KERNELS]
+
+
+# ---- Compiling ahead: Triton keeps what it compiled on disk, so that other processes can do it, all at once.
+
+
+class _NoDevice:
+    """What Triton asks a driver for in order to compile for a GPU, without one."""
+
+    def __init__(self, compute_capability: int) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        self._target = GPUTarget("cuda", compute_capability, 32)
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, _device: int) -> int:
+        return 0
+
+
+class _Pointer:
+    """An argument that is a device pointer: Triton looks at its type and alignment only."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = {"f32": "fp32", "f16": "fp16", "bf16": "bf16"}[dtype]
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0
+
+
+def jobs(problems: List[Problem]) -> List[Tuple[str, str, int, int, str, Configuration]]:
+    """Everything that the problems need compiled, once each. Triton compiles anew for a width of 1 and for
+    multiples of 16: the first problem of each such class stands for it."""
+    found = {}
+    for problem in problems:
+        width = (problem.cols == 1, problem.cols % 16 == 0)
+        for name, (_, configurations) in KERNELS.items():
+            try:
+                chosen = configurations(problem.cols)
+            except NotApplicable:
+                continue
+            for configuration in chosen:
+                key = (name, problem.dtype, problem.op, width, configuration.warps, *configuration.constants.items())
+                found.setdefault(key, (name, problem.dtype, problem.rows, problem.cols, problem.op, configuration))
+    return list(found.values())
+
+
+def compile_ahead(compute_capability: int, job: Tuple[str, str, int, int, str, Configuration]) -> None:
+    """Compiles one job into Triton's cache; for a process of its own, since it replaces Triton's driver there."""
+    from triton.runtime import driver
+
+    name, dtype, rows, cols, op, configuration = job
+    driver.set_active(_NoDevice(compute_capability))
+    kernel = KERNELS[name][0]
+    pointer = _Pointer(dtype)
+    constants = dict(configuration.constants, LOG=int(op == "log_softmax"), num_warps=configuration.warps)
+    kernel.warmup(pointer, pointer, rows, cols, grid=(1,), **constants)
