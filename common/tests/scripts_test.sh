@@ -361,7 +361,7 @@ ctest_body='for file; do :; done
   for name in $skipped $(cat more_skipped 2>/dev/null); do
     echo "<testcase name=\"$name\" status=\"notrun\">"
     echo "<skipped message=\"SKIP_RETURN_CODE=3\"/>"
-    [[ $name == other.* ]] && echo "<system-out>no tool" || echo "<system-out>no device &lt;0&gt;"
+    [[ $name == other.* ]] && echo "<system-out>no tool" || echo "<system-out>$name: no device &lt;0&gt;"
     echo "</system-out>"
     echo "</testcase>"
   done
