@@ -188,18 +188,31 @@ void check_kernels(const Exercise& exercise, const Counts& counts) {
     throw NotYet{"The launcher launched no kernel; it should launch `" + exercise.kernel + "`."};
   }
   if (expected == 0) {
-    throw NotYet{"The launcher launched `" + join(counts.kernels) + "`; this exercise is about the kernel `" +
-                 exercise.kernel + "`. Is this the file of another exercise?"};
+    const bool one = counts.kernels.size() == 1;
+    throw NotYet{"The launcher launched `" + join(counts.kernels) + "`; what is asked for is one kernel, `" +
+                 exercise.kernel + "`." + (one ? " Is this the file of another exercise?" : "")};
   }
+}
+
+/// What every exercise asks for, and then its own rules.
+std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
+  std::vector<Rule> rules{
+      {Counter::kernels, 1, 1,
+       "One kernel does it all: `" + exercise.kernel + "`. Ran: " + join(counts.kernels) + "."},
+      {Counter::load_bytes, 64, 1e9,
+       "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, and one does the work "
+       "of all: let "
+       "every lane take columns of its own."}};
+  rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
+  rules.push_back(
+      {Counter::instructions, 0, exercise.instructions,
+       "Is one thread doing the work of a whole warp, or is the same thing computed again and again?"});
+  return rules;
 }
 
 /// Throws NotYet at the first broken rule.
 void check_rules(const Exercise& exercise, const Counts& counts) {
-  std::vector<Rule> rules{
-      {Counter::kernels, 1, 1,
-       "One kernel does it all: `" + exercise.kernel + "`. Ran: " + join(counts.kernels) + "."}};
-  rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
-  for (const Rule& rule : rules) {
+  for (const Rule& rule : rules_of(exercise, counts)) {
     const double counted = counts[rule.counter];
     if (counted >= rule.least && counted <= rule.most) continue;
     throw NotYet{broken_rule(rule.counter, rule.least, rule.most, counts) + rule.advice};
@@ -327,15 +340,6 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
 }
 
 }  // namespace
-
-std::vector<Rule> all_lanes_work(double instructions) {
-  return {{Counter::load_bytes, 64, 1e9,
-           "32 lanes could ask for 128 bytes together: here most lanes have nothing to do, and one does the "
-           "work of all. "
-           "Let every lane take its own columns."},
-          {Counter::instructions, 0, instructions,
-           "Is one thread doing the work of a whole warp, or is the same thing computed again and again?"}};
-}
 
 int check_exercise(const Exercise& exercise, int argc, const char* const* argv) {
   try {

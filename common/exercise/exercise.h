@@ -31,10 +31,6 @@ struct Rule {
   std::string advice;  ///< said when it is broken: what the number means, and where to look
 };
 
-/// What every kernel of these exercises keeps to: each lane of a warp does its share.
-/// instructions: most warp instructions for 32 elements; a serial loop needs 32 times as many as a warp.
-std::vector<Rule> all_lanes_work(double instructions);
-
 struct Exercise {
   std::string kernel;  ///< the name of the one kernel to launch
   Launcher launcher = Launcher::softmax;
@@ -42,10 +38,14 @@ struct Exercise {
   std::vector<InputKind> inputs;
   std::vector<std::int64_t> first_rows{0};  ///< Launcher::softmax_of_rows: each of them, too
   std::vector<Shape> counted;               ///< the rules are applied to these
-  std::vector<Rule> rules;                  ///< the first that is broken is reported
-  std::string task;                         ///< said after whatever is wrong: what to do, in a line or two
-  std::string why;                          ///< said on success: two sentences on why it works
-  std::string before;                       ///< what the counters are compared with on success: "the starter"
+  /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many as a
+  /// warp.
+  double instructions = 0;
+  std::vector<Rule>
+      rules;         ///< besides: one kernel, and every lane does its share; the first broken one is reported
+  std::string task;  ///< said after whatever is wrong: what to do, in a line or two
+  std::string why;   ///< said on success: two sentences on why it works
+  std::string before;  ///< what the counters are compared with on success: "the starter"
   std::vector<Counter> compared;
 };
 

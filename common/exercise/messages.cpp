@@ -135,15 +135,19 @@ std::string broken_rule(Counter counter, double least, double most, const Counts
   std::string text = "The result is right, the technique is not yet there: " + number(counted) + " " +
                      name(counter) + ", where " + bound + " (counted at " +
                      std::to_string(counts.shape.rows) + " x " + std::to_string(counts.shape.cols) + ").\n";
-  const bool too_little_everywhere =
-      counted < least && counter != Counter::load_bytes && counter != Counter::store_bytes;
-  if (!too_little_everywhere) {
-    const std::vector<Counts::Line> lines = counts.worst_lines(counter, 3);
-    std::vector<std::string> notes;
-    for (const Counts::Line& line : lines)
-      notes.push_back(number(counts.of_line(counter, line)) + " " + name(counter));
-    text += source_lines(lines, notes);
+  // Of what there is too little, no line has too much: only a ratio can be blamed on one.
+  const bool ratio = counter == Counter::load_bytes || counter == Counter::store_bytes ||
+                     counter == Counter::load_sectors || counter == Counter::store_sectors;
+  if (counted < least && !ratio) return text;
+  std::vector<Counts::Line> lines;
+  std::vector<std::string> notes;
+  for (const Counts::Line& line : counts.worst_lines(counter, 8)) {
+    const double part = counts.of_line(counter, line);
+    if (lines.size() == 3 || (ratio && part >= least && part <= most)) continue;
+    lines.push_back(line);
+    notes.push_back(number(part) + " " + name(counter));
   }
+  text += source_lines(lines, notes);
   return text;
 }
 

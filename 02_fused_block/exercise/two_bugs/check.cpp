@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   exercise.inputs = {InputKind::normal, InputKind::very_negative, InputKind::neg_inf_prefix,
                      InputKind::all_neg_inf, InputKind::one_nan};
   exercise.counted = {{4, 4096}};
+  exercise.instructions = 80;
   exercise.rules = {
       {Counter::read_passes, 3, 3,
        "The block reads its row for the maximum, for the sum and for the result."},
@@ -17,7 +18,6 @@ int main(int argc, char** argv) {
        "one more before "
        "the values are used again. More are not needed, and each makes all threads wait."},
   };
-  for (const Rule& rule : all_lanes_work(80)) exercise.rules.push_back(rule);
   exercise.task =
       "find the place where a thread may read what another has not yet written, and the value that is wrong "
       "for a row of "

@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   exercise.shapes = {{3, 1000}, {2, 7}, {2, 112}, {4, 4096}};
   exercise.inputs = {InputKind::normal, InputKind::very_negative, InputKind::neg_inf_prefix};
   exercise.counted = {{4, 4096}};
+  exercise.instructions = 80;
   exercise.rules = {
       {Counter::read_passes, 3, 3,
        "The block reads its row for the maximum, for the sum and for the result."},
@@ -20,7 +21,6 @@ int main(int argc, char** argv) {
       {Counter::shared_accesses, 4, 24,
        "Only the warps' results go through shared memory, 4 of them, and the one final result."},
   };
-  for (const Rule& rule : all_lanes_work(80)) exercise.rules.push_back(rule);
   exercise.task =
       "fill the gap in `block_all_reduce`: each warp reduces its lanes, then one warp reduces their results.";
   exercise.why =

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   exercise.shapes = {{5, 128}, {1, 4}, {3, 1000}, {9, 1024}};
   exercise.inputs = {InputKind::normal, InputKind::very_negative};
   exercise.counted = {{16, 1024}};
+  exercise.instructions = 60;
   exercise.rules = {
       {Counter::load_bytes, 512, 512, std::string(advice) + " Here each lane asks for less at a time."},
       {Counter::store_bytes, 512, 512, std::string(advice) + " Here each lane writes less at a time."},
@@ -16,12 +17,11 @@ int main(int argc, char** argv) {
       {Counter::shuffles, 10, 10, "The two reductions of the warp need 5 shuffles each."},
       {Counter::barriers, 0, 0, "The lanes of a warp need no __syncthreads()."},
   };
-  for (const Rule& rule : all_lanes_work(60)) exercise.rules.push_back(rule);
   exercise.task = "read and write each pack with one access of 16 bytes, in `load_pack` and `store_pack`.";
   exercise.why =
-      "The same bytes travel with a quarter of the requests, so a warp has four times as many bytes on their "
-      "way for each "
-      "instruction that it issues. The sectors per pack are the same: it is the number of instructions that "
+      "The same bytes travel with a quarter of the requests, so each instruction that a warp issues sends "
+      "four times as many "
+      "bytes on their way. The sectors of a pack are the same: it is the number of instructions that "
       "shrinks.";
   exercise.before = "the starter";
   exercise.compared = {Counter::load_bytes, Counter::store_bytes, Counter::instructions,

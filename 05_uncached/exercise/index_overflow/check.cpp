@@ -10,13 +10,13 @@ int main(int argc, char** argv) {
   // Times 1000 columns: beyond an int; beyond an unsigned int. Then a row that is itself beyond an int.
   exercise.first_rows = {0, 3'000'000, 5'000'000, 3'000'000'000};
   exercise.counted = {{4, 4096}};
+  exercise.instructions = 80;
   exercise.rules = {
       {Counter::read_passes, 3, 3,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 4, 4, "The two block reductions have two barriers each."},
   };
-  for (const Rule& rule : all_lanes_work(80)) exercise.rules.push_back(rule);
   exercise.task = "make the index right for every row of a matrix that has more than 2^31 elements.";
   exercise.why =
       "A product has the type of its factors, so both must have 64 bits before they are multiplied. In a "
