@@ -139,9 +139,20 @@ class CaseMemory {
   std::uint64_t checksum_ = 0;
 };
 
+/// True for the name of a library's kernel, and for a path or a report that names a library's file.
+bool names_library(const std::string& text) {
+  const std::array<const char*, 5> parts{"cub::", "thrust::", "/cub/", "/thrust/", "cooperative_groups"};
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
+}
+
 [[noreturn]] void stop_at(const Case& run, const CudaError& error) {
   const SimApi* sim = simulator();
   if (sim != nullptr && sim->faults() > 0) {
+    if (names_library(sim->last_fault())) {
+      throw NotYet{std::string("The kernel calls a library:\n  ") + sim->last_fault() +
+                   "\nWrite it yourself: that is the exercise."};
+    }
     throw NotYet{"The simulator stopped the kernel, " + describe(run) + ":\n  " +
                  with_source_line(sim->last_fault())};
   }
@@ -168,17 +179,13 @@ Counts count_case(const LearnersLibrary& library, const CaseMemory& memory, cons
 
 /// The kernel must be the exercise's own, and no library's: those are not what there is to learn.
 void check_kernels(const Exercise& exercise, const Counts& counts) {
-  const auto contains = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
   for (const std::string& kernel : counts.kernels) {
-    if (contains(kernel, "cub::") || contains(kernel, "thrust::")) {
+    if (names_library(kernel)) {
       throw NotYet{"A library's kernel ran: " + kernel + ". Write it yourself: that is the exercise."};
     }
   }
   for (const Counts::Line& line : counts.lines) {
-    if (contains(line.file, "/cub/") || contains(line.file, "/thrust/") ||
-        contains(line.file, "cooperative_groups")) {
+    if (names_library(line.file)) {
       throw NotYet{"The kernel calls a library:\n" + source_lines({line}, {""}) +
                    "Write it yourself: that is the exercise."};
     }
