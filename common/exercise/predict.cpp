@@ -12,11 +12,11 @@
 
 namespace {
 
-/// What an answer may differ by: row values and such count a little more than the pencil says.
-constexpr double tolerance = 0.01;
+/// Row values and such count a little more than the pencil says: 8.006 passes for 8.
+constexpr double tolerance = 0.02;
 
 bool is(double answer, double value) {
-  return std::fabs(answer - value) <= tolerance * std::fabs(value);
+  return std::fabs(answer - value) <= tolerance;
 }
 
 std::string trimmed(const std::string& text) {
