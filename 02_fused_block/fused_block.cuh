@@ -6,6 +6,7 @@
 // FasterTransformer's masked softmax kernels, AITemplate's block softmax.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "02_fused_block/block_reduce.cuh"
@@ -78,9 +79,9 @@ template <LaunchShape launch_shape, Op op, class T>
 void launch_thread_per_column(const T* x, T* y, Shape shape, cudaStream_t stream) {
   if (shape.rows == 0) return;
   const auto block_size = static_cast<unsigned>(round_up(shape.cols, 32));
-  const std::int64_t rows_per_block = launch_shape == LaunchShape::block_per_head
-                                          ? shape.cols
-                                          : divide_up(shape.rows, 0x7fffffff);  // 1 unless rows exceed a grid
+  const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? shape.cols : 1;
+  // More where there would be more blocks than a grid can have.
+  const std::int64_t rows_per_block = std::max(rows_of_shape, divide_up(shape.rows, 0x7fffffff));
   const unsigned grid = grid_for(divide_up(shape.rows, rows_per_block));
   thread_per_column_softmax<op><<<grid, block_size, 0, stream>>>(x, y, shape, rows_per_block);
   CUDA_CHECK(cudaGetLastError());

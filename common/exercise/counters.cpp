@@ -72,6 +72,15 @@ std::string bare_name(std::string kernel) {
   return space == std::string::npos ? kernel : kernel.substr(space + 1);
 }
 
+/// Of "file:line from file:line" the first: the line itself, whatever calls it was inlined through.
+Counts::Line innermost(const SimLine& part) {
+  std::string place = part.place;
+  place = place.substr(0, place.find(" from "));
+  const std::size_t colon = place.rfind(':');
+  if (colon == std::string::npos) return {"", 0, part.counters};
+  return {place.substr(0, colon), static_cast<unsigned>(std::stoul(place.substr(colon + 1))), part.counters};
+}
+
 void add(SimAccesses& total, const SimAccesses& part) {
   total.requests += part.requests;
   total.bytes += part.bytes;
@@ -165,12 +174,12 @@ Counts count(Shape shape, const std::function<void()>& launch) {
     counts.kernels.push_back(bare_name(kernel.kernel));
     add(counts.total, kernel.counters);
     for (std::size_t j = 0; j < kernel.lines; ++j) {
-      const SimLine& line = *sim->line(i, j);
+      const Counts::Line line = innermost(*sim->line(i, j));
       const auto same = std::find_if(
           counts.lines.begin(), counts.lines.end(),
           [&](const Counts::Line& other) { return other.line == line.line && other.file == line.file; });
       if (same == counts.lines.end()) {
-        counts.lines.push_back({line.file, line.line, line.counters});
+        counts.lines.push_back(line);
       } else {
         add(same->counters, line.counters);
       }

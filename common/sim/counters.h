@@ -54,10 +54,10 @@ typedef struct SimLaunch { /* NOLINT(modernize-use-using) */
 } SimLaunch;
 
 /* NOLINTBEGIN(modernize-redundant-void-arg): in C, () is not (void) */
-/* The part of a launch that belongs to one source line (the innermost, where code was inlined). */
+/* The part of a launch that belongs to one source line; a line that was inlined from several calls has a part
+ * for each. */
 typedef struct SimLine { /* NOLINT(modernize-use-using) */
-  const char* file;
-  uint32_t line;
+  const char* place;    /* "file:line", and for each call that was inlined " from file:line"; "" if unknown */
   SimCounters counters; /* block_barriers: by the line of the barrier */
 } SimLine;
 
@@ -76,7 +76,7 @@ typedef struct SimApi { /* NOLINT(modernize-use-using) */
   const char* (*last_fault)(void);
 } SimApi;
 
-#define SIM_API_VERSION 1u
+#define SIM_API_VERSION 2u
 
 typedef const SimApi* (*sim_api_function)(void); /* NOLINT(modernize-use-using) */
 /* NOLINTEND(modernize-redundant-void-arg) */

@@ -382,11 +382,12 @@ void Execution::release_barrier(std::uint32_t barrier) {
     for (const WaitingLanes& waiting : other.waiting) {
       if (!is_here(waiting)) continue;
       if (first != nullptr && first->pc != waiting.pc) {
-        fault_of_thread(
-            *this, waiting.pc, other.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
-            FaultKind::barrier,
-            "barrier in divergent code: " + describe_lanes(first->lanes) +
-                " of the same warp wait at another one, at " + program.describe_location(first->pc));
+        fault_of_thread(*this, waiting.pc,
+                        other.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
+                        FaultKind::barrier,
+                        "barrier in divergent code: " + describe_lanes(first->lanes) +
+                            " of the same warp wait at another one, at " +
+                            program.describe_location(program.location_of[first->pc]));
       }
       first = &waiting;
       const Instruction& instruction = program.code[waiting.pc];

@@ -13,30 +13,23 @@ Dim3 thread_index(const Dim3& block, std::uint32_t thread) {
   return {thread % block.x, thread / block.x % block.y, thread / block.x / block.y};
 }
 
-/// Below the current folder without the way to it.
-std::string short_path(const std::string& path) {
+/// Without "..", and below the current folder without the way to it.
+std::string short_path(const std::string& written) {
   std::error_code error;
+  const std::string path = std::filesystem::path(written).lexically_normal();
   const std::string here = std::filesystem::current_path(error).string() + "/";
   return !error && path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;
 }
 
 }  // namespace
 
-std::string Program::describe_location(std::size_t pc) const {
-  if (pc >= locations.size() || locations[pc].line == 0) return "";
+std::string Program::describe_location(std::uint32_t location, const char* separator) const {
   std::ostringstream text;
-  const auto append = [&](const SourceLocation& location) {
-    const auto file = files.find(location.file);
-    text << (file == files.end() ? "?" : short_path(file->second)) << ':' << location.line;
-  };
-  SourceLocation location = locations[pc];
-  append(location);
-  for (int depth = 0; depth < 64; ++depth) {
-    const auto outer = inlined_at.find(location);
-    if (outer == inlined_at.end() || outer->second == location) break;
-    location = outer->second;
-    text << "\n    called from ";
-    append(location);
+  const char* before = "";
+  for (std::uint32_t index = location; index != 0; index = locations[index].called_from) {
+    const auto file = files.find(locations[index].file);
+    text << before << (file == files.end() ? "?" : short_path(file->second)) << ':' << locations[index].line;
+    before = separator;
   }
   return text.str();
 }
@@ -70,7 +63,7 @@ std::string describe_lanes(LaneMask lanes) {
 void fault_of_thread(const Execution& execution, std::size_t pc, std::uint32_t thread, FaultKind kind,
                      const std::string& what) {
   const Program& program = execution.program;
-  const std::string location = program.describe_location(pc);
+  const std::string location = program.describe_location(program.location_of[pc]);
   std::string text = what + "\n    in " + program.demangled;
   if (!location.empty()) text += "\n    at " + location;
   text +=

@@ -82,11 +82,13 @@ struct Instruction {
   std::array<Operand, max_operands> operands{};
 };
 
-/// A place in the source, and through which calls it was inlined there.
+/// A place in the source. Code that was inlined at two places has two locations, which differ in where it is
+/// called from.
 struct SourceLocation {
   std::uint32_t file = 0;
-  std::uint32_t line = 0;
+  std::uint32_t line = 0;  ///< 0: unknown
   std::uint32_t column = 0;
+  std::uint32_t called_from = 0;  ///< index of the location at which this was inlined; 0: it was not
   friend auto operator<=>(const SourceLocation&, const SourceLocation&) = default;
 };
 
@@ -99,8 +101,8 @@ struct Program {
   std::string name;       ///< as in the PTX
   std::string demangled;  ///< for people; without the parameter list
   std::vector<Instruction> code;
-  std::vector<SourceLocation> locations;                ///< one per instruction; line 0 where unknown
-  std::map<SourceLocation, SourceLocation> inlined_at;  ///< innermost to outermost
+  std::vector<std::uint32_t> location_of;  ///< index into locations, one per instruction
+  std::vector<SourceLocation> locations;   ///< the first is the unknown one
   std::map<std::uint32_t, std::string> files;
   std::vector<std::string> unknown;  ///< spellings of instructions that this does not know
   std::vector<Parameter> parameters;
@@ -111,8 +113,10 @@ struct Program {
   std::uint32_t local_bytes = 0;        ///< of one lane
   std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
 
-  /// "file:line", innermost first, then "called from file:line" for each inlining; "" where unknown.
-  [[nodiscard]] std::string describe_location(std::size_t pc) const;
+  /// Of an index into locations: "file:line", innermost first; after `separator` the same for each call that
+  /// was inlined; "" where unknown.
+  [[nodiscard]] std::string describe_location(std::uint32_t location,
+                                              const char* separator = "\n    called from ") const;
 };
 
 }  // namespace sim

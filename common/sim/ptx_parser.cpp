@@ -121,6 +121,7 @@ class KernelParser final : public OperandResolver {
   void declare_registers(Lexer& lexer);
   void declare_variable(Lexer& lexer, std::string_view space);
   void parse_location(Lexer& lexer);
+  std::uint32_t index_of(SourceLocation location, std::uint32_t called_from);
   void parse_statement(Lexer& lexer, std::string_view word, bool is_kernel);
   void parse_call(Lexer& lexer, std::string_view spelling);
   static std::vector<WrittenOperand> parse_operands(Lexer& lexer);
@@ -155,7 +156,9 @@ class KernelParser final : public OperandResolver {
   std::vector<std::uint32_t> constants_after_static_shared_;  // offsets
   std::vector<std::uint32_t> addresses_after_static_shared_;  // instructions
   bool address_is_after_static_shared_ = false;
-  SourceLocation location_;
+  std::uint32_t location_ = 0;
+  std::map<SourceLocation, std::uint32_t> known_locations_;
+  std::map<SourceLocation, std::uint32_t> latest_locations_;  // without where they are called from
   std::uint32_t predicate_ = warp_slot::always;
   LaneMask negate_ = 0;
 };
@@ -164,6 +167,7 @@ Program KernelParser::parse(const std::string& name) {
   program_.name = name;
   program_.demangled = demangled_name(name);
   program_.files = module_.files();
+  program_.locations.emplace_back();
   Lexer lexer(module_.function(name)->text);
   open_scope();
   parse_parameters(lexer);
@@ -322,10 +326,32 @@ void KernelParser::parse_location(Lexer& lexer) {
     const std::uint32_t source_line = number();
     return SourceLocation{file, source_line, number()};
   };
-  location_ = location();
+  const SourceLocation innermost = location();
+  std::uint32_t called_from = 0;
   for (std::string_view word = line.next(); !word.empty(); word = line.next()) {
-    if (word == "inlined_at") program_.inlined_at[location_] = location();
+    if (word != "inlined_at") continue;
+    // Names the caller without the caller's own callers: they are taken to be those with which it was named
+    // last.
+    const SourceLocation caller = location();
+    const auto latest = latest_locations_.find(caller);
+    called_from = latest != latest_locations_.end() ? latest->second : index_of(caller, 0);
   }
+  location_ = index_of(innermost, called_from);
+  latest_locations_[innermost] = location_;
+}
+
+std::uint32_t KernelParser::index_of(SourceLocation location, std::uint32_t called_from) {
+  if (location.line == 0) return called_from;  // code that belongs to no line
+  for (std::uint32_t index = called_from; index != 0; index = program_.locations[index].called_from) {
+    const SourceLocation& caller = program_.locations[index];
+    const bool recurses = caller.file == location.file && caller.line == location.line;
+    if (recurses && caller.column == location.column) return index;  // shown once, however deep it is
+  }
+  location.called_from = called_from;
+  const auto [known, is_new] =
+      known_locations_.try_emplace(location, static_cast<std::uint32_t>(program_.locations.size()));
+  if (is_new) program_.locations.push_back(location);
+  return known->second;
 }
 
 WrittenOperand KernelParser::parse_operand(Lexer& lexer) {
@@ -410,7 +436,7 @@ void KernelParser::emit(Instruction instruction) {
   instruction.predicate = predicate_;
   instruction.negate = negate_;
   program_.code.push_back(instruction);
-  program_.locations.push_back(location_);
+  program_.location_of.push_back(location_);
 }
 
 void KernelParser::emit_unknown(std::string_view spelling) {
@@ -526,7 +552,7 @@ void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& f
   while (!lexer.accept("{")) {
     if (lexer.next().empty()) throw PtxError("a called function has no body");
   }
-  const SourceLocation call_location = location_;
+  const std::uint32_t call_location = location_;
   parameters.registers_before = registers_.next;
   parameters.local_before = local_.next;
   scopes_.push_back(std::move(parameters));

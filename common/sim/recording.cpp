@@ -1,9 +1,8 @@
-// What counters.h hands out, and the report of SIM_REPORT=1.
+// What counters.h hands out, and the report of SIM_REPORT=1 and SIM_REPORT=lines.
 #include <cstdio>
 #include <cstdlib>
-#include <list>
+#include <cstring>
 #include <map>
-#include <tuple>
 
 #include "common/sim/counters.h"
 #include "common/sim/counting.h"
@@ -15,7 +14,7 @@ namespace {
 struct RecordedLaunch {
   std::string kernel;
   SimLaunch summary{};
-  std::list<std::string> files;
+  std::map<std::string, SimCounters> by_place;
   std::vector<SimLine> lines;
 };
 
@@ -31,19 +30,53 @@ Recording& recording() {
   return instance;
 }
 
-void print_accesses(const char* what, const SimAccesses& accesses, bool shared) {
+/// `place`: "" or at which line.
+void print_accesses(const char* what, const SimAccesses& accesses, bool shared, const std::string& place) {
   if (accesses.requests == 0) return;
   if (shared) {
-    std::fprintf(stderr, "    shared %-6s %10llu requests %10llu wavefronts %10llu bank conflicts\n", what,
+    std::fprintf(stderr, "    shared %-6s %10llu requests %10llu wavefronts %10llu bank conflicts%s\n", what,
                  static_cast<unsigned long long>(accesses.requests),
                  static_cast<unsigned long long>(accesses.wavefronts),
-                 static_cast<unsigned long long>(accesses.bank_conflicts));
+                 static_cast<unsigned long long>(accesses.bank_conflicts), place.c_str());
   } else {
-    std::fprintf(stderr, "    global %-6s %10llu requests %10llu sectors    %10llu bytes\n", what,
+    std::fprintf(stderr, "    global %-6s %10llu requests %10llu sectors    %10llu bytes%s\n", what,
                  static_cast<unsigned long long>(accesses.requests),
                  static_cast<unsigned long long>(accesses.sectors),
-                 static_cast<unsigned long long>(accesses.bytes));
+                 static_cast<unsigned long long>(accesses.bytes), place.c_str());
   }
+}
+
+void print_accesses(const SimCounters& c, const std::string& place) {
+  print_accesses("loads", c.global_loads, false, place);
+  print_accesses("stores", c.global_stores, false, place);
+  print_accesses("loads", c.shared_loads, true, place);
+  print_accesses("stores", c.shared_stores, true, place);
+}
+
+/// What one source line asked of the memory system and of other lanes; nothing for a line that only computes.
+void print(const SimLine& line) {
+  const std::string place = std::string("  at ") + (*line.place == '\0' ? "an unknown line" : line.place);
+  print_accesses(line.counters, place);
+  const auto print_count = [&place](std::uint64_t count, const char* what) {
+    if (count == 0) return;
+    std::fprintf(stderr, "    %-13s %10llu%s\n", what, static_cast<unsigned long long>(count), place.c_str());
+  };
+  print_count(line.counters.shuffles, "shuffles");
+  print_count(line.counters.votes, "votes");
+  print_count(line.counters.block_barriers, "block barriers");
+  print_count(line.counters.warp_barriers, "warp barriers");
+  print_count(line.counters.special_function_lanes, "special lanes");
+}
+
+const char* wanted_report() {
+  static const char* const wanted = std::getenv("SIM_REPORT");
+  return wanted;
+}
+bool prints_report() {
+  return wanted_report() != nullptr;
+}
+bool prints_lines() {
+  return prints_report() && std::strcmp(wanted_report(), "lines") == 0;
 }
 
 void print(const RecordedLaunch& launch) {
@@ -53,10 +86,7 @@ void print(const RecordedLaunch& launch) {
                launch.kernel.c_str(), launch.summary.grid[0], launch.summary.grid[1], launch.summary.grid[2],
                launch.summary.block[0], launch.summary.block[1], launch.summary.block[2],
                static_cast<unsigned long long>(launch.summary.shared_bytes));
-  print_accesses("loads", c.global_loads, false);
-  print_accesses("stores", c.global_stores, false);
-  print_accesses("loads", c.shared_loads, true);
-  print_accesses("stores", c.shared_stores, true);
+  print_accesses(c, "");
   std::fprintf(
       stderr,
       "    %llu warp instructions, %llu shuffles, %llu votes, %llu block barriers, %llu warp barriers, "
@@ -66,11 +96,9 @@ void print(const RecordedLaunch& launch) {
       static_cast<unsigned long long>(c.warp_barriers),
       static_cast<unsigned long long>(c.special_function_lanes),
       static_cast<unsigned long long>(c.exp2_lanes), static_cast<unsigned long long>(c.atomics));
-}
-
-bool prints_report() {
-  static const bool wanted = std::getenv("SIM_REPORT") != nullptr;
-  return wanted;
+  if (!prints_lines()) return;
+  std::fprintf(stderr, "  by source line:\n");
+  for (const SimLine& line : launch.lines) print(line);
 }
 
 void begin() {
@@ -120,19 +148,17 @@ void record_launch(const Execution& execution) {
   put(launch->summary.grid, configuration.grid);
   put(launch->summary.block, configuration.block);
   launch->summary.shared_bytes = execution.shared.size();
-  std::map<std::pair<std::uint32_t, std::uint32_t>, SimCounters> by_line;
+  std::map<std::uint32_t, SimCounters> by_location;
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
     if (execution.counters[pc].executed == 0) continue;
     const SimCounters counted = counters_of(program.code[pc], execution.counters[pc]);
-    const SourceLocation& location = program.locations[pc];
     add(launch->summary.counters, counted);
-    add(by_line[{location.file, location.line}], counted);
+    add(by_location[program.location_of[pc]], counted);
   }
-  for (const auto& [place, counters] : by_line) {
-    const auto file = program.files.find(place.first);
-    launch->files.push_back(file == program.files.end() ? "" : file->second);
-    launch->lines.push_back({launch->files.back().c_str(), place.second, counters});
+  for (const auto& [location, counters] : by_location) {
+    add(launch->by_place[program.describe_location(location, " from ")], counters);
   }
+  for (const auto& [place, counters] : launch->by_place) launch->lines.push_back({place.c_str(), counters});
   launch->summary.lines = launch->lines.size();
   if (prints_report()) print(*launch);
   if (recording().on) recording().launches.push_back(std::move(launch));

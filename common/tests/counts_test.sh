@@ -7,6 +7,7 @@ condition=$1
 shift
 csv=$("$@" --device sim --format csv --section heading,rows) || {
   echo "counts_test.sh: exit code $?: $*"
+  grep ',wrong,' <<<"$csv"
   exit 1
 }
 program=$condition
@@ -16,11 +17,18 @@ while IFS= read -r name; do
   program=$(sed -E "s/(^|[^A-Za-z_\"])$name([^A-Za-z_\"(]|\$)/\1\$$column\2/g; s/(^|[^A-Za-z_\"])$name([^A-Za-z_\"(]|\$)/\1\$$column\2/g" <<<"$program")
 done < <(head -n 1 <<<"$csv" | tr ',' '\n')
 
-grep ',verified,' <<<"$csv" | awk -F, -v condition="$condition" '
+failed=$(grep ',verified,' <<<"$csv" | awk -F, '
   function abs(x) { return x < 0 ? -x : x }
   { size = $3 == "f32" ? 4 : 2; ++checked }
-  !('"$program"') { print "not so: " condition; print "  " $0; failed = 1 }
-  END {
-    print checked + 0 " counted"
-    exit failed || !checked
-  }'
+  !('"$program"') { print }
+  END { exit !checked }') || {
+  echo "counts_test.sh: nothing was counted: $*"
+  exit 1
+}
+[[ $failed ]] || exit 0
+
+# Where: the first of them again, counted by source line.
+printf 'not so: %s\n%s\n' "$condition" "$failed"
+IFS=, read -r _ variant dtype op rows cols _ <<<"$failed"
+SIM_REPORT=lines "$1" --device sim --verify-only --variant "$variant" --dtype "$dtype" --op "$op" --rows "$rows" --cols "$cols" 2>&1
+exit 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# expect.sh CODE REGEX COMMAND...: runs the command and checks its exit code and what it prints, both streams.
+# expect.sh CODE REGEX COMMAND...: runs the command and checks its exit code and what it prints, both streams. REGEX may
+# be several lines: each must match a line of what is printed.
 # Exits 3 (CTest: skipped) where the command says that there is no usable GPU, or that the shape does not fit it,
 # unless that is what is expected.
 set -uo pipefail
@@ -16,7 +17,8 @@ if ((got != code)); then
   echo "expect.sh: exit code $got, expected $code: $*"
   exit 1
 fi
-if ! grep -qE -- "$regex" <<<"$output"; then
-  echo "expect.sh: nothing printed matches '$regex': $*"
+while IFS= read -r line; do
+  grep -qE -- "$line" <<<"$output" && continue
+  echo "expect.sh: nothing printed matches '$line': $*"
   exit 1
-fi
+done <<<"$regex"
