@@ -111,13 +111,10 @@ class CaseMemory {
   }
 
  private:
-  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`. Not inside any object, so
-  /// as an integer.
+  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; outside of what is
+  /// allocated.
   [[nodiscard]] float* as_if_from_row_0(void* memory) const {
-    const std::int64_t bytes_before =
-        run_.first_row * run_.shape.cols * static_cast<std::int64_t>(sizeof(float));
-    return reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(memory) -
-                                    static_cast<std::uintptr_t>(bytes_before));
+    return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
   }
 
   [[nodiscard]] std::string explain(const Verdict& verdict) const {
