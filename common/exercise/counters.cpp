@@ -157,6 +157,10 @@ std::vector<Counts::Line> Counts::worst_lines(Counter counter, std::size_t most)
   std::stable_sort(worst.begin(), worst.end(), [&](const Line& a, const Line& b) {
     return weight(counter, a.counters, shape) > weight(counter, b.counters, shape);
   });
+  const auto counts_little = [&](const Line& line) {
+    return weight(counter, line.counters, shape) < 0.02 * weight(counter, worst.front().counters, shape);
+  };
+  worst.erase(std::find_if(worst.begin(), worst.end(), counts_little), worst.end());
   worst.resize(std::min(worst.size(), most));
   return worst;
 }

@@ -45,7 +45,7 @@ struct Counts {
   std::vector<Line> lines;
 
   [[nodiscard]] double operator[](Counter counter) const;
-  /// The lines that do most of it, at most `most`; empty for what no line has a part in.
+  /// The lines that do most of it, at most `most` and none with less than 2 % of the first.
   [[nodiscard]] std::vector<Line> worst_lines(Counter counter, std::size_t most) const;
   [[nodiscard]] double of_line(Counter counter, const Line& line) const;
 };
