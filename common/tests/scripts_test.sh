@@ -128,6 +128,17 @@ for bad in 9 08 0 third 03_thir 04_not_a_stage; do
   says err "there is no stage '$bad'; the stages are 01_first 02_second 03_third"
   one_line
 done
+# Sub-commands are tools of their own, and build what they need themselves.
+expect 2 ./run exercise 03 --hint
+says err 'exercise needs python3, which is not here'
+one_line
+stub python3 'exit 7'
+expect 7 ./run exercise 03 --hint
+called 'python3 common/tools/exercise.py 03 --hint$'
+expect 7 ./run doctor
+called 'python3 common/tools/doctor.py *$'
+not_called 'cmake'
+rm "$top/bin/python3"
 touch gpu
 for bad in '--variant x' '--variant=x' '--profile' '--rows 4 --format json' '--format=json'; do
   # shellcheck disable=SC2086  # several options
