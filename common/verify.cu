@@ -129,7 +129,8 @@ Verdict compare(const Problem& problem, const T* x, const T* y, Space space, dou
   const ReferenceMaxSum row_pair = row_pairs[findings.first_wrong / cols];
   const double want = reference_element(problem.op, fetch(x + findings.first_wrong, space), row_pair);
   const double got = fetch(y + findings.first_wrong, space);
-  return {false, explain(findings, problem.shape.elements(), cols, got, want), findings.max_error};
+  return {false, explain(findings, problem.shape.elements(), cols, got, want), findings.max_error,
+          findings.first_wrong};
 }
 
 /// Position and bits of one element, mixed so that two changes do not cancel.

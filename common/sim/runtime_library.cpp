@@ -43,7 +43,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   }
   auto state = std::make_unique<sim::LibraryState>();
   state->fat_binary = runtime().fat_binaries.size();
-  runtime().fat_binaries.push_back({std::move(module), ""});
+  runtime().fat_binaries.push_back({std::move(module), sim::device::compute_capability(), ""});
   *library = reinterpret_cast<cudaLibrary_t>(state.get());
   runtime().libraries[*library] = std::move(state);
   return cudaSuccess;
@@ -69,7 +69,7 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   sim::LibraryState* state = state_of(library);
   if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
   for (const std::string& handle : state->kernels) runtime().functions.erase(&handle);
-  runtime().fat_binaries.at(state->fat_binary) = {nullptr, "their library has been unloaded"};
+  runtime().fat_binaries.at(state->fat_binary) = {nullptr, 0, "their library has been unloaded"};
   runtime().libraries.erase(library);
   return cudaSuccess;
 }

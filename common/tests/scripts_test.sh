@@ -27,7 +27,7 @@ fresh_checkout() {
   done
   cd "$top/checkout" || exit 1
   cp "$source_dir/run" "$source_dir/test" .
-  cp "$source_dir"/common/tools/{setup.sh,cuda-wheels.txt} common/tools/
+  cp "$source_dir"/common/tools/{setup.sh,cuda-wheels.txt,requirements.txt} common/tools/
   # This machine's own toolkit and GPU must not show.
   sed -i "s#/usr/local/cuda#$top/no_toolkit#" common/tools/setup.sh
   echo 'has_gpu() { [[ -e gpu ]]; }' >>common/tools/setup.sh
@@ -128,6 +128,17 @@ for bad in 9 08 0 third 03_thir 04_not_a_stage; do
   says err "there is no stage '$bad'; the stages are 01_first 02_second 03_third"
   one_line
 done
+# Sub-commands are tools of their own, and build what they need themselves.
+expect 2 ./run exercise 03 --hint
+says err 'exercise needs python3, which is not here'
+one_line
+stub python3 'exit 7'
+expect 7 ./run exercise 03 --hint
+called 'python3 common/tools/exercise.py 03 --hint$'
+expect 7 ./run doctor
+called 'python3 common/tools/doctor.py *$'
+not_called 'cmake'
+rm "$top/bin/python3"
 touch gpu
 for bad in '--variant x' '--variant=x' '--profile' '--rows 4 --format json' '--format=json'; do
   # shellcheck disable=SC2086  # several options
@@ -314,6 +325,41 @@ says err 'CMake 3.22.1 is older than 3.25'
 expect 0 ./run 1
 not_called 'python3'
 
+# --- ./run plot and ./run report build nothing; they fetch Python packages where there are none, and pass options on.
+# shellcheck disable=SC2016
+python_body='case $* in
+  "common/tools/draw.py") [[ -e .tools/python || -e has_packages ]] || { echo "draw.py: matplotlib is missing" >&2; exit 2; } ;;
+  *pip*) '"$pip_body"' ;;
+  *bad_file*) exit 1 ;;
+esac'
+fresh_checkout
+stub python3 "$python_body"
+touch no_network
+for command in plot report; do
+  expect 2 ./run $command
+  says err 'matplotlib and Jinja are missing and could not be fetched: repeat this with a network'
+  no_tool python
+  not_called "python3 common/tools/$command.py"
+  expect 0 ./run $command --help
+  called "python3 common/tools/$command.py --help$"
+  not_called 'python3 -m pip'
+done
+rm no_network
+expect 0 ./run plot --out 'a folder'
+called 'python3 -m pip install .*--require-hashes'
+called 'python3 common/tools/plot.py --out a folder$'
+not_called 'cmake'
+tool python
+expect 1 ./run report --results bad_file
+called 'python3 common/tools/report.py --results bad_file$'
+not_called 'python3 -m pip'
+fresh_checkout
+stub python3 "$python_body"
+touch has_packages
+expect 0 ./run report
+not_called 'python3 -m pip'
+no_tool python
+
 # --- ./test sums up what CTest wrote; nothing may be skipped where there is a GPU.
 # shellcheck disable=SC2016
 ctest_body='for file; do :; done
@@ -321,10 +367,12 @@ ctest_body='for file; do :; done
 {
   echo "<testcase name=\"host\" status=\"run\"><system-out></system-out>"
   echo "</testcase>"
-  for name in gpu $(cat more_skipped 2>/dev/null); do
+  skipped=gpu
+  [[ ! -e optional_tool_missing ]] || skipped=host.charts
+  for name in $skipped $(cat more_skipped 2>/dev/null); do
     echo "<testcase name=\"$name\" status=\"notrun\">"
     echo "<skipped message=\"SKIP_RETURN_CODE=3\"/>"
-    [[ $name == other.* ]] && echo "<system-out>no tool" || echo "<system-out>no device &lt;0&gt;"
+    [[ $name == other.* ]] && echo "<system-out>no tool" || echo "<system-out>$name: no device &lt;0&gt;"
     echo "</system-out>"
     echo "</testcase>"
   done
@@ -355,7 +403,11 @@ touch gpu
 stub nvidia-smi 'echo NVIDIA H200'
 expect 1 ./test
 says err 'GPU: NVIDIA H200'
-says err 'a GPU is present, so nothing may be skipped'
+says err 'a GPU is present, so no test that uses it may be skipped'
+touch optional_tool_missing
+expect 0 ./test
+says out '    host.charts'
+rm optional_tool_missing
 touch no_tests
 expect 1 ./test
 says err 'no test ran'

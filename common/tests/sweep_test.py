@@ -889,12 +889,8 @@ class PublishedTablesTest(SweepTest):
         self.assertEqual(self.sweep()[0], 0)
         text = "x <!-- value: machine field=gpu --><!-- end value -->\n"
         self.assertIn("no results file in common/results", self.generate(text)[1])
-        recorded = {
-            "recorded": {"date_utc": "2001-01-01T00:00:00Z"},
-            "machine": {"gpu": "Recorded"},
-            "settings": {},
-            "results": [],
-        }
+        recorded = json.loads(next(self.results.glob("*-sweep.json")).read_text())
+        recorded["machine"]["gpu"] = "Recorded"
         (self.results / "old.json").write_text(json.dumps(recorded))
         for name in ("simulator", "old-simulator", "old-counters"):
             (self.results / f"{name}.json").write_text("not even JSON")

@@ -18,19 +18,22 @@ import unittest
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 from unittest import mock
-from xml.etree import ElementTree
 
 sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import charts  # noqa: E402
 import count  # noqa: E402
 import counters  # noqa: E402
+import draw  # noqa: E402
 import generate  # noqa: E402
 import hardware_table  # noqa: E402
+import plot  # noqa: E402
 import record  # noqa: E402
+import report  # noqa: E402
 import results  # noqa: E402
-import svg_chart  # noqa: E402
+import synthetic_sweep  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
@@ -267,6 +270,10 @@ class GenerateTest(Repository):
     def setUp(self) -> None:
         super().setUp()
         self.recorded()
+        # What generate.py does with charts needs no matplotlib; charts_test.py tests the drawing.
+        drawn = mock.patch.object(draw, "svg", lambda chart: charts.signed(f"<svg>{chart.title}</svg>\n", chart))
+        drawn.start()
+        self.addCleanup(drawn.stop)
 
     def fill(self, marker: str, name: str = "README.md") -> str:
         """The text that generate.py puts into one block or, for a value, into a line."""
@@ -354,9 +361,11 @@ class GenerateTest(Repository):
         self.assertIn("61 %", page.read_text(encoding="utf-8"))
         page.write_text(good, encoding="utf-8")
         svg = self.results / "a.svg"
-        svg.write_text(svg.read_text(encoding="utf-8").replace("60.0 %", "60.1 %"), encoding="utf-8")
-        code, printed = self.generate("--check")
-        self.assertEqual((code, "differs: common/results/a.svg" in printed), (1, True))
+        drawn = svg.read_text(encoding="utf-8")
+        for changed in (drawn.replace("Softmax", "softmax"), drawn.replace("numbers ", "numbers 0"), drawn + "\n", ""):
+            svg.write_text(changed, encoding="utf-8")
+            code, printed = self.generate("--check")
+            self.assertEqual((code, "differs: common/results/a.svg" in printed), (1, True))
         svg.unlink()
         self.assertEqual(self.generate("--check")[0], 1)
         self.assertFalse(svg.exists())
@@ -445,91 +454,163 @@ class GenerateTest(Repository):
         self.assertIn("An old one", (self.root / "README.md").read_text(encoding="utf-8"))
 
 
-class ChartTest(Repository):
-    LADDER = "chart a.svg ladder dtype=f32 rows=49152 cols=1024"
-    BANDWIDTH = "chart b.svg bandwidth dtype=f16 rows=49152"
-
-    def draw(self) -> Dict[str, str]:
+    def test_charts_follow_the_numbers(self) -> None:
         end = "\n<!-- end generated -->\n"
-        self.page(f"<!-- generated: {self.LADDER} -->{end}<!-- generated: {self.BANDWIDTH} -->{end}")
-        code, printed = self.generate()
-        self.assertEqual(code, 0, printed)
-        return {name: (self.results / name).read_text(encoding="utf-8") for name in ("a.svg", "b.svg")}
-
-    def test_the_same_numbers_give_the_same_bytes(self) -> None:
-        self.recorded()
-        first = self.draw()
-        for name in first:
-            (self.results / name).unlink()
-        self.assertEqual(self.draw(), first)
-
-    def test_what_the_charts_say(self) -> None:
-        self.recorded()
-        charts = self.draw()
-        for part in ("98.5 %", "02_tiled", "narrow", "1024 µs, 4000 GB/s", "NVIDIA Fake 1", "f32 49152 × 1024"):
-            self.assertIn(part, charts["a.svg"])
-        for part in ("03_fast, to 4096", "32768", "a plain copy", "f16, 49152 rows", "GB/s"):
-            self.assertIn(part, charts["b.svg"])
-        self.assertNotIn(">1001<", charts["b.svg"])  # an odd width is no point of a log2 axis
-        for svg in charts.values():
-            background = ElementTree.fromstring(svg).find("{*}rect")
-            assert background is not None
-            self.assertEqual(background.get("fill"), "#ffffff")
+        shape = "dtype=f32 rows=49152 cols=1024"
+        kinds = ("ladder " + shape, "bandwidth dtype=f16 rows=49152", "roofline " + shape, "predicted")
+        self.page("".join(f"<!-- generated: chart {kind.split()[0]}.svg {kind} -->{end}" for kind in kinds))
+        self.assertEqual(self.generate()[0], 0)
+        self.assertEqual(self.generate("--check"), (0, ""))
+        data = json.loads(self.file.read_text(encoding="utf-8"))
+        for result in data["results"]:
+            if result["variant"] == "wide" and result["cols"] == 8192:
+                result.update(time_us=1.0, bandwidth_gb_s=9999)
+        self.file.write_text(json.dumps(data))
+        code, printed = self.generate("--check")
+        self.assertEqual(code, 1)
+        differing = [name for name in ("ladder", "bandwidth", "roofline", "predicted") if f"/{name}.svg" in printed]
+        self.assertEqual(differing, ["bandwidth", "predicted"])  # the other two are of another width
 
     def test_one_name_for_two_charts(self) -> None:
-        self.recorded()
         end = "\n<!-- end generated -->\n"
-        other = self.BANDWIDTH.replace("b.svg", "a.svg")
-        self.page(f"<!-- generated: {self.LADDER} -->{end}<!-- generated: {other} -->{end}")
+        one, other = "a.svg ladder dtype=f32 rows=49152 cols=1024", "a.svg bandwidth dtype=f16 rows=49152"
+        self.page(f"<!-- generated: chart {one} -->{end}<!-- generated: chart {other} -->{end}")
         self.assertIn("two different charts are named a.svg", self.generate()[1])
 
-    def assert_labels_apart(self, svg: str) -> None:
-        boxes: List[Tuple[float, float, float, float, str]] = []
-        picture = ElementTree.fromstring(svg)
-        for text in picture.iter("{http://www.w3.org/2000/svg}text"):
-            size, words = float(text.get("font-size", "0")), text.text or ""
-            width = svg_chart.text_width(words, size)
-            shift = {"middle": width / 2, "end": width}.get(text.get("text-anchor", ""), 0.0)
-            left, base = float(text.get("x", "0")) - shift, float(text.get("y", "0"))
-            boxes.append((left, base - 0.75 * size, left + width, base + 0.2 * size, words))
-        for index, (left, top, right, bottom, words) in enumerate(boxes):
-            self.assertGreaterEqual(left, 0, words)
-            self.assertLessEqual(right, svg_chart.WIDTH, words)
-            self.assertLessEqual(bottom, float(picture.get("height", "0")), words)
-            for other in boxes[:index]:
-                apart = right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
-                self.assertTrue(apart, f"'{words}' lies on '{other[4]}'")
+    def test_a_sweep_s_table(self) -> None:
+        table = "<!-- generated: chart a.svg table {} -->\n<!-- end generated -->\n"
+        self.assertIn("no sweep's file in common/results", self.refused(table.format("oneflow")))
+        (self.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(synthetic_sweep.sweep()))
+        self.assertEqual(self.fill("value: machine field=gpu"), "NVIDIA Fake 1")  # of the recording, which is older
+        said = self.refused(table.format("twoflow"))
+        self.assertIn("no table 'twoflow' in nvidia-fake-1-sweep.json; it has: fastertransformer, oneflow", said)
+        self.assertIn("'awkward' is no row of widths", self.refused(table.format("awkward")))
+        self.assertIn("f16, 49152 rows", self.fill("generated: chart a.svg table oneflow"))
 
-    def test_no_label_lies_on_another(self) -> None:
-        for count in (1, 2, 6, 12, 20):
-            names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
-            cols = [1 << power for power in range(5, 18)]
-            for flat in (True, False):  # every line ends at the same height, and every one at its own
-                with self.subTest(count=count, flat=flat):
-                    lines = [
-                        svg_chart.Line(name, {c: 4000.0 if flat else 4000.0 / (i + 1) for c in cols[: 13 - i % 3]}, i)
-                        for i, name in enumerate(names)
-                    ]
-                    copy = svg_chart.Line("a plain copy", dict.fromkeys(cols, 4010.0))
-                    self.assert_labels_apart(svg_chart.bandwidth_svg("title", "subtitle", copy, lines))
-                    percent, variant = 100.3 if flat else 5.0, "fastertransformer_block_per_row"
-                    bars = [svg_chart.Bar(name, variant, percent, "104.3 µs", (3.0,)) for name in names]
-                    bars[0] = svg_chart.Bar(names[0], "", None, "", ())
-                    copy_label = "a plain copy: 95.7 µs, 4209 GB/s"
-                    self.assert_labels_apart(svg_chart.ladder_svg("title", "subtitle", copy_label, bars))
-        close = svg_chart.Line("a plain copy", dict.fromkeys(range(1000, 1024), 4000.0))
-        self.assert_labels_apart(svg_chart.bandwidth_svg("title", "subtitle", close, []))
+    def test_results_that_cannot_be_used_are_named(self) -> None:
+        good = json.loads(self.file.read_text(encoding="utf-8"))
+        page = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->\n<!-- end generated -->\n"
 
-    def test_lines_differ_without_colour(self) -> None:
-        looks = {svg_chart._look(index)[1:] for index in range(6)}
-        self.assertEqual(len(looks), 6)
-        self.assertEqual(len({svg_chart._look(index) for index in range(24)}), 24)
+        def changed(**fields: Any) -> str:
+            return json.dumps({**good, "results": [{**good["results"][0], **fields}]})
 
-    def test_spread_apart(self) -> None:
-        self.assertEqual(svg_chart.spread_apart([10, 50], 20, 0, 100), [10, 50])
-        self.assertEqual(svg_chart.spread_apart([50, 50], 20, 0, 100), [40, 60])
-        self.assertEqual(svg_chart.spread_apart([99, 100], 20, 0, 100), [80, 100])
-        self.assertEqual(svg_chart.spread_apart([0, 0, 0], 20, 0, 10), [0, 20, 40])
+        for text, said in {
+            "{": "is not JSON",
+            "[]": "is no results file",
+            "{}": "'recorded' is missing",
+            json.dumps({**good, "machine": {}}): "machine has no 'gpu'",
+            json.dumps({**good, "results": []}): "holds no results",
+            json.dumps({**good, "results": [{}]}): "result 1 has no 'stage'",
+            changed(cols="many"): "result 1: 'cols' is 'many'",
+            changed(status="fine"): "result 1: unknown status or dtype",
+            changed(passes="two"): "result 1: 'passes' is 'two'",
+            changed(time_us=float("nan")): "result 1: 'time_us' is nan",
+            changed(copy_us=None): "result 1 has a time, but not all of",
+            changed(time_us=0): "result 1: a time is not above 0",
+        }.items():
+            with self.subTest(said):
+                self.file.write_text(text)
+                printed = self.refused(page)
+                self.assertIn(said, printed)
+                self.assertIn(self.file.name, printed)
+
+
+class ChartTest(Repository):
+    """The numbers of the charts; charts_test.py looks at the drawings."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.recorded()
+        self.made = results.Recorded(self.file)
+
+    def test_a_file_s_charts(self) -> None:
+        names = ["ladder-f32", "bandwidth-f16-49152", "bandwidth-f32-1024", "roofline-f32", "predicted"]
+        self.assertEqual(list(charts.of_recording(self.made)), names)
+        quick = [r for r in self.made.results if (r["rows"], r["cols"]) == (49152, 1024) and r["dtype"] == "f32"]
+        data = json.loads(self.file.read_text(encoding="utf-8"))
+        self.file.write_text(json.dumps({**data, "results": quick}))
+        names = list(charts.of_recording(results.Recorded(self.file)))
+        self.assertEqual(names, ["ladder-f32", "roofline-f32", "predicted"])
+
+    def test_bandwidth(self) -> None:
+        data = charts.of_recording(self.made)["bandwidth-f16-49152"].data
+        self.assertNotIn(1001, data["cols"])  # an odd width is no point of a log2 axis
+        (panel,) = data["panels"]
+        self.assertEqual([line["label"] for line in panel["lines"]], ["01_naive", "02_tiled", "03_fast, to 4096"])
+        # 02_tiled's best is `narrow` as far as it goes.
+        self.assertEqual(dict(panel["lines"][1]["points"])[2048], 2400)
+        self.assertEqual(dict(panel["lines"][1]["points"])[4096], 2001.6)
+
+    def test_libraries_have_a_panel_of_their_own(self) -> None:
+        path = self.results / "a-sweep.json"
+        path.write_text(json.dumps(synthetic_sweep.sweep()))
+        found = charts.of_sweep(results.Recorded(path))
+        self.assertEqual(list(found), ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"])
+        stages, libraries = found["sweep-oneflow"].data["panels"]
+        best, *peers = libraries["lines"]
+        self.assertEqual([peer["label"] for peer in peers], ["pytorch", "triton", "cudnn", "quack", "liger"])
+        for place, (cols, speed) in enumerate(best["points"]):
+            self.assertEqual(speed, max(dict(line["points"]).get(cols, 0) for line in stages["lines"]), cols)
+            self.assertEqual(cols, 32 << place)
+        # Triton's fused kernel ends at 16384 columns, its online one goes on.
+        self.assertEqual(len(peers[1]["points"]), 11)
+        self.assertEqual([line["label"] for line in stages["lines"] if line["noisy"]], ["06_online"])
+
+    def test_roofline_and_prediction(self) -> None:
+        found = charts.of_recording(self.made)
+        point = next(p for p in found["roofline-f32"].data["points"] if p["variant"] == "narrow")
+        # 60 % of a copy that takes 1024 µs; 2 + 4/1024 passes of 4 bytes.
+        self.assertAlmostEqual(point["g_elements_per_s"], 49152 * 1024 / (1024 / 0.6) / 1000)
+        self.assertAlmostEqual(point["elements_per_byte"], 1 / (4 * (2 + 4 / 1024)))
+        self.assertTrue(point["best"])
+        point = next(p for p in found["predicted"].data["points"] if p["variant"] == "narrow")
+        self.assertAlmostEqual(point["predicted_us"], 1024 * (2 + 4 / 1024) / 2)
+        self.assertAlmostEqual(point["measured_us"], 1024 / 0.6)
+        shapes = sum(len(lesson.cols) for lesson in record.LESSONS)
+        wide = sum(cols > 2048 for lesson in record.LESSONS for cols in lesson.cols)
+        widest = sum(cols > 4096 for lesson in record.LESSONS for cols in lesson.cols)
+        self.assertEqual(len(found["predicted"].data["points"]), 5 * shapes - wide - widest)
+
+    def test_special_function_peak(self) -> None:
+        peak = charts.special_function_peak({"gpu": "NVIDIA H200", "multiprocessors": 132})
+        assert peak
+        self.assertAlmostEqual(peak["g_per_s"], 16 * 132 * 1.98)
+        self.assertIn("1980 MHz (assumed clock)", peak["how"])
+        peak = charts.special_function_peak({"gpu": "B", "multiprocessors": 100, "max_sm_clock_mhz": 1500})
+        assert peak
+        self.assertAlmostEqual(peak["g_per_s"], 2400)
+        self.assertIn("1500 MHz (highest clock)", peak["how"])
+        self.assertIsNone(charts.special_function_peak({"gpu": "of unknown clock", "multiprocessors": 100}))
+
+    def test_without_matplotlib(self) -> None:
+        with mock.patch.dict(sys.modules, {"matplotlib": None, "jinja2": None}):
+            for tool, arguments in ((plot, ["--out", str(self.root / "out")]), (report, []), (generate, [])):
+                self.page("<!-- generated: chart a.svg predicted -->\n<!-- end generated -->\n")
+                code, printed = quietly(tool.main, "--root", str(self.root), *arguments)
+                self.assertEqual((code, printed.count("\n")), (2, 1), printed)
+                self.assertRegex(printed, r"is missing .*: ./run plot fetches it into .tools/python")
+        self.assertEqual(self.files(), [self.file.name])
+
+    def test_bad_usage(self) -> None:
+        for tool in (plot, report):
+            for arguments, said in {
+                ("--colour",): "unrecognized arguments: --colour",
+                ("--results", "no.json"): "there is no file 'no.json'",
+                ("--sweep", "no.json"): "there is no file 'no.json'",
+                ("more",): "unrecognized arguments: more",
+                ("--out",): "expected one argument",
+            }.items():
+                code, printed = quietly(tool.main, *arguments)
+                self.assertEqual(code, 2, printed)
+                self.assertIn(said, printed)
+
+    def test_packages_are_pinned(self) -> None:
+        for path in (TOOLS / "requirements.txt", TOOLS.parent / "tests/requirements.txt"):
+            text = path.read_text(encoding="utf-8")
+            lines = [line for line in text.replace("\\\n", "").splitlines() if line and line[0] != "#"]
+            self.assertTrue(lines)
+            for line in lines:
+                self.assertRegex(line, r"^[a-z0-9-]+==[0-9.]+ ( ?; \S+ \S+ \S+ )?( *--hash=sha256:[0-9a-f]{64} ?)+$")
 
 
 # ncu prints ==PROF== lines, then a row per kernel and counter. It checks how it was called.

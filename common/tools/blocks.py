@@ -12,34 +12,13 @@ from html import escape
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
+import charts
 import hardware_table
 import results
-import svg_chart
+from charts import Chart, percent_text, shape_text, short_text, time_text
 from results import Json, Recorded, Shape, ToolError
 
 NOTHING = "–"
-
-
-# --- Numbers as text -------------------------------------------------------------------------------
-
-
-def percent_text(value: float) -> str:
-    """In prose: whole percents, one decimal below ten."""
-    return f"{value:.0f} %" if value >= 9.95 else f"{value:.1f} %"
-
-
-def time_text(value: float) -> str:
-    """Microseconds with three or four digits that mean something."""
-    return f"{value:.0f}" if value >= 999.5 else f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
-
-
-def short_text(value: float) -> str:
-    """Two decimals at most, none where they are zero: 2, 3.01, 8."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def shape_text(shape: Shape) -> str:
-    return f"{shape.dtype} {shape.rows} × {shape.cols}"
 
 
 # --- The context of a marker -----------------------------------------------------------------------
@@ -94,7 +73,7 @@ class Context:
         self.root = root
         self.stages = results.stage_names(root)
         self.page = root / "README.md"
-        self.charts: Dict[Path, str] = {}
+        self.charts: Dict[Path, Chart] = {}
         self._load, self._load_sweep = recorded, sweep
         self._recorded: Optional[Recorded] = None
         self._sweep: Optional[Recorded] = None
@@ -147,14 +126,10 @@ class Context:
         where = f"{machine['gpu']}{driver}, CUDA {machine.get('nvcc') or machine['cuda_runtime']}"
         return where, f"recorded {header['date_utc'][:10]}{{}} at commit {header['commit'][:10]}{changes}"
 
-    def conditions(self) -> str:
-        settings = self.recorded.settings
-        return f"{settings['l2']} L2, medians of {settings['repeats']} samples"
-
     def caption(self, shape: str) -> str:
         where, when = self.origin(self.recorded.recorded, self.recorded.machine)
         tool = " by `common/tools/record.py`"
-        return f"<sub>{where}, {shape}softmax, {self.conditions()}; {when.format(tool)}.</sub>"
+        return f"<sub>{where}, {shape}softmax, {charts.conditions(self.recorded)}; {when.format(tool)}.</sub>"
 
 
 def table(header: List[str], rows: List[List[str]], left: int) -> str:
@@ -263,27 +238,13 @@ def stage_block(context: Context, args: Arguments) -> str:
     return below([table(header, rows, 1), *notes.lines(), context.caption("")])
 
 
-def ladder_chart(context: Context, args: Arguments) -> Tuple[str, str]:
+def ladder_chart(context: Context, args: Arguments) -> Chart:
     shape, stages = args.shape(), context.chosen_stages(args)
     complete(context, shape, stages)
-    bars = []
-    for stage in stages:
-        timed = [r for r in context.recorded.variants(stage, shape) if r["time_us"] is not None]
-        best = context.recorded.best(stage, shape)
-        if best is None:
-            bars.append(svg_chart.Bar(stage, "", None, "", ()))
-            continue
-        others = tuple(r["percent_of_copy"] for r in timed if r is not best)
-        time = f"{time_text(best['time_us'])} µs"
-        bars.append(svg_chart.Bar(stage, best["variant"], best["percent_of_copy"], time, others))
-    copy = context.recorded.copy(shape)
-    copy_label = f"a plain copy: {time_text(copy['time_us'])} µs, {copy['bandwidth_gb_s']:.0f} GB/s"
-    title = f"Softmax, {shape_text(shape)}: speed in percent of a plain copy"
-    alt = "; ".join(f"{b.stage} {percent_text(b.percent)}" for b in bars if b.percent is not None)
-    return svg_chart.ladder_svg(title, chart_subtitle(context), copy_label, bars), f"{title}. {alt}"
+    return charts.ladder(context.recorded, shape, stages)
 
 
-def bandwidth_chart(context: Context, args: Arguments) -> Tuple[str, str]:
+def bandwidth_chart(context: Context, args: Arguments) -> Chart:
     dtype, rows, stages = args.get("dtype"), args.number("rows"), context.chosen_stages(args)
     recorded = context.recorded
     here = {r["cols"] for r in recorded.results if (r["dtype"], r["rows"]) == (dtype, rows)}
@@ -294,24 +255,30 @@ def bandwidth_chart(context: Context, args: Arguments) -> Tuple[str, str]:
     shapes = [Shape(dtype, rows, col) for col in cols]
     for shape in shapes:
         complete(context, shape, stages)
-    copy = svg_chart.Line("a plain copy", {s.cols: recorded.copy(s)["bandwidth_gb_s"] for s in shapes})
-    lines = []
-    for stage in stages:
-        bests = ((shape.cols, recorded.best(stage, shape)) for shape in shapes)
-        points = {col: best["bandwidth_gb_s"] for col, best in bests if best}
-        lines.append(svg_chart.Line(stage, points, context.stages.index(stage)))
-    title = f"Softmax, {dtype}, {rows} rows: effective bandwidth in GB/s"
-    subtitle = chart_subtitle(context) + ". Each stage's best variant"
-    return svg_chart.bandwidth_svg(title, subtitle, copy, lines), f"{title}, by number of columns"
+    return charts.bandwidth(recorded, shapes, stages, context.stages)
 
 
-def chart_subtitle(context: Context) -> str:
-    recorded = context.recorded
-    date = recorded.recorded["date_utc"][:10]
-    return f"{recorded.machine['gpu']}, {context.conditions()}, recorded {date}"
+def roofline_chart(context: Context, args: Arguments) -> Chart:
+    shape = args.shape()
+    complete(context, shape, context.stages)
+    return charts.roofline(context.recorded, shape, context.stages)
 
 
-CHARTS = {"ladder": ladder_chart, "bandwidth": bandwidth_chart}
+def predicted_chart(context: Context, _: Arguments) -> Chart:
+    return charts.predicted(context.recorded, context.stages)
+
+
+def table_chart(context: Context, args: Arguments) -> Chart:
+    return charts.of_table(context.sweep, args.next("the table's name"))
+
+
+CHARTS: Dict[str, Callable[[Context, Arguments], Chart]] = {
+    "ladder": ladder_chart,
+    "bandwidth": bandwidth_chart,
+    "roofline": roofline_chart,
+    "predicted": predicted_chart,
+    "table": table_chart,
+}
 
 
 def chart_block(context: Context, args: Arguments) -> str:
@@ -320,11 +287,11 @@ def chart_block(context: Context, args: Arguments) -> str:
         raise ToolError(f"'{name}' is not a file name like ladder-f32.svg")
     if kind not in CHARTS:
         raise ToolError(f"unknown chart '{kind}'; there are: {', '.join(CHARTS)}")
-    svg, alt = CHARTS[kind](context, args)
+    chart = CHARTS[kind](context, args)
     path = context.root / "common/results" / name
-    if context.charts.setdefault(path, svg) != svg:
+    if context.charts.setdefault(path, chart) != chart:
         raise ToolError(f"two different charts are named {name}")
-    return f"![{alt}]({context.link(path)})"
+    return f"![{chart.alt}]({context.link(path)})"
 
 
 class CounterColumn(NamedTuple):

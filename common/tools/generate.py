@@ -3,6 +3,7 @@
 
     python3 common/tools/generate.py            rewrite README.md, NN_*/README.md, common/results/*.md, the charts
     python3 common/tools/generate.py --check    change nothing; exit 1 and name what differs
+    python3 common/tools/generate.py --redraw   the charts with the same numbers, too: after a change of draw.py
 
 A block stands between two markers on lines of their own, a value within a line:
 
@@ -18,6 +19,9 @@ Blocks (a shape is dtype= rows= cols=):
     chart FILE.svg ladder SHAPE [stages=A,B]
     chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
                                       without cols=: every recorded power of two
+    chart FILE.svg roofline SHAPE
+    chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
@@ -36,11 +40,11 @@ Values (variant=best is the stage's fastest):
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json, what the simulator counted from simulator.json, and the published tables
-from the newest <gpu>-sweep.json. An unknown marker, unknown argument, missing result or unbalanced marker is an
-error with file and line; then nothing is written.
+beside it named <gpu>-counters.json, what the simulator counted from simulator.json, the tables from the newest
+<gpu>-sweep.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
+unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
 
-Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage.
+Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, or a chart is to be drawn without matplotlib.
 """
 
 from __future__ import annotations
@@ -51,9 +55,11 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+import charts
+import draw
 import results
 from blocks import BLOCKS, VALUES, Arguments, Context
-from results import Recorded, ToolError
+from results import MissingTool, Recorded, ToolError
 
 OPEN = re.compile(r"<!-- (generated|value): (\S.*?) -->")
 CLOSE = re.compile(r"<!-- end (generated|value) -->")
@@ -125,7 +131,7 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
+def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> List[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
 
     def load() -> Recorded:
@@ -148,10 +154,11 @@ def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
     for page in (page for page in pages if page.is_file()):
         files[page], changed = regenerate(context, page)
         differing += changed
-    for path, svg in context.charts.items():
-        if not path.is_file() or path.read_text(encoding="utf-8") != svg:
+    for path, chart in context.charts.items():
+        if redraw or not charts.shows(path, chart):
             differing.append(path.relative_to(root).as_posix())
-    files.update(context.charts)
+            if not check:
+                files[path] = draw.svg(chart)
     if not check:
         for path, text in files.items():
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -161,15 +168,17 @@ def run(root: Path, results_file: Optional[Path], check: bool) -> List[str]:
 
 def main(argv: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Write the recorded numbers into the lessons.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
+    how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")
     parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     try:
-        differing = run(arguments.root, arguments.results, arguments.check)
+        differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw)
     except ToolError as error:
         print(f"generate.py: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, MissingTool) else 1
     for what in differing:
         print(f"{'differs' if arguments.check else 'wrote'}: {what}")
     if arguments.check and differing:

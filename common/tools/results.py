@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -31,6 +32,10 @@ class ToolError(Exception):
 
 class NoDevice(ToolError):
     """There is no usable GPU (or no permission to count on it): the tools exit with 3."""
+
+
+class MissingTool(ToolError):
+    """A package is missing and can be fetched: the tools exit with 2."""
 
 
 class Shape(NamedTuple):
@@ -171,8 +176,9 @@ def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
 
 
 def software_versions(build: Path) -> Json:
-    """Driver and compiler versions, None where they cannot be found out."""
+    """Driver and compiler versions and the highest SM clock, None where they cannot be found out."""
     driver = first_line_of(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    clock = first_line_of(["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"])
     # The compiler that CMake configured is the one that matters, not the first one on the path.
     compiler = "nvcc"
     cache = build / "CMakeCache.txt"
@@ -184,7 +190,8 @@ def software_versions(build: Path) -> Json:
         shown = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
         release = re.search(r"\bV(\d+\.\d+\.\d+)", shown)
         nvcc = release[1] if release else None
-    return {"driver_version": driver, "nvcc": nvcc}
+    clock_mhz = int(clock) if clock and clock.isdigit() else None
+    return {"driver_version": driver, "nvcc": nvcc, "max_sm_clock_mhz": clock_mhz}
 
 
 def json_text(data: Json) -> str:
@@ -200,13 +207,12 @@ def json_text(data: Json) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file so that a reader sees the old text or the new one, never a half."""
+def write_whole(path: Path, content: Union[str, bytes]) -> None:
+    """Writes a file so that a reader sees the old content or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(temporary, path)
     finally:
         if temporary.exists():
@@ -223,6 +229,46 @@ def load_json(path: Path) -> Json:
         raise ToolError(f"{path} is not JSON: {error}") from error
 
 
+# What every results file must hold, and of which type, before anything is made of it.
+HEADER_FIELDS: Dict[str, Dict[str, type]] = {
+    "recorded": {"date_utc": str, "commit": str, "dirty": bool, "command": str},
+    "machine": {"gpu": str},
+    "settings": {"l2": str, "repeats": int},
+}
+RESULT_FIELDS = {
+    "stage": str, "variant": str, "dtype": str, "op": str, "rows": int, "cols": int, "status": str, "reason": str,
+}
+NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
+TIMED = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")  # a result with a time has all of them
+
+
+def check_fields(found: Json, fields: Dict[str, type], where: str) -> None:
+    """Raises ValueError or TypeError that says which field is missing or of another type."""
+    for name, kind in fields.items():
+        if name not in found:
+            raise ValueError(f"{where} has no '{name}'")
+        if not isinstance(found[name], kind):
+            raise ValueError(f"{where}: '{name}' is {found[name]!r}")
+
+
+def check_result(result: Json, where: str) -> None:
+    """Raises ValueError or TypeError when a result lacks what the pages and charts are made of."""
+    check_fields(result, RESULT_FIELDS, where)
+    if result["status"] not in STATUSES or result["dtype"] not in ELEMENT_BYTES:
+        raise ValueError(f"{where}: unknown status or dtype: {result['status']}, {result['dtype']}")
+    for name in NUMBERS:
+        if name not in result:
+            raise ValueError(f"{where} has no '{name}'")
+        value = result[name]
+        if value is not None and (not isinstance(value, (int, float)) or not math.isfinite(value)):
+            raise ValueError(f"{where}: '{name}' is {value!r}")
+    if result["time_us"] is not None:
+        if any(result[name] is None for name in TIMED):
+            raise ValueError(f"{where} has a time, but not all of {', '.join(TIMED)}")
+        if result["time_us"] <= 0 or result["copy_us"] <= 0:
+            raise ValueError(f"{where}: a time is not above 0")
+
+
 class Recorded:
     """One results file, asked by stage, variant and shape. Every miss raises ToolError.
 
@@ -233,20 +279,32 @@ class Recorded:
         self.path = path
         data = load_json(path)
         try:
+            for part, fields in HEADER_FIELDS.items():
+                check_fields(data[part], fields, part)
             self.recorded: Json = data["recorded"]
             self.machine: Json = data["machine"]
             self.settings: Json = data["settings"]
             self.results: List[Json] = data["results"]
             self.tables: List[Json] = data.get("tables", [])
-        except (KeyError, TypeError) as error:
-            raise ToolError(f"{path} is no results file: {error} is missing") from error
+            self._at: Dict[Shape, List[Json]] = {}
+            for number, result in enumerate(self.results, start=1):
+                check_result(result, f"result {number}")
+                if result["op"] == "softmax":
+                    shape = Shape(result["dtype"], result["rows"], result["cols"])
+                    self._at.setdefault(shape, []).append(result)
+            for table in self.tables:
+                check_fields(table, {"name": str, "title": str, "shapes": list}, "a table")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise ToolError(f"{path} is no results file: {what}") from error
+        if not self.results:
+            raise ToolError(f"{path} holds no results")
 
     def at(self, shape: Shape) -> List[Json]:
-        """Every result at one shape, the copy ceiling (stage "") included."""
-        found = [r for r in self.results if (r["dtype"], r["rows"], r["cols"]) == shape]
-        if not found:
+        """Every result of softmax at one shape, the copy ceiling (stage "") included."""
+        if shape not in self._at:
             raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
-        return found
+        return self._at[shape]
 
     def variants(self, stage: str, shape: Shape) -> List[Json]:
         """One stage's results in the order in which the stage lists its variants."""
@@ -285,6 +343,6 @@ class Recorded:
 
 def newest(folder: Path, sweep: bool) -> Optional[Recorded]:
     """The recording (or sweep) with the newest date, None where the folder holds none."""
-    others = ("-counters", "-sweep", "simulator")  # of other tools, in other forms
-    files = [p for p in sorted(folder.glob("*.json")) if p.stem.endswith("-sweep" if sweep else others) == sweep]
+    suffixes = ("-sweep",) if sweep else ("-counters", "-sweep", "simulator")
+    files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]
     return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)

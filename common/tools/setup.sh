@@ -73,9 +73,9 @@ install_packages() {
   return 1
 }
 
-# fetch_wheels NAME PREFIX INSIDE: the wheels whose line in cuda-wheels.txt starts with PREFIX are unpacked,
-# and their folder INSIDE becomes .tools/NAME. That move is the last step, so that a set-up cut short
-# leaves nothing half-made.
+# fetch_wheels NAME FILE [PREFIX [INSIDE]]: the wheels of FILE, those whose line starts with PREFIX, are
+# unpacked, and their folder INSIDE becomes .tools/NAME. That move is the last step, so that a set-up cut
+# short leaves nothing half-made.
 fetch_wheels() (
   python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip || exit "$exit_usage"
   mkdir -p .tools
@@ -86,7 +86,7 @@ fetch_wheels() (
   partial=$(mktemp -d "$PWD/.tools/partial.XXXXXX")
   trap 'rm -rf "$partial"' EXIT
   trap 'exit 130' INT TERM HUP
-  grep "^$2" common/tools/cuda-wheels.txt >"$partial/wheels.txt"
+  grep "^${3:-}" "$2" >"$partial/wheels.txt"
   if ! TMPDIR=$partial python3 -m pip install --disable-pip-version-check --no-cache-dir --retries 2 \
     --no-user --no-deps --only-binary :all: --no-compile --require-hashes --target "$partial/wheels" \
     --requirement "$partial/wheels.txt" >&2 2>"$partial/errors"; then
@@ -95,12 +95,12 @@ fetch_wheels() (
   fi
   if [[ $1 == cuda ]]; then
     # The wheels are cut for running programs, not for linking: give nvcc and CMake the names they look for.
-    ln -s lib "$partial/wheels/$3/lib64"
-    for library in "$partial/wheels/$3"/lib/lib*.so.*; do
+    ln -s lib "$partial/wheels/$4/lib64"
+    for library in "$partial/wheels/$4"/lib/lib*.so.*; do
       ln -s "${library##*/}" "${library%.so.*}.so"
     done
   fi
-  mv "$partial/wheels/$3" ".tools/$1"
+  mv "$partial/wheels/${4:-}" ".tools/$1"
 )
 
 # Prints the release ("13.0") of the nvcc that it is given, or nothing.
@@ -130,7 +130,7 @@ find_or_fetch_nvcc() {
       "(it needs $wheels_driver): update the driver, or $provide"
   fi
   say "No CUDA toolkit from $oldest_cuda on here: fetching NVIDIA's wheels into .tools/cuda (110 MB, NVIDIA's licence) ..."
-  if ! fetch_wheels cuda nvidia- nvidia/cu13 || ! find_nvcc; then
+  if ! fetch_wheels cuda common/tools/cuda-wheels.txt nvidia- nvidia/cu13 || ! find_nvcc; then
     die "$exit_usage" "the CUDA toolkit is missing and could not be fetched: $provide"
   fi
 }
@@ -141,9 +141,22 @@ find_or_fetch_cmake() {
   read -r _ _ version < <(cmake --version)
   is_at_least "$version" "$oldest_cmake" && return
   say "CMake $version is older than $oldest_cmake: fetching a newer one into .tools/cmake (30 MB) ..."
-  fetch_wheels cmake cmake== cmake/data ||
+  fetch_wheels cmake common/tools/cuda-wheels.txt cmake== cmake/data ||
     die "$exit_usage" "CMake $oldest_cmake is missing and could not be fetched: install it and put it on PATH"
   PATH="$PWD/.tools/cmake/bin:$PATH"
+}
+
+# The Python packages of ./run plot and ./run report, where python3 does not have them already.
+find_or_fetch_python_packages() {
+  command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
+  if python3 common/tools/draw.py 2>/dev/null; then return; fi
+  if [[ ! -d .tools/python ]]; then
+    say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
+    fetch_wheels python common/tools/requirements.txt ||
+      die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
+        "or install the packages of common/tools/requirements.txt"
+  fi
+  python3 common/tools/draw.py || exit "$exit_usage"
 }
 
 # Everything that a build needs, found or fetched, or the one line that says what to do.

@@ -1,0 +1,33 @@
+// Exercise 02.2: a block reduces in two levels.
+#include "common/exercise/exercise.h"
+
+int main(int argc, char** argv) {
+  Exercise exercise;
+  exercise.kernel = "two_level_softmax";
+  exercise.shapes = {{3, 1000}, {2, 7}, {2, 112}, {4, 4096}};
+  exercise.inputs = {InputKind::normal, InputKind::very_negative, InputKind::neg_inf_prefix};
+  exercise.counted = {{4, 4096}};
+  exercise.instructions = 80;
+  exercise.rules = {
+      {Counter::read_passes, 3, 3,
+       "The block reads its row for the maximum, for the sum and for the result."},
+      {Counter::written_passes, 1, 1, "Each element of y is written once."},
+      {Counter::barriers, 4, 6,
+       "Two barriers are enough for each of the two reductions, whatever the block size."},
+      {Counter::shuffles, 50, 50,
+       "Each of the two reductions has 4 warps with 5 shuffles, and then one warp with 5 more that reduces "
+       "the 4 results. "
+       "Fewer: is one thread adding them up one by one? More: do all warps do the second level?"},
+      {Counter::shared_accesses, 4, 24,
+       "Only the warps' results go through shared memory, 4 of them, and the one final result."},
+  };
+  exercise.task =
+      "fill the gap in `block_all_reduce`: each warp reduces its lanes, then one warp reduces their results.";
+  exercise.why =
+      "Lanes of a warp exchange registers and need no barrier, so only the step from warp to block pays for "
+      "one. The number "
+      "of barriers no longer grows with the block, and a half-empty last warp is no problem.";
+  exercise.before = "the tree of 02.1";
+  exercise.compared = {Counter::barriers, Counter::shuffles, Counter::shared_accesses, Counter::read_passes};
+  return check_exercise(exercise, argc, argv);
+}

@@ -1,0 +1,52 @@
+// Exercise 03.1, write it, 10 minutes: lanes exchange registers
+//
+// One warp takes one row of up to 1024 columns and keeps it in registers. What is missing is the reduction
+// over its 32 lanes: no shared memory, no barrier, and every lane gets the result.
+#include "common/exercise/launchers.cuh"
+
+/// Every lane gets the result of all 32 lanes.
+template <class ReduceOp>
+__device__ float warp_all_reduce(float value) {
+  // TODO (roughly 3 lines): exchange with the lanes at distance 16, 8, 4, 2 and 1, by __shfl_xor_sync.
+  return value;
+}
+
+// ---- Given: the kernel. Lane l holds the columns l, l + 32, l + 64, ...
+constexpr int warps_per_block = 4;
+constexpr int cols_per_lane = 32;
+
+__global__ void warp_softmax(const float* x, float* y, Shape shape) {
+  const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+
+  float values[cols_per_lane];
+  float max = MaxOp::identity;
+#pragma unroll
+  for (int i = 0; i < cols_per_lane; ++i) {
+    const int col = i * 32 + lane;
+    values[i] = col < shape.cols ? x[row * shape.cols + col] : MaxOp::identity;
+    max = fmaxf(max, values[i]);
+  }
+  max = warp_all_reduce<MaxOp>(max);
+
+  float sum = 0;
+#pragma unroll
+  for (float& value : values) {
+    value = __expf(value - max);
+    sum += value;
+  }
+  const float reciprocal = 1.0f / warp_all_reduce<SumOp>(sum);
+
+#pragma unroll
+  for (int i = 0; i < cols_per_lane; ++i) {
+    const int col = i * 32 + lane;
+    if (col < shape.cols) y[row * shape.cols + col] = values[i] * reciprocal;
+  }
+}
+
+void softmax(const float* x, float* y, Shape shape, cudaStream_t stream) {
+  const unsigned grid = grid_for(divide_up(shape.rows, warps_per_block));
+  warp_softmax<<<grid, warps_per_block * 32, 0, stream>>>(x, y, shape);
+  CUDA_CHECK(cudaGetLastError());
+}

@@ -1,0 +1,365 @@
+// The check of an exercise: first the result, over all its shapes and inputs, then the technique.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "common/command_line.h"
+#include "common/device.h"
+#include "common/device_data.h"
+#include "common/exercise/exercise.h"
+#include "common/exercise/learners_library.h"
+#include "common/exercise/messages.h"
+#include "common/reference.cuh"
+#include "common/simulator.h"
+
+namespace {
+
+constexpr std::uint64_t seed = 1;
+
+/// What a check stops at: the text that the learner reads.
+struct NotYet {
+  std::string text;
+};
+
+struct Case {
+  Shape shape;
+  InputKind input;
+  std::int64_t first_row;
+};
+
+std::string describe(const Case& run) {
+  std::string text =
+      std::to_string(run.shape.rows) + " x " + std::to_string(run.shape.cols) + ", input " + name(run.input);
+  if (run.first_row > 0) text += ", first row " + std::to_string(run.first_row);
+  return text;
+}
+
+template <class T>
+std::vector<T> to_host(const void* device, std::size_t elements) {
+  std::vector<T> host(elements);
+  CUDA_CHECK(cudaMemcpy(host.data(), device, elements * sizeof(T), cudaMemcpyDeviceToHost));
+  return host;
+}
+
+DeviceMemory to_device(const std::vector<float>& host) {
+  DeviceMemory device = allocate_device(host.size() * sizeof(float));
+  CUDA_CHECK(cudaMemcpy(device.get(), host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice));
+  return device;
+}
+
+ReferenceMaxSum reference_row(const float* x, std::int64_t cols) {
+  ReferenceMaxSum row{-INFINITY, 0};
+  const std::int64_t chunks = (cols + ReduceChunk<float>::chunk_cols - 1) / ReduceChunk<float>::chunk_cols;
+  const ReduceChunk<float> reduce{x, cols, chunks};
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) row = MergeReference{}(row, reduce(chunk));
+  return row;
+}
+
+/// The device memory of one case, filled.
+class CaseMemory {
+ public:
+  explicit CaseMemory(const Case& run)
+      : run_(run), problem_{run.shape, DType::f32, Op::softmax}, x_(problem_, 0), y_(problem_, 0) {
+    fill_device_input(run.input, seed, problem_, x_.data());
+    checksum_ = device_checksum(problem_, x_.data());
+    const auto rows = static_cast<std::size_t>(run.shape.rows);
+    const auto x = to_host<float>(x_.data(), rows * static_cast<std::size_t>(run.shape.cols));
+    std::vector<float> row_max;
+    std::vector<float> row_sum;
+    for (std::int64_t row = 0; row < run.shape.rows; ++row) {
+      const ReferenceMaxSum pair = reference_row(x.data() + row * run.shape.cols, run.shape.cols);
+      row_max.push_back(static_cast<float>(pair.max));
+      row_sum.push_back(static_cast<float>(pair.sum));
+    }
+    row_max_ = to_device(row_max);
+    row_sum_ = to_device(row_sum);
+  }
+
+  /// Runs the launcher once, and returns when it is done. Throws CudaError.
+  void launch(const LearnersLibrary& library) const {
+    const Stream stream = make_stream();
+    LaunchArguments arguments;
+    arguments.x = as_if_from_row_0(x_.data());
+    arguments.y = as_if_from_row_0(y_.data());
+    arguments.row_max = static_cast<const float*>(row_max_.get());
+    arguments.row_sum = static_cast<const float*>(row_sum_.get());
+    arguments.first_row = run_.first_row;
+    arguments.shape = run_.shape;
+    arguments.stream = stream.get();
+    library.launch(arguments);
+    CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaDeviceSynchronize());
+  }
+
+  /// Throws NotYet when the output is wrong.
+  void verify() const {
+    if (const std::string broken = y_.broken_fence(); !broken.empty()) {
+      throw NotYet{"Wrong result, " + describe(run_) + ": the kernel " + broken + "."};
+    }
+    if (!x_.broken_fence().empty() || device_checksum(problem_, x_.data()) != checksum_) {
+      throw NotYet{"Wrong result, " + describe(run_) + ": the kernel changed its input x."};
+    }
+    const Verdict verdict = compare_device_result(problem_, x_.data(), y_.data());
+    if (!verdict.correct) throw NotYet{explain(verdict)};
+  }
+
+ private:
+  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; outside of what is
+  /// allocated.
+  [[nodiscard]] float* as_if_from_row_0(void* memory) const {
+    return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
+  }
+
+  [[nodiscard]] std::string explain(const Verdict& verdict) const {
+    const auto cols = static_cast<std::size_t>(run_.shape.cols);
+    const std::size_t row = static_cast<std::size_t>(verdict.first_wrong) / cols;
+    const std::size_t col = static_cast<std::size_t>(verdict.first_wrong) % cols;
+    const auto x = to_host<float>(static_cast<const float*>(x_.data()) + row * cols, cols);
+    const auto y = to_host<float>(static_cast<const float*>(y_.data()) + row * cols, cols);
+    return wrong_element(describe(run_), run_.input, verdict, {row, col}, x, y,
+                         reference_row(x.data(), run_.shape.cols));
+  }
+
+  Case run_;
+  Problem problem_;
+  FencedTensor x_;
+  FencedTensor y_;
+  DeviceMemory row_max_;
+  DeviceMemory row_sum_;
+  std::uint64_t checksum_ = 0;
+};
+
+/// True for the name of a library's kernel, and for a path or a report that names a library's file.
+bool names_library(const std::string& text) {
+  const std::array<const char*, 5> parts{"cub::", "thrust::", "/cub/", "/thrust/", "cooperative_groups"};
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
+}
+
+[[noreturn]] void stop_at(const Case& run, const CudaError& error) {
+  const SimApi* sim = simulator();
+  if (sim != nullptr && sim->faults() > 0) {
+    if (names_library(sim->last_fault())) {
+      throw NotYet{std::string("The kernel calls a library:\n  ") + sim->last_fault() +
+                   "\nWrite it yourself: that is the exercise."};
+    }
+    throw NotYet{"The simulator stopped the kernel, " + describe(run) + ":\n  " +
+                 with_source_line(sim->last_fault())};
+  }
+  throw NotYet{"The launcher failed, " + describe(run) + ":\n  " + error.what()};
+}
+
+std::vector<Case> cases_of(const Exercise& exercise) {
+  std::vector<Case> cases;
+  for (const std::int64_t first_row : exercise.first_rows) {
+    for (const InputKind input : exercise.inputs) {
+      for (const Shape shape : exercise.shapes) cases.push_back({shape, input, first_row});
+    }
+  }
+  return cases;
+}
+
+Counts count_case(const LearnersLibrary& library, const CaseMemory& memory, const Case& run) {
+  try {
+    return count(run.shape, [&] { memory.launch(library); });
+  } catch (const CudaError& error) {
+    stop_at(run, error);
+  }
+}
+
+/// The kernel must be the exercise's own, and no library's: those are not what there is to learn.
+void check_kernels(const Exercise& exercise, const Counts& counts) {
+  for (const std::string& kernel : counts.kernels) {
+    if (names_library(kernel)) {
+      throw NotYet{"A library's kernel ran: " + kernel + ". Write it yourself: that is the exercise."};
+    }
+  }
+  for (const Counts::Line& line : counts.lines) {
+    if (names_library(line.file)) {
+      throw NotYet{"The kernel calls a library:\n" + source_lines({line}, {""}) +
+                   "Write it yourself: that is the exercise."};
+    }
+  }
+  const auto expected = std::count(counts.kernels.begin(), counts.kernels.end(), exercise.kernel);
+  if (counts.kernels.empty()) {
+    throw NotYet{"The launcher launched no kernel; it should launch `" + exercise.kernel + "`."};
+  }
+  if (expected == 0) {
+    const bool one = counts.kernels.size() == 1;
+    throw NotYet{"The launcher launched `" + join(counts.kernels) + "`; what is asked for is one kernel, `" +
+                 exercise.kernel + "`." + (one ? " Is this the file of another exercise?" : "")};
+  }
+}
+
+/// What every exercise asks for, and then its own rules.
+std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
+  std::vector<Rule> rules{
+      {Counter::kernels, 1, 1,
+       "One kernel does it all: `" + exercise.kernel + "`. Ran: " + join(counts.kernels) + "."},
+      {Counter::load_bytes, 64, 1e9,
+       "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, and one does the work "
+       "of all: let "
+       "every lane take columns of its own."}};
+  rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
+  rules.push_back(
+      {Counter::instructions, 0, exercise.instructions,
+       "Is one thread doing the work of a whole warp, or is the same thing computed again and again?"});
+  return rules;
+}
+
+/// Throws NotYet at the first broken rule.
+void check_rules(const Exercise& exercise, const Counts& counts) {
+  for (const Rule& rule : rules_of(exercise, counts)) {
+    const double counted = counts[rule.counter];
+    if (counted >= rule.least && counted <= rule.most) continue;
+    throw NotYet{broken_rule(rule.counter, rule.least, rule.most, counts) + rule.advice};
+  }
+}
+
+Case counted_case(const Exercise& exercise, Shape shape) {
+  return {shape, exercise.inputs.front(), exercise.first_rows.front()};
+}
+
+/// Throws NotYet at the first thing that is wrong; under the simulator.
+Counts check_all(const Exercise& exercise, const LearnersLibrary& library) {
+  bool first = true;
+  for (const Case& run : cases_of(exercise)) {
+    const CaseMemory memory(run);
+    const Counts counts = count_case(library, memory, run);
+    if (first) check_kernels(exercise, counts);
+    first = false;
+    memory.verify();
+  }
+  Counts counts;
+  for (const Shape shape : exercise.counted) {
+    const Case run = counted_case(exercise, shape);
+    const CaseMemory memory(run);
+    counts = count_case(library, memory, run);
+    check_rules(exercise, counts);
+  }
+  return counts;
+}
+
+/// The same results on the GPU, and of many rows. Throws NotYet, or CudaError.
+void verify_on_gpu(const Exercise& exercise, const LearnersLibrary& library) {
+  std::vector<Case> cases = cases_of(exercise);
+  constexpr std::int64_t many_rows = 5000;
+  cases.push_back(
+      {{many_rows, exercise.counted.back().cols}, exercise.inputs.front(), exercise.first_rows.front()});
+  for (const Case& run : cases) {
+    const CaseMemory memory(run);
+    memory.launch(library);
+    memory.verify();
+  }
+}
+
+/// What the exercise is compared with may be wrong on purpose: then its counters up to there are shown, or
+/// none.
+std::optional<Counts> count_before(const Exercise& exercise, const std::string& path) {
+  try {
+    const LearnersLibrary library(path, exercise.launcher);
+    const Case run = counted_case(exercise, exercise.counted.back());
+    const CaseMemory memory(run);
+    return count(run.shape, [&] { memory.launch(library); });
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void print_success(const Exercise& exercise, const std::optional<Counts>& before, const Counts& after,
+                   const std::string& gpu) {
+  const std::string where = gpu.empty() ? "" : " Verified on " + gpu + ", counted on the simulator.";
+  std::cout << "Solved: the result and the technique are right." << where << "\n\n"
+            << exercise.why << "\n\n"
+            << "Counted, " << after.shape.rows << " x " << after.shape.cols << ":\n"
+            << comparison(exercise.compared, exercise.before, before, after);
+}
+
+struct Arguments {
+  std::string learners;
+  std::string before;
+  RunOn device = RunOn::sim;
+  std::string verified_on;  // the GPU that this program ran on before it started over under the simulator
+};
+
+Arguments parse(int argc, const char* const* argv) {
+  Arguments arguments;
+  std::vector<std::string> paths;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (word == "--device" && has_value) {
+      const std::string value = argv[++i];
+      if (value != "gpu" && value != "sim") {
+        throw UsageError("--device: '" + value + "' is not accepted; accepted: gpu, sim");
+      }
+      arguments.device = value == "gpu" ? RunOn::gpu : RunOn::sim;
+    } else if (word == "--verified-on" && has_value) {
+      arguments.verified_on = argv[++i];
+    } else {
+      paths.push_back(word);
+    }
+  }
+  if (paths.size() != 2) throw UsageError("wanted: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]");
+  arguments.learners = paths[0];
+  arguments.before = paths[1];
+  return arguments;
+}
+
+/// Goes on under the simulator; returns only where that is not possible.
+void restart(const char* program, const Arguments& arguments) {
+  const std::vector<const char*> words{
+      program,         arguments.learners.c_str(),    arguments.before.c_str(),
+      "--verified-on", arguments.verified_on.c_str(), nullptr};
+  std::cout.flush();
+  restart_under_simulator(words.data());
+  throw NoDeviceError("the simulator was not built");
+}
+
+int check(const Exercise& exercise, int argc, const char* const* argv) {
+  Arguments arguments = parse(argc, argv);
+  if (simulator() == nullptr) {
+    if (arguments.device == RunOn::gpu) {
+      arguments.verified_on = open_device().gpu;
+      const LearnersLibrary library(arguments.learners, exercise.launcher);
+      try {
+        verify_on_gpu(exercise, library);
+      } catch (const CudaError& error) {
+        std::cout << "The GPU says: " << error.what() << ".\nThe simulator says more:\n" << std::endl;
+      }
+    }
+    restart(argv[0], arguments);
+  }
+  const LearnersLibrary library(arguments.learners, exercise.launcher);
+  const Counts after = check_all(exercise, library);
+  print_success(exercise, count_before(exercise, arguments.before), after, arguments.verified_on);
+  return 0;
+}
+
+}  // namespace
+
+int check_exercise(const Exercise& exercise, int argc, const char* const* argv) {
+  try {
+    return check(exercise, argc, argv);
+  } catch (const NotYet& not_yet) {
+    std::cout << not_yet.text << "\n\nTo do: " << exercise.task << "\n";
+  } catch (const LibraryError& error) {
+    std::cout << "Not complete: " << error.what() << ".\n\nTo do: " << exercise.task << "\n";
+  } catch (const UsageError& error) {
+    std::cerr << error.what() << "\n";
+    return static_cast<int>(ExitCode::bad_usage);
+  } catch (const NoDeviceError& error) {
+    std::cerr << error.what() << "\n";
+    return static_cast<int>(ExitCode::no_device);
+  } catch (const std::exception& error) {
+    std::cout << "The launcher failed: " << error.what() << "\n\nTo do: " << exercise.task << "\n";
+  }
+  return static_cast<int>(ExitCode::wrong_result);
+}

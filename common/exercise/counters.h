@@ -1,0 +1,54 @@
+// The numbers that an exercise fixes or bounds: each is a formula of what the simulator counted.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/problem.h"
+#include "common/sim/counters.h"
+
+enum class Counter {
+  kernels,
+  read_passes,      ///< bytes loaded / bytes of the matrix
+  written_passes,   ///< bytes stored / bytes of the matrix
+  load_bytes,       ///< bytes per load request of a warp: 128 if each of 32 lanes asks for a float of its own
+  store_bytes,      ///< the same for stores
+  load_sectors,     ///< 32-byte sectors per load request
+  store_sectors,    ///< the same for stores
+  shared_accesses,  ///< requests to shared memory per row
+  bank_conflicts,   ///< per row
+  barriers,         ///< per row
+  shuffles,         ///< per row
+  exponentials,     ///< per element
+  instructions,     ///< warp instructions per 32 elements
+};
+
+/// "passes of reading", as in "3 passes of reading were counted"
+const char* name(Counter counter);
+
+/// A number as the messages print it: at most two decimals, none where it is whole.
+std::string number(double value);
+
+/// What one run of a launcher did.
+struct Counts {
+  /// A source line and its part.
+  struct Line {
+    std::string file;
+    unsigned line = 0;
+    SimCounters counters{};
+  };
+
+  Shape shape;
+  std::vector<std::string> kernels;  ///< in the order of their launches, without template arguments
+  SimCounters total{};
+  std::vector<Line> lines;
+
+  [[nodiscard]] double operator[](Counter counter) const;
+  /// The lines that do most of it, at most `most` and none with less than 2 % of the first.
+  [[nodiscard]] std::vector<Line> worst_lines(Counter counter, std::size_t most) const;
+  [[nodiscard]] double of_line(Counter counter, const Line& line) const;
+};
+
+/// Runs `launch` under the simulator; a CudaError passes through.
+Counts count(Shape shape, const std::function<void()>& launch);

@@ -1,0 +1,76 @@
+// An exercise that checks itself. A folder NN_stage/exercise/NAME holds
+//
+//   starter.cu    what the learner begins with (starter.txt where the exercise is to predict); its first line
+//   is
+//                 the title that `./run exercise` shows
+//   hints.md      three hints, each stronger than the one before
+//   solution.cu   (solution.txt)
+//   check.cpp     a main() that hands an Exercise or a Prediction to this header (check.cu where it has
+//   kernels) before.cu     optional: what a learner's counters are compared with, if not with the starter's
+//
+// common/tools/exercise.py compiles the learner's file into a library, and starts the check with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/exercise/counters.h"
+#include "common/input.h"
+#include "common/problem.h"
+
+/// Which function of launchers.cuh the learner's file defines.
+enum class Launcher { softmax, softmax_from_max_and_sum, softmax_of_rows };
+
+/// A number that the technique fixes or bounds.
+struct Rule {
+  Counter counter;
+  double least;
+  double most;
+  std::string advice;  ///< said when it is broken: what the number means, and where to look
+};
+
+struct Exercise {
+  std::string kernel;  ///< the name of the one kernel to launch
+  Launcher launcher = Launcher::softmax;
+  std::vector<Shape> shapes;  ///< the result is verified for each of them, with each input, in this order
+  std::vector<InputKind> inputs;
+  std::vector<std::int64_t> first_rows{0};  ///< Launcher::softmax_of_rows: each of them, too
+  std::vector<Shape> counted;               ///< the rules are applied to these
+  /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many as a
+  /// warp.
+  double instructions = 0;
+  std::vector<Rule>
+      rules;         ///< besides: one kernel, and every lane does its share; the first broken one is reported
+  std::string task;  ///< said after whatever is wrong: what to do, in a line or two
+  std::string why;   ///< said on success: two sentences on why it works
+  std::string before;  ///< what the counters are compared with on success: "the starter"
+  std::vector<Counter> compared;
+};
+
+/// Arguments: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]. Prints the first thing that is wrong, or
+/// what was counted before and after. Returns 0 solved, 1 not yet, 2 bad usage, 3 no device.
+int check_exercise(const Exercise& exercise, int argc, const char* const* argv);
+
+/// A number that is asked for, and counted.
+struct Question {
+  /// A wrong answer that somebody gives for a reason, and what to say to it.
+  struct Mistake {
+    double answer;
+    std::string advice;
+  };
+
+  std::string name;                 ///< as in the learner's file: "name = number"
+  std::function<double()> counted;  ///< runs under the simulator
+  std::vector<Mistake> mistakes;
+  std::string advice;  ///< for any other wrong answer
+};
+
+struct Prediction {
+  std::vector<Question> questions;
+  std::string why;
+};
+
+/// Arguments: LEARNERS_FILE. As check_exercise; always on the simulator, which counts.
+int check_prediction(const Prediction& prediction, int argc, const char* const* argv);

@@ -1,0 +1,21 @@
+// What the file of an exercise includes: the launchers that the check calls, and what the lessons have given
+// so far (CUDA_CHECK, MaxOp, SumOp, grid_for, divide_up). All matrices are float, row-major, in device
+// memory.
+#pragma once
+
+#include "common/cuda_check.h"
+#include "common/softmax_math.cuh"
+
+extern "C" {
+
+/// Softmax of each row of x (rows x cols) into y.
+void softmax(const float* x, float* y, Shape shape, cudaStream_t stream);
+
+/// The same where the maximum of each row and its sum of exp(x - max) are known already.
+void softmax_from_max_and_sum(const float* x, const float* row_max, const float* row_sum, float* y,
+                              Shape shape, cudaStream_t stream);
+
+/// The same for shape.rows rows of a matrix that is too large for one GPU, beginning with row `first_row`.
+/// Only these rows are in memory; x and y point to where the matrix's row 0 would be.
+void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape shape, cudaStream_t stream);
+}

@@ -1,0 +1,52 @@
+#include "common/exercise/learners_library.h"
+
+#include <dlfcn.h>
+
+namespace {
+
+const char* function_name(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::softmax:
+      return "softmax";
+    case Launcher::softmax_from_max_and_sum:
+      return "softmax_from_max_and_sum";
+    case Launcher::softmax_of_rows:
+      return "softmax_of_rows";
+  }
+  return "";
+}
+
+}  // namespace
+
+LearnersLibrary::LearnersLibrary(const std::string& path, Launcher launcher) : launcher_(launcher) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string reason = dlerror();
+    const char* undefined = "undefined symbol: ";
+    const std::size_t symbol = reason.find(undefined);
+    throw LibraryError(symbol == std::string::npos
+                           ? reason
+                           : "the file uses a function that it does not define: " +
+                                 reason.substr(symbol + std::string(undefined).size()));
+  }
+  function_ = dlsym(library, function_name(launcher));
+  if (function_ == nullptr) {
+    throw LibraryError(std::string("the file defines no function `") + function_name(launcher) +
+                       "` with the parameters of common/exercise/launchers.cuh");
+  }
+}
+
+void LearnersLibrary::launch(const LaunchArguments& a) const {
+  switch (launcher_) {
+    case Launcher::softmax:
+      return reinterpret_cast<void (*)(const float*, float*, Shape, cudaStream_t)>(function_)(
+          a.x, a.y, a.shape, a.stream);
+    case Launcher::softmax_from_max_and_sum:
+      return reinterpret_cast<void (*)(const float*, const float*, const float*, float*, Shape,
+                                       cudaStream_t)>(function_)(a.x, a.row_max, a.row_sum, a.y, a.shape,
+                                                                 a.stream);
+    case Launcher::softmax_of_rows:
+      return reinterpret_cast<void (*)(const float*, float*, std::int64_t, Shape, cudaStream_t)>(function_)(
+          a.x, a.y, a.first_row, a.shape, a.stream);
+  }
+}

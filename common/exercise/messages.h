@@ -1,0 +1,37 @@
+// What a check says: which element is wrong, which counter is off, and in which source line.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/exercise/counters.h"
+#include "common/input.h"
+#include "common/reference.cuh"
+#include "common/verify.h"
+
+/// "a, b"
+std::string join(const std::vector<std::string>& words);
+
+struct Element {
+  std::size_t row;
+  std::size_t col;
+};
+
+/// The first wrong element in words, and a table of its neighbours. x, y: the element's row.
+std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict, Element element,
+                          const std::vector<float>& x, const std::vector<float>& y,
+                          ReferenceMaxSum reference);
+
+/// A fault's report with the text of the source line that it names.
+std::string with_source_line(const std::string& report);
+
+/// One line of output for each source line: the place, a note, and the text.
+std::string source_lines(const std::vector<Counts::Line>& lines, const std::vector<std::string>& notes);
+
+/// "8 shuffles per row were counted, at least 10 are expected (4 x 1024)", and the lines that make them.
+std::string broken_rule(Counter counter, double least, double most, const Counts& counts);
+
+/// A table: a row for each counter, a column for before and one for after.
+std::string comparison(const std::vector<Counter>& counters, const std::string& before_name,
+                       const std::optional<Counts>& before, const Counts& after);
