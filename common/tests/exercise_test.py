@@ -396,7 +396,7 @@ class Terminal:
             finally:
                 os._exit(127)
 
-    def read_until(self, pattern: str, timeout_s: float = 240) -> bool:
+    def read_until(self, pattern: str, timeout_s: float = 120) -> bool:
         """What was read stays in `screen`; what matched is taken away."""
         end = time.monotonic() + timeout_s
         while True:
@@ -419,8 +419,9 @@ class Terminal:
         os.write(self.file, text.encode())
 
     def wait(self) -> int:
-        """The exit code; what is still printed goes to `screen`."""
+        """The exit code; what is still printed goes to `screen`. A program that does not end is killed."""
         self.read_until(r"\Z(?!)")
+        os.kill(self.pid, signal.SIGKILL)  # one that has ended does not mind
         _, status = os.waitpid(self.pid, 0)
         os.close(self.file)
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
