@@ -4,6 +4,7 @@
     python3 common/tests/exercise_test.py CHECKS check NAME     one exercise (CHECKS: build/exercise)
     python3 common/tests/exercise_test.py CHECKS list           every exercise has its files and its tests
     python3 common/tests/exercise_test.py CHECKS terminal       the commands, driven through a pseudo-terminal
+    python3 common/tests/exercise_test.py CHECKS gpu            starters and solutions with --device gpu; exits 3 without one
 
 `check`: the starter fails with the message that is meant, the solution passes, and wrong answers fail with messages that
 fit: changed solutions (WRONG_ANSWERS), a loop in one thread, and the solution handed to every other exercise.
@@ -355,6 +356,25 @@ def check_exercise(checks: Path, name: str) -> int:
     return failures.exit()
 
 
+def check_gpu(checks: Path) -> int:
+    failures = Failures()
+    with tempfile.TemporaryDirectory() as folder:
+        checker = tool.Checker(ROOT, checks, "gpu", tool.CHECK_TIMEOUT_S)
+        checker.work = Path(folder)
+        for exercise in EXERCISES.values():
+            if exercise.kind == "predict":
+                continue
+            code, text = checker.run_check(exercise, ["no library", "no library", "--device", "gpu"])
+            if code == tool.NO_DEVICE:
+                print(text)
+                return code
+            code, text = checker.check(exercise, exercise.file("starter"))
+            failures.expect(code == 1 and "It does not compile" not in text, f"{exercise.name}: the starter fails", text)
+            code, text = checker.check(exercise, exercise.file("solution"))
+            failures.expect(code == 0 and "Verified on NVIDIA" in text, f"{exercise.name}: the solution passes", text)
+    return failures.exit()
+
+
 def check_list() -> int:
     """Nothing is forgotten, and no solution is a starter: `check` asks that the one fails and the other passes."""
     failures = Failures()
@@ -396,7 +416,7 @@ class Terminal:
             finally:
                 os._exit(127)
 
-    def read_until(self, pattern: str, timeout_s: float = 240) -> bool:
+    def read_until(self, pattern: str, timeout_s: float = 120) -> bool:
         """What was read stays in `screen`; what matched is taken away."""
         end = time.monotonic() + timeout_s
         while True:
@@ -419,8 +439,9 @@ class Terminal:
         os.write(self.file, text.encode())
 
     def wait(self) -> int:
-        """The exit code; what is still printed goes to `screen`."""
+        """The exit code; what is still printed goes to `screen`. A program that does not end is killed."""
         self.read_until(r"\Z(?!)")
+        os.kill(self.pid, signal.SIGKILL)  # one that has ended does not mind
         _, status = os.waitpid(self.pid, 0)
         os.close(self.file)
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
@@ -582,6 +603,8 @@ def main() -> int:
     checks = Path(sys.argv[1]).resolve()
     if sys.argv[2] == "check":
         return check_exercise(checks, sys.argv[3])
+    if sys.argv[2] == "gpu":
+        return check_gpu(checks)
     return check_list() if sys.argv[2] == "list" else check_terminal(checks)
 
 
