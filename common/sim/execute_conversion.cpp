@@ -59,7 +59,8 @@ Bfloat16 nearest_bfloat16(float value) {
 template <class To, class From>
 To float_to_float(From value, const Instruction& instruction) {
   auto number = widened(value);
-  if (instruction.flush_to_zero && std::is_same_v<From, float>) {
+  // To f16 an H200 rounds the denormal itself, whatever .ftz says: away from 0 it is f16's smallest number.
+  if (instruction.flush_to_zero && std::is_same_v<From, float> && !std::is_same_v<To, Half>) {
     number = static_cast<decltype(number)>(flushed(static_cast<float>(number)));
   }
   if ((instruction.option & to_whole_number) != 0) {

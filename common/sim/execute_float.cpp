@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "common/sim/execute_integer.h"
 #include "common/sim/map.h"
@@ -37,6 +38,7 @@ struct Multiply {
   static float rounded(float a, float b, Rounding rounding) {
     return fma_rounded(a, b, std::copysign(0.0F, a * b), rounding);
   }
+  static double exact(float a, float b) { return double{a} * b; }
 };
 struct MultiplyAdd {
   float operator()(float a, float b, float c) const { return std::fma(a, b, c); }
@@ -44,6 +46,7 @@ struct MultiplyAdd {
   static float rounded(float a, float b, float c, Rounding rounding) {
     return fma_rounded(a, b, c, rounding);
   }
+  static double exact(float a, float b, float c) { return std::fma(double{a}, double{b}, double{c}); }
 };
 struct Divide {
   template <class T>
@@ -126,12 +129,24 @@ struct HyperbolicTangent {
 
 // ---- f32
 
+/// The result of .ftz from operands that are flushed. What rounds up to the smallest normal number is
+/// flushed, too: the device looks before it rounds. A sum is exact down there.
+template <class Function, class... T>
+float flushed_result(float result, T... values) {
+  if constexpr (requires { Function::exact(values...); }) {
+    const bool tiny = std::fabs(Function::exact(values...)) < double{std::numeric_limits<float>::min()};
+    return tiny ? std::copysign(0.0F, result) : result;
+  }
+  return flushed(result);
+}
+
 /// Function with its operands and result flushed where .ftz says so, and NaN as the device gives it.
 template <class Function, bool flush>
 struct Single {
   template <class... T>
   float operator()(T... values) const {
-    if constexpr (flush) return canonical(flushed(Function{}(flushed(values)...)));
+    if constexpr (flush)
+      return canonical(flushed_result<Function>(Function{}(flushed(values)...), flushed(values)...));
     return canonical(Function{}(values...));
   }
 };
@@ -147,7 +162,7 @@ void single_unusual(Execution& execution, const Instruction& instruction, LaneMa
     } else {
       result = Function{}((flush ? flushed(values) : values)...);
     }
-    if (flush) result = flushed(result);
+    if (flush) result = flushed_result<Function>(result, flushed(values)...);
     return instruction.saturate ? saturated(result) : canonical(result);
   });
 }
@@ -192,8 +207,9 @@ std::uint16_t narrowed(double value, const Instruction& instruction) {
   } else {
     bits = to_bfloat16(value, instruction.rounding).bits;
   }
-  constexpr std::uint16_t exponent_bits = std::is_same_v<Number, Half> ? 0x7c00 : 0x7f80;
-  return instruction.flush_to_zero && (bits & exponent_bits) == 0 ? bits & 0x8000U : bits;
+  // As with f32, the device looks before it rounds.
+  constexpr double smallest_normal = std::is_same_v<Number, Half> ? 0x1p-14 : 0x1p-126;
+  return instruction.flush_to_zero && std::fabs(value) < smallest_normal ? bits & 0x8000U : bits;
 }
 
 struct MultiplyAddOf16Bits {

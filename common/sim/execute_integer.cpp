@@ -493,10 +493,17 @@ void assemble_prmt(Assembler& a) {
   a.instruction.handler = &prmt;
 }
 
+/// A position or length of bfe and bfi. Above 255 PTX promises nothing: an H200 takes the lowest byte for
+/// fields of 32 bits, and any larger number for fields of 64.
+template <class T>
+std::uint32_t position_or_length(std::uint32_t value) {
+  return sizeof(T) == 4 ? value & 0xffU : std::min(value, 255U);
+}
+
 template <class T>
 T extract_bits(T value, std::uint32_t position, std::uint32_t length) {
-  position &= 0xffU;
-  length &= 0xffU;
+  position = position_or_length<T>(position);
+  length = position_or_length<T>(length);
   using U = std::make_unsigned_t<T>;
   const unsigned width = bits_of<T>;
   if (length == 0) return 0;
@@ -522,8 +529,8 @@ void assemble_bfe(Assembler& a) {
 
 template <class T>
 T insert_bits(T field, T into, std::uint32_t position, std::uint32_t length) {
-  position &= 0xffU;
-  length &= 0xffU;
+  position = position_or_length<T>(position);
+  length = position_or_length<T>(length);
   const unsigned width = bits_of<T>;
   if (length == 0 || position >= width) return into;
   const T ones = length >= width ? static_cast<T>(~T{0}) : (T{1} << length) - 1;

@@ -158,7 +158,7 @@ std::vector<OperandType> make_types() {
        32,
        0,
        {0, 1, 0xffffffff, 2, 0xfffffffe, 3, 0xfffffff8, 16, 0xfffffff0, 31, 32, 33, 0xffffffe0, 0x7fffffff,
-        0x80000000}},
+        0x80000001}},  // of the lowest number the search has no direction: -x is x
       {"selector", ".b32", 32, 0, filled({0x3210, 0x7654, 0x0123, 0xba98, 0xfedc, 0x8888, 0xffff3210}, 32)},
       {"distance", ".u32", 32, 0, {0, 1, 2, 3, 5, 8, 16, 31, 30, 17, 32, 33, 0xffffffff}},
       {"clamp", ".u32", 32, 0, {0x1f, 0, 0x181f, 0x1c03, 0x1000, 0x100f, 0x1e1f, 0x0510, 0x1f1f}},

@@ -274,8 +274,8 @@ TEST(Parser, Locations) {
       ret;
     })");
   const Program& program = parsed.kernel();
-  EXPECT_EQ(program.describe_location(0), "/x/a.cu:10");
-  EXPECT_EQ(program.describe_location(1), "/x/b.h:20\n    called from /x/a.cu:11");
+  EXPECT_EQ(program.describe_location(program.location_of.at(0)), "/x/a.cu:10");
+  EXPECT_EQ(program.describe_location(program.location_of.at(1)), "/x/b.h:20\n    called from /x/a.cu:11");
 }
 TEST(Parser, PutsCalledFunctionsInPlace) {
   Parsed parsed(std::string(header) + R"(
