@@ -121,7 +121,8 @@ std::string source_lines(const std::vector<Counts::Line>& lines, const std::vect
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string place = short_path(lines[i].file) + ":" + std::to_string(lines[i].line);
     const std::string note = notes[i].empty() ? "" : "  " + notes[i];
-    all += "  " + place + note + "\n    | " + text_of_line(lines[i].file, lines[i].line) + "\n";
+    all.append("  ").append(place).append(note).append("\n    | ");
+    all.append(text_of_line(lines[i].file, lines[i].line)).append("\n");
   }
   return all;
 }
