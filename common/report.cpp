@@ -286,7 +286,7 @@ void Report::print_verify_summary() {
   }
   for (const auto& [key, count] : counts) {
     const auto& [variant, dtype, op] = key;
-    out_ << padded(variant, columns().at(1).width) << padded(name(dtype), 6) << padded(name(op), 13)
+    out_ << padded(variant, columns().at(1).width + 2) << padded(name(dtype), 6) << padded(name(op), 13)
          << padded(std::to_string(count.verified), 6, true) << " verified"
          << padded(std::to_string(count.wrong), 6, true) << " wrong"
          << padded(std::to_string(count.not_applicable), 6, true) << " not applicable   worst error "
