@@ -171,9 +171,7 @@ void Module::skim() {
 /// What begins with this word, at file scope.
 void Module::skim(Lexer& lexer, std::string_view word) {
   if (is_linkage(word) || word == ";") return;
-  if (word == ".version" || word == ".target" || word == ".address_size") {
-    lexer.rest_of_line();
-  } else if (word == ".file") {
+  if (word == ".file") {
     const auto number = static_cast<std::uint32_t>(parse_unsigned(lexer.next()));
     const std::string_view path = lexer.next();
     if (path.size() < 2 || path[0] != '"') throw PtxError(".file without a name");
@@ -212,7 +210,7 @@ void Module::skim(Lexer& lexer, std::string_view word) {
     }
     variables_[name] = variable;
   } else if (word[0] == '.') {
-    lexer.rest_of_line();  // a directive that says nothing about what the program does
+    lexer.rest_of_line();  // .version and others that say nothing about what the program does
   } else {
     throw PtxError("'" + std::string(word) + "' where a directive should stand");
   }

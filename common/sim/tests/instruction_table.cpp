@@ -231,7 +231,9 @@ void expand(const std::string& text, std::vector<std::string>& expanded) {
         rest += static_cast<char>(after[i] - 1);
       }
     }
-    expand(before + choice + rest, expanded);
+    std::string whole = before;
+    whole.append(choice).append(rest);
+    expand(whole, expanded);
   }
 }
 
