@@ -182,6 +182,13 @@ expect 0 "$top/checkout/run"
 sed -i 's#INTERNAL=.*#INTERNAL=/elsewhere#' build/CMakeCache.txt
 expect 0 ./run
 called 'cmake --preset default --fresh'
+# Built without a GPU, and later there is one.
+echo built_without_gpu:INTERNAL=ON >>build/CMakeCache.txt
+expect 0 ./run
+not_called 'cmake --preset'
+stub nvidia-smi
+expect 0 ./run
+called 'cmake --preset default --fresh'
 
 # --- One stage: only that one is built.
 for name in 2 02 02_second 02_second/; do

@@ -183,12 +183,15 @@ need_python() {
     die "$exit_usage" "this needs Python 3.8 or newer as python3: install python3"
 }
 
+# A build/ made without a GPU holds code for the simulator, and none for an older GPU that is here now.
+lacks_this_gpu() { grep -qx built_without_gpu:INTERNAL=ON build/CMakeCache.txt && nvidia-smi -L >/dev/null 2>&1; }
+
 # Configures build/ once; a later change of a CMakeLists.txt is the build's own business. A copied or
 # moved checkout brings a build/ that belongs to the old place: that one is configured afresh.
 configure() {
   local generator=Ninja
   if [[ -e build/build.ninja || -e build/Makefile ]] &&
-    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt; then
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt && ! lacks_this_gpu; then
     return
   fi
   command -v ninja >/dev/null || generator='Unix Makefiles'
