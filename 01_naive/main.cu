@@ -27,11 +27,11 @@ NaiveWorkspace divide_workspace(const Problem& problem, void* workspace) {
 
 /// x twice and y once in the matrix's type; in float `shifted` and `exps` five times, and two values per row
 /// written and read.
-Traffic traffic(const Problem& problem) {
+Traffic traffic(const Problem& problem, RowCosts row) {
   const auto matrix = static_cast<double>(problem.tensor_bytes());
   const double between = 4.0 * problem.shape.elements();
   const double row_values = 2 * 4.0 * problem.shape.rows;
-  return {2 * matrix + 3 * between + row_values, matrix + 2 * between + row_values};
+  return {2 * matrix + 3 * between + row_values, matrix + 2 * between + row_values, row};
 }
 
 std::string why_not(const Problem& problem) {
@@ -44,14 +44,15 @@ auto naive() {
 }
 
 template <class Launcher>
-Variant variant(const char* name, const char* idea, Launcher launcher, bool capturable) {
+Variant variant(const char* name, const char* idea, Launcher launcher, RowCosts row, bool capturable = true) {
   const auto launch = [launcher](const Problem& problem, const Buffers& buffers, cudaStream_t stream) {
     dispatch_dtype(problem.dtype, [&]<class T>() {
       launcher(static_cast<const T*>(buffers.x), static_cast<T*>(buffers.y),
                divide_workspace(problem, buffers.workspace), problem.shape, stream);
     });
   };
-  return {name, idea, launch, traffic, why_not, workspace_bytes, capturable};
+  const auto traffic_of = [row](const Problem& problem) { return traffic(problem, row); };
+  return {name, idea, launch, traffic_of, why_not, workspace_bytes, capturable};
 }
 
 }  // namespace
@@ -61,14 +62,17 @@ Stage stage() {
           "one kernel per step: max, subtract, exp, sum, divide",
           {
               variant("thread_per_row", "reductions with one thread per row: uncoalesced",
-                      naive<NaiveReduction::thread_per_row, Division::per_row>(), true),
+                      naive<NaiveReduction::thread_per_row, Division::per_row>(),
+                      {.barriers = 0, .bank_conflicts = 0}),
               variant("block_per_row", "reductions with one block per row: coalesced",
-                      naive<NaiveReduction::block_per_row, Division::per_row>(), true),
+                      naive<NaiveReduction::block_per_row, Division::per_row>(),
+                      {.barriers = 4, .bank_conflicts = 0}),
               variant("block_per_row_division", "the same, with an IEEE division for every element",
-                      naive<NaiveReduction::block_per_row, Division::per_element>(), true),
+                      naive<NaiveReduction::block_per_row, Division::per_element>(),
+                      {.barriers = 4, .bank_conflicts = 0}),
               variant(
                   "thrust_calls", "the same five steps as Thrust calls",
-                  [](auto... arguments) { thrust_softmax(arguments...); }, false),
+                  [](auto... arguments) { thrust_softmax(arguments...); }, {}, false),
           }};
 }
 

@@ -4,6 +4,9 @@
 
 namespace {
 
+/// No shared memory, and nobody to wait for.
+constexpr RowCosts warps_alone{.barriers = 0, .bank_conflicts = 0};
+
 std::int64_t elements_in_pack(const Problem& problem) {
   return 16 / static_cast<std::int64_t>(size_of(problem.dtype));
 }
@@ -40,19 +43,19 @@ Stage stage() {
           {
               {"scalar_loads", "32 lanes a row, one element per access",
                direct_launch([](auto op, auto... arguments) { launch_scalar_loads<op()>(arguments...); }),
-               whole_passes(1, 1), why_not_registers},
+               whole_passes(1, 1, warps_alone), why_not_registers},
               {"packs", "32 lanes a row, 16 bytes per access, the row fills every lane",
                direct_launch([](auto op, auto... arguments) { launch_packs<op(), false>(arguments...); }),
-               whole_passes(1, 1), why_not_exact},
+               whole_passes(1, 1, warps_alone), why_not_exact},
               {"padded_packs", "the same for any width: the row is padded to the next tile",
                direct_launch([](auto op, auto... arguments) { launch_packs<op(), true>(arguments...); }),
-               whole_passes(1, 1), why_not_registers},
+               whole_passes(1, 1, warps_alone), why_not_registers},
               {"narrow_groups", "1 to 32 lanes a row, one pack each: several rows a warp",
                direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 1>(arguments...); }),
-               whole_passes(1, 1), why_not_narrow},
+               whole_passes(1, 1, warps_alone), why_not_narrow},
               {"two_rows_per_access", "narrow groups that load two rows at once",
                direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 2>(arguments...); }),
-               whole_passes(1, 1), why_not_narrow},
+               whole_passes(1, 1, warps_alone), why_not_narrow},
           }};
 }
 

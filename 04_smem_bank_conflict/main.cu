@@ -11,26 +11,40 @@ std::string why_not(const Problem& problem) {
          " columns here";
 }
 
+/// The row is written and read twice, in cols / 32 wavefronts each time if no lane waits; where `ways` lanes
+/// meet in a bank, in `ways` times as many. Known for rows that fill every access.
+Traffic traffic(const Problem& problem, int ways) {
+  Traffic traffic = whole_passes(1, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
+  const std::int64_t cols = problem.shape.cols;
+  if (ways == 1) traffic.row.bank_conflicts = 0;
+  if (cols % 256 == 0) traffic.row.bank_conflicts = 4.0 * (ways - 1) * cols / 32;
+  return traffic;
+}
+
 template <class Layout>
-Variant variant(const char* name, const char* idea) {
+Variant variant(const char* name, const char* idea, int ways_f32, int ways_f16) {
   const auto launch = direct_launch(
       [](auto op, auto... arguments) { launch_shared_memory_softmax<op(), Layout>(arguments...); });
-  return {name, idea, launch, whole_passes(1, 1), why_not};
+  const auto traffic_of = [=](const Problem& problem) {
+    return traffic(problem, problem.dtype == DType::f32 ? ways_f32 : ways_f16);
+  };
+  return {name, idea, launch, traffic_of, why_not};
 }
 
 }  // namespace
 
 Stage stage() {
-  return {"04_smem_bank_conflict",
-          "the row waits in shared memory",
-          {
-              variant<InterleavedScalarLayout>("interleaved_scalar_layout",
-                                               "[num_packs][pack], word by word: conflicts"),
-              variant<InterleavedLayout>("interleaved_layout", "the same, where nvcc may merge the words"),
-              variant<TransposedLayout>("transposed_layout", "[pack][num_packs]: no conflict"),
-              variant<VectorLayout>("vector_layout",
-                                    "16 bytes per shared access: no conflict, fewer instructions"),
-          }};
+  return {
+      "04_smem_bank_conflict",
+      "the row waits in shared memory",
+      {
+          variant<InterleavedScalarLayout>("interleaved_scalar_layout",
+                                           "[num_packs][pack], word by word: conflicts", 4, 8),
+          variant<InterleavedLayout>("interleaved_layout", "the same, where nvcc may merge the words", 1, 2),
+          variant<TransposedLayout>("transposed_layout", "[pack][num_packs]: no conflict", 1, 1),
+          variant<VectorLayout>("vector_layout",
+                                "16 bytes per shared access: no conflict, fewer instructions", 1, 1),
+      }};
 }
 
 int main(int argc, char** argv) {

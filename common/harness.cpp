@@ -71,7 +71,7 @@ class StageRun {
   [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated_; }
 
   Record run_variant(const Variant& variant) {
-    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}};
+    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}, {}};
     record.reason = reason_not_applicable(variant, problem_);
     if (!record.reason.empty()) return record;
 
@@ -80,7 +80,9 @@ class StageRun {
     record.status = verdict.correct ? Status::verified : Status::wrong;
     record.reason = verdict.explanation;
     record.max_error = verdict.max_error;
-    record.passes = passes(variant.traffic(problem_), problem_);
+    const Traffic traffic = variant.traffic(problem_);
+    record.passes = passes(traffic, problem_);
+    record.row_costs = traffic.row;
     if (verdict.correct && takes_times()) {
       const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
         variant.launch(problem_, buffers, stream);
@@ -92,7 +94,7 @@ class StageRun {
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
   Record copy_record() {
-    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}};
+    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}, {}};
     if (simulated_) {
       record.counted = count_launch(problem_, [&] { run_.copy(0, timer_.stream()); });
     } else {

@@ -51,7 +51,7 @@ struct Field {
   bool is_text;
 };
 
-/// `simulated`: with what was counted.
+/// `simulated`: with what was counted, and what else the variant declares of it.
 std::vector<Field> fields(const Record& record, bool simulated) {
   const auto timed = [&](auto value, int digits) {
     return record.timing ? fixed(value(), digits) : std::string();
@@ -78,6 +78,11 @@ std::vector<Field> fields(const Record& record, bool simulated) {
       {"max_error", ran && record.status == Status::verified ? fixed(record.max_error, 4) : "", false},
   };
   if (!simulated) return all;
+  const auto declare = [&](const char* field, const std::optional<double>& value) {
+    all.push_back({field, value ? fixed(*value, 4) : "", false});
+  };
+  declare("barriers_per_row", record.row_costs.barriers);
+  declare("bank_conflicts_per_row", record.row_costs.bank_conflicts);
   const Counted counted = record.counted.value_or(Counted{});
   const auto add = [&](const char* field, const std::string& value) {
     all.push_back({field, record.counted ? value : "", false});

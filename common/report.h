@@ -24,6 +24,7 @@ struct Record {
   double max_error = 0;                  ///< worst |got - reference| / allowed
   std::optional<TimedVariant> timing{};  ///< on a GPU
   std::optional<Counted> counted{};      ///< on the simulator
+  RowCosts row_costs{};                  ///< as declared
 };
 
 struct Column;

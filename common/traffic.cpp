@@ -9,9 +9,9 @@ double effective_bandwidth_gb_s(const Problem& problem, double microseconds) {
   return 2.0 * static_cast<double>(problem.tensor_bytes()) / (microseconds * 1e3);
 }
 
-std::function<Traffic(const Problem&)> whole_passes(double reads, double writes) {
-  return [reads, writes](const Problem& problem) {
+std::function<Traffic(const Problem&)> whole_passes(double reads, double writes, RowCosts row) {
+  return [reads, writes, row](const Problem& problem) {
     const auto bytes = static_cast<double>(problem.tensor_bytes());
-    return Traffic{reads * bytes, writes * bytes};
+    return Traffic{reads * bytes, writes * bytes, row};
   };
 }

@@ -27,7 +27,8 @@ struct Variant {
   std::string idea;  ///< one line for --list
   /// Enqueues the work on the stream and checks every launch; throws CudaError. rows = 0 does nothing.
   std::function<void(const Problem&, const Buffers&, cudaStream_t)> launch;
-  /// Bytes that the kernels request from memory: what the lesson's arithmetic says.
+  /// Bytes that the kernels request from memory, and what a row costs a block: what the lesson's arithmetic
+  /// says.
   std::function<Traffic(const Problem&)> traffic;
   /// Why the variant cannot do this problem; empty when it can. Not set: it does every problem.
   std::function<std::string(const Problem&)> why_not = {};

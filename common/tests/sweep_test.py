@@ -892,7 +892,7 @@ class PublishedTablesTest(SweepTest):
         recorded = json.loads(next(self.results.glob("*-sweep.json")).read_text())
         recorded["machine"]["gpu"] = "Recorded"
         (self.results / "old.json").write_text(json.dumps(recorded))
-        for name in ("simulator", "old-simulator", "old-counters"):
+        for name in ("simulator", "old-simulator", "old-profile"):
             (self.results / f"{name}.json").write_text("not even JSON")
         code, said, page = self.generate(text)
         self.assertEqual((code, page), (0, text.replace("--><!--", "-->Recorded<!--")), said)

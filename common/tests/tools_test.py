@@ -6,26 +6,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 from unittest import mock
 
 sys.dont_write_bytecode = True
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
-sys.path.insert(0, str(TOOLS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, Repository, fake_ncu, quietly, script  # noqa: E402
 
 import charts  # noqa: E402
 import count  # noqa: E402
-import counters  # noqa: E402
 import draw  # noqa: E402
 import generate  # noqa: E402
 import hardware_table  # noqa: E402
@@ -34,139 +31,6 @@ import record  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
 import synthetic_sweep  # noqa: E402
-
-COMMIT = "0123456789abcdef"
-MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
-
-# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; files beside the
-# executable make it misbehave.
-STAGE = r"""#!{python} -SE
-import json, sys
-from pathlib import Path
-me = Path(__file__)
-given = sys.argv[1:]
-def value(name, default=""):
-    return given[given.index(name) + 1] if name in given else default
-mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
-if mode.startswith("exit"):
-    print("the stage's last words", file=sys.stderr)
-    sys.exit(int(mode.split()[1]))
-if mode == "garbage":
-    print("no JSON")
-    sys.exit(0)
-machine = dict({machine})
-if mode == "other machine":
-    machine["gpu"] = "another"
-out = []
-copy_factor = float(mode.split()[2]) if mode.startswith("slow copy") else 1.0
-for dtype in value("--dtype").split(","):
-    for rows in map(int, value("--rows").split(",")):
-        for cols in map(int, value("--cols").split(",")):
-            base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="")
-            nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s",
-                                     "passes", "max_error"))
-            copy = cols * copy_factor
-            for name, speed, widest in {variants}:
-                row = dict(base, stage=me.name, variant=name, status="verified", **nothing)
-                if cols > widest or mode == "nothing applies":
-                    row.update(status="not applicable", reason="cols > %d & too wide" % widest)
-                elif "--verify-only" not in given:
-                    time = 100 * copy / speed
-                    row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
-                               bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
-                if value("--device") == "sim":
-                    counts = [2 * cols if mode == "counts more" and name == "wide" else cols] * len({counted})
-                    row.update(passes=2, **dict(zip({counted}, counts if cols <= widest else [None] * len(counts))))
-                if mode in ("wrong", "failed"):
-                    row.update(nothing, status=mode, reason="row 3 differs")
-                out.append(row)
-            if "--verify-only" not in given:
-                out.append(dict(base, stage="", variant="copy", status="verified", time_us=copy, spread_percent=0.1,
-                                copy_us=copy, percent_of_copy=100, bandwidth_gb_s=4000, passes=2, max_error=None))
-print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
-sys.exit(1 if mode in ("wrong", "failed silently") else 0)
-"""
-
-# What a stage reports of the simulator's counters: those that the tools ask for.
-COUNTED = ["counted_" + name for name in (
-    "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
-    "shuffles", "block_barriers", "special_functions_per_element", "global_load_requests", "global_load_sectors",
-    "global_store_requests", "global_store_sectors", "shared_load_requests", "shared_load_wavefronts",
-    "shared_load_conflicts", "shared_store_requests", "shared_store_wavefronts", "shared_store_conflicts",
-    "special_function_lanes", "exp2_lanes", "atomics",
-)]  # fmt: skip
-
-VARIANTS = {
-    "01_naive": [("thread_per_row", 5.0, 10**9), ("block_per_row", 20.0, 10**9)],
-    "02_tiled": [("narrow", 60.0, 2048), ("wide", 50.04, 10**9)],
-    "03_fast": [("only", 98.5, 4096)],
-}
-
-
-def script(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
-
-
-def quietly(main: Any, *arguments: str) -> Tuple[int, str]:
-    """Runs a tool's main; returns its exit code and all that it printed."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            code = main(list(arguments))
-        except SystemExit as stop:  # argparse
-            code = int(stop.code or 0)
-    return code, printed.getvalue()
-
-
-class Repository(unittest.TestCase):
-    """A folder with three fake stages, built."""
-
-    recording = ""
-
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name).resolve()
-        self.build = self.root / "build"
-        self.results = self.root / "common/results"
-        self.file = self.results / "nvidia-fake-1.json"
-        self.build.mkdir()
-        self.results.mkdir(parents=True)
-        for stage, variants in VARIANTS.items():
-            (self.root / stage).mkdir()
-            (self.root / stage / "main.cu").touch()
-            text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
-            text = text.replace("{counted}", repr(COUNTED))
-            script(self.build / stage, text.replace("{variants}", repr(variants)))
-        (self.root / "09_no_stage").mkdir()
-        (self.root / "09_no_stage/notes.txt").touch()
-
-    def recorded(self) -> None:
-        """Puts a full recording there; measured once, since it runs many processes."""
-        if not Repository.recording:
-            code, printed = self.record()
-            self.assertEqual(code, 0, printed)
-            Repository.recording = self.file.read_text(encoding="utf-8")
-        self.file.write_text(Repository.recording, encoding="utf-8")
-
-    def mode(self, stage: str, mode: str) -> None:
-        (self.build / stage).with_suffix(".mode").write_text(mode)
-
-    def record(self, *more: str) -> Tuple[int, str]:
-        return quietly(record.main, "--root", str(self.root), "--commit", COMMIT, *more)
-
-    def generate(self, *more: str) -> Tuple[int, str]:
-        return quietly(generate.main, "--root", str(self.root), *more)
-
-    def page(self, text: str, name: str = "README.md") -> Path:
-        path = self.root / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    def files(self) -> List[str]:
-        return sorted(path.name for path in self.results.iterdir())
-
 
 class RecordTest(Repository):
     def test_merges_all_stages_and_shapes_into_one_file(self) -> None:
@@ -405,7 +269,7 @@ class GenerateTest(Repository):
             f"chart A.svg ladder {ladder}": "not a file name",
             f"chart a.svg pie {ladder}": "unknown chart 'pie'",
             "chart a.svg bandwidth dtype=bf16 rows=49152": "nothing recorded for bf16",
-            "counters 01_naive": "nvidia-fake-1-counters.json",
+            "counters 01_naive": "nvidia-fake-1-profile.json",
         }.items():
             with self.subTest(marker):
                 printed = self.refused(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
@@ -448,7 +312,7 @@ class GenerateTest(Repository):
         data["machine"]["gpu"] = "An old one"
         old = self.results / "zz-old.json"
         old.write_text(json.dumps(data))
-        (self.results / "zz-counters.json").write_text("{}")
+        (self.results / "zz-profile.json").write_text("{}")
         self.assertEqual(self.fill("value: machine field=gpu"), "NVIDIA Fake 1")
         self.assertEqual(self.generate("--results", str(old))[0], 0)
         self.assertIn("An old one", (self.root / "README.md").read_text(encoding="utf-8"))
@@ -613,123 +477,6 @@ class ChartTest(Repository):
                 self.assertRegex(line, r"^[a-z0-9-]+==[0-9.]+ ( ?; \S+ \S+ \S+ )?( *--hash=sha256:[0-9a-f]{64} ?)+$")
 
 
-# ncu prints ==PROF== lines, then a row per kernel and counter. It checks how it was called.
-NCU = r"""#!{python} -SE
-import sys
-given = sys.argv[1:]
-def value(name):
-    return given[given.index(name) + 1]
-mode = "{mode}"
-if mode == "permission":
-    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters")
-    sys.exit(1)
-if mode == "error":
-    print("==ERROR== Failed to find metric")
-    sys.exit(0)
-assert value("--clock-control") == "none" and value("--profile-from-start") == "off" and "--profile" in given
-assert "--csv" in given and "," not in value("--variant")
-kernels = 2 if value("--variant") == "thread_per_row" else 1
-with open(value("--log-file"), "w") as log:
-    log.write("==PROF== Connected to process 42\n")
-    log.write('"ID","Process ID","Kernel Name","Block Size","Metric Name","Metric Unit","Metric Value"\n')
-    for kernel in range(kernels if mode != "nothing" else 0):
-        for metric in value("--metrics").split(","):
-            number, unit = "1,234", ""
-            if "bytes_read" in metric: number, unit = "201.5", "Mbyte"
-            if "sectors" in metric: number = "16,000"
-            if "requests" in metric: number = "1,000"
-            if "registers_per" in metric: number = "32"
-            if "shared_op_ld" in metric: number = "0"
-            if metric == "launch__occupancy_limit_shared_mem": number = "n/a"
-            row = (kernel, kernel, metric, unit, number)
-            log.write('"%d","42","k%d<float, 4>","(256, 1, 1)","%s","%s","%s"\n' % row)
-"""
-
-
-class CountersTest(Repository):
-    def setUp(self) -> None:
-        super().setUp()
-        self.out = self.results / "nvidia-fake-1-counters.json"
-        self.ncu("")
-
-    def ncu(self, mode: str) -> None:
-        script(self.build / "ncu", NCU.replace("{python}", sys.executable).replace("{mode}", mode))
-
-    def count(self, *more: str) -> Tuple[int, str]:
-        where = ("--root", str(self.root), "--commit", COMMIT)
-        return quietly(counters.main, *where, "--ncu", str(self.build / "ncu"), *more)
-
-    def entries(self) -> List[Dict[str, Any]]:
-        return json.loads(self.out.read_text(encoding="utf-8"))["counters"]
-
-    def test_counts_every_applicable_variant(self) -> None:
-        code, printed = self.count()
-        self.assertEqual(code, 0, printed)
-        found = [(e["stage"], e["variant"], e["dtype"]) for e in self.entries()]
-        self.assertIn(("02_tiled", "narrow", "f16"), found)
-        self.assertNotIn(("02_tiled", "narrow", "f32"), found)  # 32768 columns are too many for it
-        self.assertEqual(len(found), 2 + 2 + 2 + 1 + 1)
-
-    def test_kernels_are_summed_where_that_means_something(self) -> None:
-        self.assertEqual(self.count("--stage", "01_naive", "--shape", "f16:49152x1024")[0], 0)
-        two, one = self.entries()
-        self.assertEqual([kernel["kernel"] for kernel in two["kernels"]], ["k0<float, 4>", "k1<float, 4>"])
-        self.assertEqual(one["metrics"]["dram__bytes_read.sum"], 201500000)
-        self.assertEqual(two["metrics"]["dram__bytes_read.sum"], 403000000)
-        self.assertEqual(one["metrics"]["dram__bytes_write.sum"], 1234)
-        self.assertEqual(one["metrics"]["launch__registers_per_thread"], 32)
-        self.assertIsNone(two["metrics"]["launch__registers_per_thread"])
-        self.assertIsNone(one["metrics"]["launch__occupancy_limit_shared_mem"])  # n/a
-
-    def test_earlier_entries_are_kept(self) -> None:
-        self.assertEqual(self.count("--stage", "01_naive", "--shape", "f16:49152x1024")[0], 0)
-        self.assertEqual(self.count("--stage", "03_fast", "--shape", "f32:64x64")[0], 0)
-        self.assertEqual(self.count("--stage", "03_fast", "--shape", "f32:64x64")[0], 0)
-        self.assertEqual([e["stage"] for e in self.entries()], ["01_naive", "01_naive", "03_fast"])
-        data = json.loads(self.out.read_text(encoding="utf-8"))
-        data["machine"]["driver_version"] = "another"
-        self.out.write_text(json.dumps(data))
-        self.assertIn("dropped", self.count("--stage", "03_fast", "--shape", "f32:64x64")[1])
-        self.assertEqual([e["stage"] for e in self.entries()], ["03_fast"])
-
-    def test_failures_write_nothing(self) -> None:
-        for mode, code, said in (
-            ("permission", 3, "ERR_NVGPUCTRPERM"),
-            ("error", 1, "Failed to find metric"),
-            ("nothing", 1, "counted no kernel"),
-        ):
-            with self.subTest(mode):
-                self.ncu(mode)
-                got, printed = self.count()
-                self.assertEqual((got, self.out.exists()), (code, False), printed)
-                self.assertIn(said, printed)
-        self.ncu("")
-        self.mode("02_tiled", "wrong")
-        self.assertEqual((self.count()[0], self.out.exists()), (1, False))
-        code, printed = self.count("--ncu", "no-such-ncu")
-        self.assertEqual((code, printed.count("\n")), (3, 1), printed)
-        self.assertEqual(self.count("--shape", "f16")[0], 2)
-        self.assertIn("no such stage: 08_x", self.count("--stage", "08_x")[1])
-
-    def test_lessons_show_the_counters(self) -> None:
-        self.recorded()
-        self.assertEqual(self.count()[0], 0)
-        where = "stage=01_naive variant=block_per_row dtype=f16 rows=49152 cols=1024"
-        block = "counters 01_naive dtype=f16 rows=49152 cols=1024 columns=dram_read,load_sectors,registers"
-        page = self.page(
-            f"<!-- generated: {block} -->\n<!-- end generated -->\n"
-            f"x <!-- value: counter column=store_conflicts {where} --><!-- end value -->\n"
-        )
-        code, printed = self.generate()
-        self.assertEqual(code, 0, printed)
-        lines = page.read_text(encoding="utf-8").splitlines()
-        self.assertEqual(lines[3], "| thread_per_row | f16 49152 × 1024 | 4 | 16 | – |")
-        self.assertEqual(lines[4], "| block_per_row | f16 49152 × 1024 | 2 | 16 | 32 |")
-        self.assertIn("-->1234<!--", lines[-1])
-        self.page("<!-- generated: counters 01_naive columns=speed -->\n<!-- end generated -->\n")
-        self.assertIn("unknown counter column 'speed'", self.generate()[1])
-
-
 class CountTest(Repository):
     def setUp(self) -> None:
         super().setUp()
@@ -807,34 +554,6 @@ class CountTest(Repository):
             self.assertIn(said, self.generate()[1])
 
 
-# What ncu says of one launch of every variant: the fake stages' simulator counts `cols` of everything.
-TABLE_NCU = r"""#!{python} -SE
-import sys
-given = sys.argv[1:]
-if given == ["--version"]:
-    print("NVIDIA (R) Nsight Compute\nVersion 2099.1.0.0 (build 1)")
-    sys.exit(0)
-def value(name):
-    return given[given.index(name) + 1]
-assert value("--print-metric-instances") == "details"
-cols = int(value("--cols"))
-with open(value("--log-file"), "w") as log:
-    log.write('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n')
-    for metric in value("--metrics").split(","):
-        number = "{:,}".format(cols)
-        if metric == "launch__block_size": number = "40 (0: 40)"
-        if metric == "sass__inst_executed_per_opcode":
-            number = "9 (BAR: {:,}; SHFL: {:,}; ATOMS: 0; ATOM: {:,}; IMAD: 7)".format(2 * cols, cols, cols)
-        if metric.startswith("sass__thread_inst"):
-            number = "9 (MUFU.EX2: {:,}; MUFU.RCP: {:,}; IMAD.WIDE: 7)".format(cols, {reciprocals})
-        if "mem_shared_op_ld" in metric and "sass" not in metric:
-            number = "{:,}".format(cols + ({conflicts} if "conflicts" in metric else 0))
-        if "wavefronts_mem_shared_op" in metric and "sass" not in metric:
-            number = "{:,}".format(cols + cols)
-        log.write('"0","k","%s","","%s"\n' % (metric, number))
-"""
-
-
 class HardwareTableTest(Repository):
     recording = ""
     WIDTHS = {"02_tiled": (96, 1000, 8192), "03_fast": (96, 1000)}
@@ -846,7 +565,7 @@ class HardwareTableTest(Repository):
         widths = mock.patch.object(hardware_table, "COLS_OF_STAGE", self.WIDTHS)
         widths.start()
         self.addCleanup(widths.stop)
-        self.ncu()
+        fake_ncu(self.build / "ncu")
 
     def explanations(self, *counters_of_all: str, where: Tuple[str, ...] = ()) -> None:
         """All differences of these counters have a reason, in every stage."""
@@ -857,10 +576,6 @@ class HardwareTableTest(Repository):
         patch = mock.patch.object(hardware_table, "EXPLANATIONS", tuple(reasons))
         patch.start()
         self.addCleanup(patch.stop)
-
-    def ncu(self, reciprocals: str = "0", conflicts: str = "0") -> None:
-        text = TABLE_NCU.replace("{python}", sys.executable)
-        script(self.build / "ncu", text.replace("{reciprocals}", reciprocals).replace("{conflicts}", conflicts))
 
     def table(self, *more: str) -> Tuple[int, str]:
         where = ("--root", str(self.root), "--commit", COMMIT)
@@ -912,7 +627,8 @@ class HardwareTableTest(Repository):
         self.assertEqual(self.table("--check"), (1, nothing))
 
     def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(self) -> None:
-        self.ncu(reciprocals="5")
+        by_opcode = {"sass__thread_inst_executed_true_per_opcode_with_modifier_all": "9 (MUFU.EX2: 7; MUFU.RCP: 5)"}
+        fake_ncu(self.build / "ncu", changed=by_opcode)
         self.assertEqual(self.table()[0], 0)
         self.explanations(*self.HARDWARE, "other special-function lanes")
         code, printed = self.table("--check")

@@ -14,8 +14,11 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import charts
 import hardware_table
+import profiling
 import results
 from charts import Chart, percent_text, shape_text, short_text, time_text
+from profiling import Reasons
+from quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE
 from results import Json, Recorded, Shape, ToolError
 
 NOTHING = "–"
@@ -77,7 +80,7 @@ class Context:
         self._load, self._load_sweep = recorded, sweep
         self._recorded: Optional[Recorded] = None
         self._sweep: Optional[Recorded] = None
-        self._counters: Optional[Json] = None
+        self._profiles: Optional[Json] = None
         self._counted: Optional[Json] = None
 
     @property
@@ -94,11 +97,20 @@ class Context:
         return self._sweep
 
     @property
-    def counters(self) -> Json:
-        if self._counters is None:
+    def profiles(self) -> Json:
+        """What ./run profile --record wrote for the same GPU."""
+        if self._profiles is None:
             path = self.recorded.path
-            self._counters = results.load_json(path.with_name(f"{path.stem}-counters.json"))
-        return self._counters
+            self._profiles = results.load_json(path.with_name(f"{path.stem}-profile.json"))
+        return self._profiles
+
+    def profiled(self, stage: str, shape: Optional[Shape]) -> List[Json]:
+        """The profiles of a stage's variants, at one shape or at all."""
+        entries = [e for e in self.profiles["entries"] if e["stage"] == stage]
+        found = [e for e in entries if shape is None or entry_shape(e) == shape]
+        if not found:
+            raise ToolError(f"no profile of {stage}{f' at {shape}' if shape else ''}: see RECORDED_SHAPES in profiling.py")
+        return found
 
     @property
     def counted(self) -> Json:
@@ -328,28 +340,22 @@ def tenth(value: float) -> str:
     return f"{value:.1f}"
 
 
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
-_WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
-_DRAM_BUSY = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
-
 COUNTER_COLUMNS: Dict[str, CounterColumn] = {
-    "dram_read": CounterColumn("DRAM read passes", passes_of("dram__bytes_read.sum"), short_text),
-    "dram_write": CounterColumn("DRAM write passes", passes_of("dram__bytes_write.sum"), short_text),
+    "dram_read": CounterColumn("DRAM read passes", passes_of(DRAM_READ), short_text),
+    "dram_write": CounterColumn("DRAM write passes", passes_of(DRAM_WRITE), short_text),
     "load_sectors": CounterColumn("sectors per load request", sectors_per_request("ld"), short_text),
     "store_sectors": CounterColumn("sectors per store request", sectors_per_request("st"), short_text),
-    "load_wavefronts": CounterColumn("shared load wavefronts", metric(_WAVEFRONTS.format("ld")), whole),
-    "store_wavefronts": CounterColumn("shared store wavefronts", metric(_WAVEFRONTS.format("st")), whole),
-    "sass_load_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("ld")), whole),
-    "sass_store_wavefronts": CounterColumn("of the machine code", metric(_SASS_WAVEFRONTS.format("st")), whole),
-    "load_conflicts": CounterColumn("load bank conflicts", metric(_CONFLICTS.format("ld")), whole),
-    "store_conflicts": CounterColumn("store bank conflicts", metric(_CONFLICTS.format("st")), whole),
-    "registers": CounterColumn("registers per thread", metric("launch__registers_per_thread"), whole),
-    "register_limit": CounterColumn("blocks an SM by registers", metric("launch__occupancy_limit_registers"), whole),
-    "shared_limit": CounterColumn("blocks an SM by shared memory", metric("launch__occupancy_limit_shared_mem"), whole),
-    "warps_active": CounterColumn("active warps (%)", metric(_WARPS_ACTIVE), tenth),
-    "dram_busy": CounterColumn("DRAM busy (%)", metric(_DRAM_BUSY), tenth),
+    "load_wavefronts": CounterColumn("shared load wavefronts", metric(hardware_table.WAVEFRONTS.format("ld")), whole),
+    "store_wavefronts": CounterColumn("shared store wavefronts", metric(hardware_table.WAVEFRONTS.format("st")), whole),
+    "sass_load_wavefronts": CounterColumn("of the machine code", metric(hardware_table.SASS_WAVEFRONTS.format("ld")), whole),
+    "sass_store_wavefronts": CounterColumn("of the machine code", metric(hardware_table.SASS_WAVEFRONTS.format("st")), whole),
+    "load_conflicts": CounterColumn("load bank conflicts", metric(hardware_table.CONFLICTS.format("ld")), whole),
+    "store_conflicts": CounterColumn("store bank conflicts", metric(hardware_table.CONFLICTS.format("st")), whole),
+    "registers": CounterColumn("registers per thread", metric(REGISTERS), whole),
+    "register_limit": CounterColumn("blocks an SM by registers", metric(OCCUPANCY_LIMITS[0]), whole),
+    "shared_limit": CounterColumn("blocks an SM by shared memory", metric(OCCUPANCY_LIMITS[1]), whole),
+    "warps_active": CounterColumn("active warps (%)", metric(WARPS_ACTIVE), tenth),
+    "dram_busy": CounterColumn("DRAM busy (%)", metric(DRAM_BUSY), tenth),
 }
 DEFAULT_COUNTER_COLUMNS = [
     "dram_read", "dram_write", "load_sectors", "store_sectors", "load_wavefronts", "store_wavefronts",
@@ -368,7 +374,7 @@ def counter_cell(column: CounterColumn, entry: Json) -> str:
     try:
         value = column.value(entry["metrics"], size)
     except KeyError as error:
-        raise ToolError(f"the counters file has no {error}: count again") from error
+        raise ToolError(f"the profiles have no {error}: record again") from error
     return NOTHING if value is None else column.text(value)
 
 
@@ -378,28 +384,43 @@ def entry_shape(entry: Json) -> Shape:
 
 def counters_block(context: Context, args: Arguments) -> str:
     stage = context.stage(args.next("the stage's name"))
-    names = args.list("columns") or DEFAULT_COUNTER_COLUMNS
-    columns = [counter_column(name) for name in names]
-    entries = [e for e in context.counters["counters"] if e["stage"] == stage]
-    if args.named:
-        shape = args.shape()
-        entries = [e for e in entries if entry_shape(e) == shape]
-    if not entries:
-        raise ToolError(f"nothing counted for {stage} at this shape: run common/tools/counters.py")
+    columns = [counter_column(name) for name in args.list("columns") or DEFAULT_COUNTER_COLUMNS]
+    entries = context.profiled(stage, args.shape() if args.named else None)
     rows = [
         [e["variant"], shape_text(entry_shape(e)), *(counter_cell(column, e) for column in columns)] for e in entries
     ]
     header = ["variant", "shape", *(column.header for column in columns)]
-    where, when = context.origin(newest(entries), context.counters["machine"])
-    tool = " by `common/tools/counters.py`"
-    caption = f"<sub>Nsight Compute, one launch, summed over the GPU: {where}; {when.format(tool)}.</sub>"
-    return below([table(header, rows, 2), caption])
+    return below([table(header, rows, 2), profile_caption(context, "Nsight Compute, one launch, summed over the GPU")])
 
 
-def newest(entries: List[Json]) -> Json:
-    """Date, commit and dirtiness of the entry that was counted last."""
-    last = max(entries, key=lambda e: e["date_utc"])
-    return {key: last[key] for key in ("date_utc", "commit", "dirty")}
+def profile_caption(context: Context, what: str) -> str:
+    where, when = context.origin(context.profiles["recorded"], context.profiles["machine"])
+    tool = f" by `./run profile --record` with ncu {context.profiles['recorded']['ncu']}"
+    return f"<sub>{what}: {where}; {when.format(tool)}.</sub>"
+
+
+def profile_block(context: Context, args: Arguments) -> str:
+    """What ./run profile shows of one stage: a row for each quantity, a column for each variant."""
+    stage, shape = context.stage(args.next("the stage's name")), args.shape()
+    entries = context.profiled(stage, shape)
+    wanted = args.list("variants")
+    chosen = [e for e in entries if e["variant"] in wanted] if wanted else entries
+    if len(chosen) < len(wanted):
+        raise ToolError(f"the profile has the variants {', '.join(e['variant'] for e in entries)}")
+    rows, reasons = [], Reasons()
+    for quantity in QUANTITIES:
+        try:
+            found = [profiling.row_of(quantity, entry) for entry in chosen]
+        except KeyError as error:
+            raise ToolError(f"the profiles have no {error}: record again") from error
+        if profiling.is_shown(quantity, found):
+            marks = [reasons.mark(row) for row in found]
+            cells = [profiling.cell(row, True) + (f"<sup>{mark}</sup>" if mark else "") for row, mark in zip(found, marks)]
+            rows.append([f"{quantity.name}, {quantity.unit}", *cells])
+    header = ["declared · counted · measured", *(e["variant"] for e in chosen)]
+    notes = [f"<sup>{letter}</sup> <sub>{text}</sub>" for letter, text in reasons.lettered()]
+    what = f"{shape_text(shape)}, softmax; counted on {chosen[0]['counted_rows']} rows"
+    return below([table(header, rows, 1), *notes, profile_caption(context, what)])
 
 
 class CountedColumn(NamedTuple):
@@ -550,10 +571,10 @@ def counter_value(context: Context, args: Arguments) -> str:
     variant, shape = args.get("variant"), args.shape()
     if variant == "best":
         variant = context.recorded.one(stage, variant, shape)["variant"]
-    for entry in context.counters["counters"]:
-        if (entry["stage"], entry["variant"], entry_shape(entry)) == (stage, variant, shape):
+    for entry in context.profiled(stage, shape):
+        if entry["variant"] == variant:
             return counter_cell(column, entry)
-    raise ToolError(f"nothing counted for {stage} {variant} at {shape}: run common/tools/counters.py")
+    raise ToolError(f"no profile of {stage} {variant} at {shape}: ./run profile --record")
 
 
 def counted_value(context: Context, args: Arguments) -> str:
@@ -586,11 +607,6 @@ def is_inexact(result: Json) -> bool:
     return (result["max_error"] or 0) > 1
 
 
-def fastest(timed: List[Json]) -> Optional[Json]:
-    """By the copy timed beside each, as the table shows it: single times drift within a sweep."""
-    return max(timed, key=lambda r: r["percent_of_copy"], default=None)
-
-
 def swept_cell(result: Optional[Json], leads: bool) -> str:
     """Percent of the copy's speed, marks, and the variant."""
     if result is None:
@@ -605,13 +621,13 @@ def sweep_block(context: Context, args: Arguments) -> str:
     if name not in tables:
         raise ToolError(f"no table '{name}' in {sweep.path.name}; there are: {', '.join(tables)}")
     shapes = [results.parse_shape(text) for text in tables[name]["shapes"]]
-    here = {shape: [r for r in sweep.at(shape) if r["time_us"] is not None] for shape in shapes}
-    peers = [p for p in PEER_NAMES if any(r["stage"] == p for timed in here.values() for r in timed)]
+    peers = [p for p in PEER_NAMES if any(r["stage"] == p and r["time_us"] for s in shapes for r in sweep.at(s))]
     rows = []
-    for shape, timed in here.items():
-        stage = fastest([r for r in timed if r["kind"] == "stage"])
-        cells = [stage, *(fastest([r for r in timed if r["stage"] == peer]) for peer in peers)]
-        leader = fastest([r for r in cells if r is not None])
+    for shape in shapes:
+        found = sweep.at(shape)
+        stage = results.fastest(r for r in found if r["kind"] == "stage")
+        cells = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
+        leader = results.fastest([r for r in cells if r is not None])
         link = f"[{stage['stage'][:2]}]({context.link(context.root / context.stage(stage['stage']))}/)" if stage else ""
         first, *others = (swept_cell(cell, cell is leader) for cell in cells)
         rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), f"{link} {first}".strip(), *others])
@@ -637,6 +653,7 @@ BLOCKS: Dict[str, Callable[[Context, Arguments], str]] = {
     "stage": stage_block,
     "chart": chart_block,
     "counters": counters_block,
+    "profile": profile_block,
     "counted": counted_block,
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,

@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from results import ELEMENT_BYTES, Json, Recorded, Shape, ToolError, parse_shape
+from results import ELEMENT_BYTES, Json, Recorded, Shape, ToolError, fastest, parse_shape
 
 # Special functions (exponential, reciprocal, logarithm) that one SM delivers in a clock: "Throughput of
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
@@ -110,11 +110,6 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     return Chart("ladder", title, subtitle(recorded), note, f"{title}. {alt}", {"copy": copy_label, "bars": bars})
 
 
-def best_of(found: Sequence[Json]) -> Optional[Json]:
-    """The fastest, None where none has a time."""
-    return min((r for r in found if r["time_us"] is not None), key=lambda r: r["time_us"], default=None)
-
-
 def rows_text(shapes: Sequence[Shape]) -> str:
     rows = [shape.rows for shape in shapes]
     return f"{rows[0]} rows" if len(set(rows)) == 1 else f"{min(rows)} to {max(rows)} rows"
@@ -140,7 +135,7 @@ def bandwidth(
         return {"label": label, "look": look, "points": points, "noisy": noisy}
 
     def bests(name: str) -> List[Optional[Json]]:
-        return [best_of([r for r in recorded.at(shape) if r["stage"] == name]) for shape in shapes]
+        return [fastest([r for r in recorded.at(shape) if r["stage"] == name]) for shape in shapes]
 
     copy = line("a plain copy", -1, [recorded.copy(shape) for shape in shapes])
     panels: List[Json] = [
@@ -149,7 +144,7 @@ def bandwidth(
     peers = [line(peer, look, bests(peer)) for look, peer in enumerate(PEERS)]
     peers = [peer for peer in peers if peer["points"]]
     if peers:
-        mine = [best_of([r for r in recorded.at(shape) if r["stage"] in stages]) for shape in shapes]
+        mine = [fastest([r for r in recorded.at(shape) if r["stage"] in stages]) for shape in shapes]
         panels.append(
             {
                 "title": "Libraries, and the best of all stages",

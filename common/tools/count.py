@@ -15,7 +15,9 @@ stages were compiled by another nvcc than the recorded one.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -38,18 +40,26 @@ def plan(stages: List[str]) -> List[Tuple[str, Shape]]:
     return [(stage, shape) for stage in stages for shape in (*DEFAULT_SHAPES, *EXTRA_SHAPES.get(stage, ()))]
 
 
-def simulate(stages: Dict[str, Path], work: List[Tuple[str, Shape]]) -> List[Json]:
+def simulate(
+    stages: Dict[str, Path], work: List[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+) -> List[Json]:
     """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
 
-    `passes` is what the variant declares; the fields named `counted_...` are null where it does not apply.
+    `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
+    the fields named `counted_...` are null where it does not apply.
     Raises ToolError when a variant is wrong or a stage fails.
     """
     entries: List[Json] = []
     problems: List[str] = []
-    for stage, shape in work:
-        arguments = ["--dtype", shape.dtype, "--rows", str(shape.rows), "--cols", str(shape.cols)]
-        arguments += ["--op", "softmax", "--input", "normal", "--variant", "all"]
-        report, found = results.run_stage(stages[stage], arguments, STAGE_TIMEOUT_S, "sim")
+
+    def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
+        stage, (dtype, rows, cols) = place
+        arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
+        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim")
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reports = list(pool.map(run, work))
+    for (stage, shape), (report, found) in zip(work, reports):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
             entries += [entry_of(result) for result in report["results"] if result["stage"]]
@@ -60,6 +70,7 @@ def simulate(stages: Dict[str, Path], work: List[Tuple[str, Shape]]) -> List[Jso
 
 def entry_of(result: Json) -> Json:
     kept = ("stage", "variant", "dtype", "rows", "cols", "status", "reason", "passes")
+    kept += ("barriers_per_row", "bank_conflicts_per_row")
     counted = [key for key in result if key.startswith("counted_")]
     return {key: result[key] for key in (*kept, *counted)}
 

@@ -18,15 +18,14 @@ no ncu, no permission to read the counters, or (--check) it differs but another 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import count
-import counters
+import ncu
 import results
+from ncu import Launch
 from results import Json, NoDevice, Shape, ToolError
 
 ROWS = 64
@@ -44,22 +43,21 @@ COLS_OF_STAGE = {
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 # Two families: the hardware's own counters, and those that ncu gets by patching the machine code (sass).
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 _SASS_REQUESTS = "smsp__sass_inst_executed_op_shared_{}.sum"
-_SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-_WARP_OPCODES = "sass__inst_executed_per_opcode"
-_LANE_OPCODES = "sass__thread_inst_executed_true_per_opcode_with_modifier_all"
-_BLOCK_SIZE = "launch__block_size"
+SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+WARP_OPCODES = "sass__inst_executed_per_opcode"
+LANE_OPCODES = "sass__thread_inst_executed_true_per_opcode_with_modifier_all"
+BLOCK_SIZE = "launch__block_size"
 
 METRICS = (
-    *(name.format(op) for name in (_REQUESTS, _SECTORS, _WAVEFRONTS, _CONFLICTS) for op in ("ld", "st")),
-    *(name.format(op) for name in (_SASS_REQUESTS, _SASS_WAVEFRONTS) for op in ("ld", "st")),
-    _WARP_OPCODES,
-    _LANE_OPCODES,
-    _BLOCK_SIZE,
+    *(name.format(op) for name in (_REQUESTS, _SECTORS, WAVEFRONTS, CONFLICTS) for op in ("ld", "st")),
+    *(name.format(op) for name in (_SASS_REQUESTS, SASS_WAVEFRONTS) for op in ("ld", "st")),
+    WARP_OPCODES,
+    LANE_OPCODES,
+    BLOCK_SIZE,
 )
-NCU_OPTIONS = ("--print-metric-instances", "details")
 
 Value = Callable[[Json], Optional[int]]  # ncu's metrics of one kernel → a count, None where ncu has none
 
@@ -80,7 +78,7 @@ def opcodes(name: str, wanted: Callable[[str], bool]) -> Value:
 
 def block_barriers(kernel: Json) -> Optional[int]:
     """BAR is counted per warp, a barrier of the simulator per block."""
-    executed, block_size = opcodes(_WARP_OPCODES, lambda opcode: opcode == "BAR")(kernel), kernel[_BLOCK_SIZE]
+    executed, block_size = opcodes(WARP_OPCODES, lambda opcode: opcode == "BAR")(kernel), kernel[BLOCK_SIZE]
     return None if None in (executed, block_size) else executed // -(-block_size // 32)
 
 
@@ -88,7 +86,7 @@ def exact_conflicts(op: str) -> Value:
     """What the machine code's wavefronts have beyond the hardware's count of those without any conflict."""
 
     def value(kernel: Json) -> Optional[int]:
-        names = (_SASS_WAVEFRONTS, _WAVEFRONTS, _CONFLICTS)
+        names = (SASS_WAVEFRONTS, WAVEFRONTS, CONFLICTS)
         sass, wavefronts, conflicts = (kernel[name.format(op)] for name in names)
         return None if None in (sass, wavefronts, conflicts) else sass - (wavefronts - conflicts)
 
@@ -114,26 +112,26 @@ COUNTERS: Dict[str, Counter] = {
     "global store requests": Counter(field("global_store_requests"), metric(_REQUESTS.format("st"))),
     "global store sectors": Counter(field("global_store_sectors"), metric(_SECTORS.format("st"))),
     "shared load requests": Counter(field("shared_load_requests"), metric(_SASS_REQUESTS.format("ld"))),
-    "shared load wavefronts": Counter(field("shared_load_wavefronts"), metric(_SASS_WAVEFRONTS.format("ld"))),
-    "shared load wavefronts (hardware)": Counter(field("shared_load_wavefronts"), metric(_WAVEFRONTS.format("ld"))),
+    "shared load wavefronts": Counter(field("shared_load_wavefronts"), metric(SASS_WAVEFRONTS.format("ld"))),
+    "shared load wavefronts (hardware)": Counter(field("shared_load_wavefronts"), metric(WAVEFRONTS.format("ld"))),
     "shared load conflicts": Counter(field("shared_load_conflicts"), exact_conflicts("ld")),
-    "shared load conflicts (hardware)": Counter(field("shared_load_conflicts"), metric(_CONFLICTS.format("ld"))),
+    "shared load conflicts (hardware)": Counter(field("shared_load_conflicts"), metric(CONFLICTS.format("ld"))),
     "shared store requests": Counter(field("shared_store_requests"), metric(_SASS_REQUESTS.format("st"))),
-    "shared store wavefronts": Counter(field("shared_store_wavefronts"), metric(_SASS_WAVEFRONTS.format("st"))),
-    "shared store wavefronts (hardware)": Counter(field("shared_store_wavefronts"), metric(_WAVEFRONTS.format("st"))),
+    "shared store wavefronts": Counter(field("shared_store_wavefronts"), metric(SASS_WAVEFRONTS.format("st"))),
+    "shared store wavefronts (hardware)": Counter(field("shared_store_wavefronts"), metric(WAVEFRONTS.format("st"))),
     "shared store conflicts": Counter(field("shared_store_conflicts"), exact_conflicts("st")),
-    "shared store conflicts (hardware)": Counter(field("shared_store_conflicts"), metric(_CONFLICTS.format("st"))),
-    "shuffles": Counter(field("shuffles"), opcodes(_WARP_OPCODES, lambda opcode: opcode == "SHFL")),
+    "shared store conflicts (hardware)": Counter(field("shared_store_conflicts"), metric(CONFLICTS.format("st"))),
+    "shuffles": Counter(field("shuffles"), opcodes(WARP_OPCODES, lambda opcode: opcode == "SHFL")),
     "block barriers": Counter(field("block_barriers"), block_barriers),
-    "exponential lanes": Counter(field("exp2_lanes"), opcodes(_LANE_OPCODES, lambda o: o.startswith("MUFU.EX2"))),
+    "exponential lanes": Counter(field("exp2_lanes"), opcodes(LANE_OPCODES, lambda o: o.startswith("MUFU.EX2"))),
     "other special-function lanes": Counter(
         other_special,
-        opcodes(_LANE_OPCODES, lambda o: o.startswith("MUFU") and not o.startswith("MUFU.EX2")),
+        opcodes(LANE_OPCODES, lambda o: o.startswith("MUFU") and not o.startswith("MUFU.EX2")),
     ),
     # REDUX, a reduction over the lanes of a warp, is none of them.
     "atomics": Counter(
         field("atomics"),
-        opcodes(_WARP_OPCODES, lambda opcode: opcode in ("ATOM", "ATOMG", "ATOMS", "RED", "REDG")),
+        opcodes(WARP_OPCODES, lambda opcode: opcode in ("ATOM", "ATOMG", "ATOMS", "RED", "REDG")),
     ),
 }
 
@@ -159,6 +157,7 @@ class Explanation(NamedTuple):
     reason: str
     more: bool  # ncu counts more than the simulator; otherwise fewer
     cells: Tuple[Cells, ...]
+    elsewhere: Tuple[Cells, ...] = ()  # seen by `./run profile` at shapes that this table does not have
 
 
 _LOADS = ("shared load requests", "shared load wavefronts", "shared load wavefronts (hardware)")
@@ -169,6 +168,7 @@ _HARDWARE = (
     "shared store wavefronts (hardware)",
     "shared store conflicts (hardware)",
 )
+_PAIRS = ("fused", "online_per_element", "online", "online_reversed")  # of stage 06: exchange pairs (m, d)
 _STAGES = ("01_naive", "02_fused_block", "03_warp_reduce", "04_smem_bank_conflict", "05_uncached", "06_online")
 
 EXPLANATIONS: Tuple[Explanation, ...] = (
@@ -189,8 +189,10 @@ EXPLANATIONS: Tuple[Explanation, ...] = (
             Cells("01_naive", ("block_per_row", "block_per_row_division"), _LOADS),
             Cells("01_naive", ("thrust_calls",), ("shared load requests",)),
             Cells("02_fused_block", ("cub_block_reduce",), _LOADS),
-            Cells("06_online", ("fused", "online_per_element", "online", "online_reversed"), _LOADS + _STORES),
+            Cells("06_online", _PAIRS, _LOADS + _STORES),
         ),
+        # 32 lanes read 32 pairs: two loads of every other word, 2 turns each, become one load of all words.
+        (Cells("06_online", _PAIRS, ("shared load conflicts", "shared load conflicts (hardware)")),),
     ),
     Explanation(
         "Broadcast of wide words",
@@ -245,6 +247,7 @@ EXPLANATIONS: Tuple[Explanation, ...] = (
             Cells("01_naive", ("thrust_calls",), _HARDWARE),
             *(Cells(stage, (), _HARDWARE) for stage in _STAGES if stage not in ("01_naive", "03_warp_reduce")),
         ),
+        (Cells("01_naive", (), _HARDWARE),),
     ),
 )
 
@@ -258,13 +261,21 @@ class Difference(NamedTuple):
 
 def explained(entry: Json, counter: str) -> Difference:
     """A difference with its explanation, the first that holds there. A counter that ncu does not know has none."""
-    ncu, simulator = entry["ncu"].get(counter), entry["simulator"].get(counter)
-    if ncu is not None and simulator is not None:
+    hardware, simulator = entry["ncu"].get(counter), entry["simulator"].get(counter)
+    if hardware is not None and simulator is not None:
         for explanation in EXPLANATIONS:
             for cells in explanation.cells:
-                if cells.hold(entry, counter) and (ncu > simulator) == explanation.more:
+                if cells.hold(entry, counter) and (hardware > simulator) == explanation.more:
                     return Difference(entry, counter, explanation, cells)
     return Difference(entry, counter, None, None)
+
+
+def reason(entry: Json, counter: str, more: bool) -> Optional[Explanation]:
+    """The first that says why ncu counts more, or fewer, of a counter at the entry's place: any shape."""
+    for explanation in EXPLANATIONS:
+        if explanation.more == more and any(c.hold(entry, counter) for c in explanation.cells + explanation.elsewhere):
+            return explanation
+    return None
 
 
 def differences(entries: List[Json]) -> List[Difference]:
@@ -334,37 +345,26 @@ def collect(arguments: argparse.Namespace) -> Path:
     root, build = arguments.root, arguments.build
     commit, dirty = results.commit_of(root, arguments.commit)
     stages = results.stage_executables(root, build)
-    ncu = shutil.which(arguments.ncu)
-    if not ncu:
-        raise NoDevice(f"'{arguments.ncu}' is not here: install Nsight Compute or pass --ncu PATH")
+    program = ncu.find(arguments.ncu)
     entries = simulated(stages)
-    for entry in entries:
-        start = time.monotonic()
-        shape = Shape(entry["dtype"], entry["rows"], entry["cols"])
-        kernels = counters.count(ncu, stages[entry["stage"]], entry["variant"], shape, METRICS, NCU_OPTIONS)
-        entry["ncu"] = {name: total(kernels, counter.hardware) for name, counter in COUNTERS.items()}
-        print(f"{place_of(entry)}: {time.monotonic() - start:.1f} s", flush=True)
-    machine = {**machine_of(stages), **results.software_versions(build)}
+    launches = [
+        Launch(stages[e["stage"]], e["variant"], Shape(e["dtype"], e["rows"], e["cols"])) for e in entries
+    ]
+
+    def progress(n: int, launch: Launch) -> None:
+        print(f"{n + 1} of {len(launches)}: {launch}", flush=True)
+
+    for entry, launch, outcome in zip(entries, launches, ncu.profile(program, launches, METRICS, progress=progress)):
+        if outcome.problem:
+            raise ToolError(f"{launch}: {outcome.problem}")
+        entry["ncu"] = {name: total(outcome.kernels, counter.hardware) for name, counter in COUNTERS.items()}
+    machine = {**results.machine_of(stages), **results.software_versions(build)}
     header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty}
     header["command"] = "python3 common/tools/hardware_table.py"
-    header["ncu"] = ncu_version(ncu)
+    header["ncu"] = ncu.version(program)
     out = arguments.out or root / "common/results" / f"{results.gpu_slug(machine['gpu'])}-simulator.json"
     results.write_whole(out, results.json_text({"recorded": header, "machine": machine, "entries": entries}))
     return out
-
-
-def machine_of(stages: Dict[str, Path]) -> Json:
-    stage = next(iter(stages.values()))
-    arguments = ["--rows", "1", "--cols", "32", "--verify-only"]
-    report, found = results.run_stage(stage, arguments, count.STAGE_TIMEOUT_S)
-    if report is None:
-        raise ToolError(f"{stage.name}: {' '.join(found)}")
-    return report["machine"]
-
-
-def ncu_version(ncu: str) -> Optional[str]:
-    lines = results.run_process([ncu, "--version"], 60).stdout.split("Version ")
-    return lines[1].split()[0] if len(lines) > 1 else None
 
 
 # --- Checking --------------------------------------------------------------------------------------

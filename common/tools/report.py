@@ -21,7 +21,7 @@ import charts
 import draw
 import plot
 import results
-from charts import best_of, short_text, time_text
+from charts import short_text, time_text
 from plot import Sources
 from results import Json, Recorded, Shape
 
@@ -109,8 +109,8 @@ def bests(found: Iterable[Json], kind: str) -> Dict[str, Json]:
     for result in found:
         if result.get("kind") == kind:
             by_name.setdefault(result["stage"], []).append(result)
-    fastest = {name: best_of(some) for name, some in by_name.items()}
-    return {name: best for name, best in fastest.items() if best}
+    leaders = {name: results.fastest(some) for name, some in by_name.items()}
+    return {name: best for name, best in leaders.items() if best}
 
 
 def share(best: Optional[Json], leader: Optional[Json]) -> Cell:
@@ -125,7 +125,7 @@ def against(stage: Optional[Json], peer: Optional[Json]) -> Cell:
     """How many times faster the best stage is than the best library."""
     if not stage or not peer:
         return Cell(NOTHING, None)
-    ratio = peer["time_us"] / stage["time_us"]
+    ratio = stage["percent_of_copy"] / peer["percent_of_copy"]
     if ratio >= 1:
         return Cell(f"{ratio:.2f} × faster than {peer['contender']}", ratio, "ahead")
     return Cell(f"{1 / ratio:.2f} × slower than {peer['contender']}", ratio, "behind")
@@ -142,8 +142,8 @@ def published(sweep: Recorded, table: Json) -> Table:
         shape = results.parse_shape(text)
         found = sweep.at(shape)
         mine, theirs = bests(found, "stage"), bests(found, "peer")
-        best, peer = best_of(list(mine.values())), best_of(list(theirs.values()))
-        leader = best_of([r for r in (best, peer) if r])
+        best, peer = results.fastest(list(mine.values())), results.fastest(list(theirs.values()))
+        leader = results.fastest([r for r in (best, peer) if r])
         copy = sweep.copy(shape)["time_us"]
         cells = [Cell(charts.shape_text(shape), order), Cell(time_text(copy), copy), against(best, peer)]
         cells += [share(mine.get(name), leader) for name in stages]

@@ -17,10 +17,11 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 ROOT = Path(__file__).resolve().parents[2]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
+MACHINE_TIMEOUT_S = 120
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
 Json = Dict[str, Any]
@@ -62,9 +63,9 @@ def stage_names(root: Path) -> List[str]:
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
 
 
-def stage_executables(root: Path, build: Path) -> Dict[str, Path]:
-    """Every stage's executable. Raises ToolError when one has not been built."""
-    stages = {name: build / name for name in stage_names(root)}
+def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dict[str, Path]:
+    """The executables of these stages, or of every stage. Raises ToolError when one has not been built."""
+    stages = {name: build / name for name in names or stage_names(root)}
     if not stages:
         raise ToolError(f"{root} holds no stage: no folder NN_name with a main.cu")
     missing = [str(path) for path in stages.values() if not os.access(path, os.X_OK)]
@@ -132,6 +133,18 @@ def run_stage(
     if done.returncode != 0:
         problems.append(f"exit code {done.returncode}. {last_words}".strip())
     return report, problems
+
+
+def machine_of(stages: Dict[str, Path]) -> Json:
+    """The GPU that the stages use, as they describe it. Raises NoDevice."""
+    name, executable = next(iter(stages.items()))
+    try:
+        report, found = run_stage(executable, ["--rows", "1", "--cols", "32", "--verify-only"], MACHINE_TIMEOUT_S)
+    except NoDevice as error:
+        raise NoDevice(str(error).replace(f"{name}: ", "", 1)) from error  # it is not this stage's fault
+    if report is None:
+        raise ToolError(f"{name}: {' '.join(found)}")
+    return report["machine"]
 
 
 def gpu_slug(gpu: str) -> str:
@@ -269,6 +282,15 @@ def check_result(result: Json, where: str) -> None:
             raise ValueError(f"{where}: a time is not above 0")
 
 
+def fastest(found: Iterable[Json]) -> Optional[Json]:
+    """Who leads, in every table and chart: the highest percentage of the copy that was timed beside it.
+
+    Not the shortest time: single times drift within a run, and the copy's drift with them. The first of equals;
+    None where none has a time.
+    """
+    return max((r for r in found if r["time_us"] is not None), key=lambda r: r["percent_of_copy"], default=None)
+
+
 class Recorded:
     """One results file, asked by stage, variant and shape. Every miss raises ToolError.
 
@@ -315,8 +337,7 @@ class Recorded:
 
     def best(self, stage: str, shape: Shape) -> Optional[Json]:
         """The fastest verified variant, None where no variant of the stage is applicable."""
-        timed = [r for r in self.variants(stage, shape) if r["time_us"] is not None]
-        return min(timed, key=lambda r: r["time_us"]) if timed else None
+        return fastest(self.variants(stage, shape))
 
     def one(self, stage: str, variant: str, shape: Shape) -> Json:
         """One timed result; `best` as the variant means the stage's fastest."""
@@ -343,6 +364,6 @@ class Recorded:
 
 def newest(folder: Path, sweep: bool) -> Optional[Recorded]:
     """The recording (or sweep) with the newest date, None where the folder holds none."""
-    suffixes = ("-sweep",) if sweep else ("-counters", "-sweep", "simulator")
+    suffixes = ("-sweep",) if sweep else ("-profile", "-sweep", "simulator")
     files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]
     return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)

@@ -7,7 +7,7 @@ import io
 import statistics
 from typing import Any, Dict, List, Optional, Tuple
 
-from results import ELEMENT_BYTES, Json, Shape
+from results import ELEMENT_BYTES, Json, Shape, fastest
 from sweep_journal import Journal
 
 NOISY_ROUNDS_PERCENT = 3.0  # between the medians of two rounds ...
@@ -79,18 +79,13 @@ def shape_of(result: Json) -> str:
     return f"{result['dtype']}:{result['rows']}x{result['cols']}"
 
 
-def best(rows: List[Json]) -> Optional[Json]:
-    timed = [r for r in rows if r["time_us"] is not None]
-    return min(timed, key=lambda r: r["time_us"]) if timed else None
-
-
 def number(value: float) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
 
 
 def _cell(rows: List[Json], named: bool) -> str:
     """The fastest of the rows: its share of the copy's speed, and who it is."""
-    found = best(rows)
+    found = fastest(rows)
     if found is None:
         return "-"
     mark = ("~" if found["noisy"] else "") + ("*" if is_inexact(found) else "")
@@ -125,14 +120,14 @@ def _table(table: Json, by_shape: Dict[str, List[Json]], peers: List[str]) -> Li
     lines = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
     for shape in table["shapes"]:
         rows = by_shape[shape]
-        copy = best([r for r in rows if r["kind"] == "copy"])
+        copy = fastest([r for r in rows if r["kind"] == "copy"])
         stages = [r for r in rows if r["kind"] == "stage"]
-        stage = best(stages)
+        stage = fastest(stages)
         rivals = {peer: [r for r in rows if r["kind"] == "peer" and r["stage"] == peer] for peer in peers}
-        rival = best([r for mine in rivals.values() for r in mine])
+        rival = fastest([r for mine in rivals.values() for r in mine])
         ahead = "-"
         if stage and rival:
-            factor = rival["time_us"] / stage["time_us"]
+            factor = stage["percent_of_copy"] / rival["percent_of_copy"]
             ahead = f"stages {factor:.2f}x" if factor >= 1 else f"{rival['stage']} {1 / factor:.2f}x"
         lines.append(
             [

@@ -1,0 +1,227 @@
+"""A folder with three fake stages, for the tests of common/tools on a machine without a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any, List, Tuple
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import generate  # noqa: E402
+import record  # noqa: E402
+
+COMMIT = "0123456789abcdef"
+MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
+
+# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; files beside the
+# executable make it misbehave.
+STAGE = r"""#!{python} -SE
+import json, sys
+from pathlib import Path
+me = Path(__file__)
+given = sys.argv[1:]
+if "--list" in given:
+    for name, _, _ in {variants}:
+        print(name, " an idea")
+    sys.exit(0)
+def value(name, default=""):
+    return given[given.index(name) + 1] if name in given else default
+wanted = value("--variant", "all").split(",")
+mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
+if mode.startswith("exit"):
+    print("the stage's last words", file=sys.stderr)
+    sys.exit(int(mode.split()[1]))
+if mode == "garbage":
+    print("no JSON")
+    sys.exit(0)
+machine = dict({machine})
+if mode == "other machine":
+    machine["gpu"] = "another"
+out = []
+copy_factor = float(mode.split()[2]) if mode.startswith("slow copy") else 1.0
+for dtype in value("--dtype").split(","):
+    for rows in map(int, value("--rows").split(",")):
+        for cols in map(int, value("--cols").split(",")):
+            base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="")
+            nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s",
+                                     "passes", "max_error"))
+            copy = cols * copy_factor
+            for name, speed, widest in {variants}:
+                if wanted != ["all"] and name not in wanted:
+                    continue
+                row = dict(base, stage=me.name, variant=name, status="verified", **nothing)
+                if cols > widest or mode == "nothing applies":
+                    row.update(status="not applicable", reason="cols > %d & too wide" % widest)
+                elif "--verify-only" not in given:
+                    time = 100 * copy / speed
+                    row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
+                               bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
+                if value("--device") == "sim":
+                    counts = [2 * cols if mode == "counts more" and name == "wide" else cols] * len({counted})
+                    row.update(passes=2, **dict.fromkeys({declared}, 4 if cols <= widest else None),
+                               **dict(zip({counted}, counts if cols <= widest else [None] * len(counts))))
+                if mode in ("wrong", "failed"):
+                    row.update(nothing, status=mode, reason="row 3 differs")
+                out.append(row)
+            if "--verify-only" not in given:
+                out.append(dict(base, stage="", variant="copy", status="verified", time_us=copy, spread_percent=0.1,
+                                copy_us=copy, percent_of_copy=100, bandwidth_gb_s=4000, passes=2, max_error=None))
+print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
+sys.exit(1 if mode in ("wrong", "failed silently") else 0)
+"""
+
+# What a stage reports of the simulator's counters: those that the tools ask for.
+COUNTED = ["counted_" + name for name in (
+    "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
+    "shuffles", "block_barriers", "special_functions_per_element", "global_load_requests", "global_load_sectors",
+    "global_store_requests", "global_store_sectors", "shared_load_requests", "shared_load_wavefronts",
+    "shared_load_conflicts", "shared_store_requests", "shared_store_wavefronts", "shared_store_conflicts",
+    "special_function_lanes", "exp2_lanes", "atomics",
+)]  # fmt: skip
+DECLARED = ["barriers_per_row", "bank_conflicts_per_row"]
+
+VARIANTS = {
+    "01_naive": [("thread_per_row", 5.0, 10**9), ("block_per_row", 20.0, 10**9)],
+    "02_tiled": [("narrow", 60.0, 2048), ("wide", 50.04, 10**9)],
+    "03_fast": [("only", 98.5, 4096)],
+}
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def quietly(main: Any, *arguments: str) -> Tuple[int, str]:
+    """Runs a tool's main; returns its exit code and all that it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
+    return code, printed.getvalue()
+
+
+class Repository(unittest.TestCase):
+    """A folder with three fake stages, built."""
+
+    recording = ""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve()
+        self.build = self.root / "build"
+        self.results = self.root / "common/results"
+        self.file = self.results / "nvidia-fake-1.json"
+        self.build.mkdir()
+        self.results.mkdir(parents=True)
+        for stage, variants in VARIANTS.items():
+            (self.root / stage).mkdir()
+            (self.root / stage / "main.cu").touch()
+            text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
+            text = text.replace("{counted}", repr(COUNTED)).replace("{declared}", repr(DECLARED))
+            script(self.build / stage, text.replace("{variants}", repr(variants)))
+        (self.root / "09_no_stage").mkdir()
+        (self.root / "09_no_stage/notes.txt").touch()
+
+    def recorded(self) -> None:
+        """Puts a full recording there; measured once, since it runs many processes."""
+        if not Repository.recording:
+            code, printed = self.record()
+            self.assertEqual(code, 0, printed)
+            Repository.recording = self.file.read_text(encoding="utf-8")
+        self.file.write_text(Repository.recording, encoding="utf-8")
+
+    def mode(self, stage: str, mode: str) -> None:
+        (self.build / stage).with_suffix(".mode").write_text(mode)
+
+    def record(self, *more: str) -> Tuple[int, str]:
+        return quietly(record.main, "--root", str(self.root), "--commit", COMMIT, *more)
+
+    def generate(self, *more: str) -> Tuple[int, str]:
+        return quietly(generate.main, "--root", str(self.root), *more)
+
+    def page(self, text: str, name: str = "README.md") -> Path:
+        path = self.root / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def files(self) -> List[str]:
+        return sorted(path.name for path in self.results.iterdir())
+
+
+# ncu: makes the launches that it is given and writes who was launched into the report, or prints a report as CSV: a line
+# per kernel, of which each counter is what the fake stages' simulator counts, `cols` of everything, but for `changed`.
+NCU = r"""#!{python} -SE
+import json, shlex, subprocess, sys
+from pathlib import Path
+given = sys.argv[1:]
+mode = "{mode}"
+def value(name):
+    return given[given.index(name) + 1]
+if given == ["--version"]:
+    print("NVIDIA (R) Nsight Compute\nVersion 2099.1.0.0 (build 1)")
+    sys.exit(0)
+if "--import" in given:
+    assert (value("--page"), value("--print-units"), value("--print-metric-instances")) == ("raw", "base", "details")
+    metrics = value("--metrics").split(",")
+    def line(*cells):
+        print(",".join('"%s"' % cell for cell in cells))
+    print("==PROF== what ncu says beside it")
+    changed = dict({changed})
+    def unit(metric):
+        return changed.get(metric, ("", ""))[1] if isinstance(changed.get(metric), tuple) else ""
+    line("ID", "Process ID", "Kernel Name", "Block Size", *metrics)
+    line("", "", "", "", *map(unit, metrics))
+    number = 0
+    for process, variant, cols in json.loads(Path(value("--import")).read_text()):
+        def cell(metric):
+            if metric in changed:
+                return changed[metric][0] if isinstance(changed[metric], tuple) else changed[metric]
+            if metric == "launch__block_size": return "40 (0: 40)"
+            if metric == "sass__inst_executed_per_opcode":
+                return "9 (BAR: {:,}; SHFL: {:,}; ATOMS: 0; ATOM: {:,}; IMAD: 7)".format(2 * cols, cols, cols)
+            if metric.startswith("sass__thread_inst"):
+                return "9 (MUFU.EX2: {:,}; IMAD.WIDE: 7)".format(cols)
+            if "wavefronts_mem_shared_op" in metric and "sass" not in metric: return "{:,}".format(2 * cols)
+            return "{:,}".format(cols)
+        for kernel in range({kernels}.get(variant, 1) if mode != "nothing" else 0):
+            line(number, process, "k%d<float,  4>" % kernel, "(256, 1, 1)", *map(cell, metrics))
+            number += 1
+    sys.exit(0)
+print("==WARNING== Note: Running with unmodified GPU clocks.")
+if mode == "uninitialised":
+    print("==ERROR== Failed to initialize the profiler: LibraryNotLoaded")
+    sys.exit(1)
+if mode == "error":
+    print("==ERROR== Failed to find metric")
+    sys.exit(1)
+assert (value("--clock-control"), value("--profile-from-start")) == ("none", "off") and "--nvtx" in given
+script = Path(given[-1])
+sys.stdout.flush()
+if mode == "permission":
+    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters", flush=True)
+subprocess.check_call(["bash", str(script)])
+launched = []
+for n, command in enumerate(script.read_text().splitlines()):
+    words = shlex.split(command)
+    assert "--profile" in words and words[words.index("--device") + 1] == "gpu"
+    process = int(script.with_name("%d.pid" % n).read_text())
+    launched.append([process, words[words.index("--variant") + 1], int(words[words.index("--cols") + 1])])
+if mode != "permission":
+    Path(value("--export")).write_text(json.dumps(launched))
+"""
+
+
+def fake_ncu(path: Path, mode: str = "", kernels: Any = None, changed: Any = None) -> None:
+    """`kernels`: of a variant, more than one; `changed`: a counter's text, or (text, unit)."""
+    text = NCU.replace("{python}", sys.executable).replace("{mode}", mode)
+    script(path, text.replace("{kernels}", repr(kernels or {})).replace("{changed}", repr(changed or {})))
