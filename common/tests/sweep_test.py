@@ -30,10 +30,13 @@ sys.path.insert(0, str(TOOLS))
 
 import generate  # noqa: E402
 import peers  # noqa: E402
+import report  # noqa: E402
+import results  # noqa: E402
 import sweep  # noqa: E402
 import sweep_journal  # noqa: E402
 import sweep_plan  # noqa: E402
 import sweep_tables  # noqa: E402
+import synthetic_sweep  # noqa: E402
 from harness import Contender, HarnessError, Timing, Verdict  # noqa: E402
 from peers import Candidate, Missing, NotApplicable, PeerContender, Problem  # noqa: E402
 from results import Json, NoDevice, Shape  # noqa: E402
@@ -60,6 +63,7 @@ class World:
         self.spread = 1.0
         self.before_time: Callable[[str], None] = lambda name: None
         self.log: List[Tuple[str, str]] = []  # ("verify" or "time", contender) in order
+        self.trial_warm_ups: List[int] = []
 
     def names(self, what: str) -> List[str]:
         return [name for kind, name in self.log if kind == what]
@@ -122,11 +126,13 @@ class FakeHarness:
         found = self.world.verdicts.get(self._name(number), RIGHT)
         return found._replace(correct=found.correct and found.max_error <= tolerance_factor)
 
-    def time(self, number: int, repeats: int, _warm_up_ms: int, _limit_ms: int) -> Timing:
+    def time(self, number: int, repeats: int, warm_up_ms: int, _limit_ms: int) -> Timing:
         assert self._shape
         name = self._name(number)
         self.world.before_time(name)
         self.world.log.append(("time" if repeats != sweep.TRIAL_REPEATS else "trial", name))
+        if repeats == sweep.TRIAL_REPEATS:
+            self.world.trial_warm_ups.append(warm_up_ms)
         if number in self._launches:
             self._launches[number](0, 0, 0)
         key = number, self._shape
@@ -365,6 +371,34 @@ class PeersTest(SweepTest):
         )
         self.assertEqual((result["time_us"], data["machine"]["cudnn"]), (150.0, "1.2.3"))
         self.assertEqual(len(self.world.names("trial")), 2)  # the wrong one is never timed
+        self.assertEqual(self.world.trial_warm_ups, 2 * [sweep.FIRST_WARM_UP_MS])  # compilers let the GPU rest
+
+    def test_the_leader_is_who_has_the_highest_percentage_of_its_copy(self) -> None:
+        """The same on the console, in README and on the page, though its time is not the shortest."""
+        data = synthetic_sweep.sweep()
+        shape = Shape("f16", 49152, 1024)
+        here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == shape]
+        for result in here:
+            result.update(time_us=100.0, percent_of_copy=50.0)
+        stage = next(r for r in here if r["contender"] == "04_smem_bank_conflict vector_layout")
+        other = next(r for r in here if r["contender"] == "06_online online")
+        peer = next(r for r in here if r["contender"] == "quack softmax")
+        stage.update(time_us=70.0, percent_of_copy=90.0)
+        other.update(time_us=69.0, percent_of_copy=89.0)
+        peer.update(time_us=71.0, percent_of_copy=99.0)
+        self.assertIs(results.fastest(here), peer)
+        self.assertIsNone(results.fastest([{"time_us": None, "percent_of_copy": None}]))
+        out = sweep_tables.text(data)
+        self.assertRegex(out, r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$")
+        path = self.root / "sweep.json"
+        path.write_text(json.dumps(data))
+        recorded = results.Recorded(path)
+        row = next(r for r in report.published(recorded, data["tables"][1]).rows if r.cells[0].text == "f16 49152 × 1024")
+        self.assertEqual(row.cells[2].text, "1.10 × slower than quack softmax")
+        self.assertEqual([cell.text for cell in row.cells if cell.kind == "best"], ["99.0"])
+
+    def test_colours_do_not_get_into_a_reason(self) -> None:
+        self.assertEqual(sweep.one_line(RuntimeError("\x1b[91m\x1b[1mred\x1b[0m\n text")), "RuntimeError: red text")
 
     def test_a_peer_may_err_by_four_times_what_a_stage_may(self) -> None:
         self.peer(*(contender(peer, "v", lambda _: [Candidate("", does_nothing)]) for peer in ("cudnn", "pytorch")))

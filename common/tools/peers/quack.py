@@ -6,6 +6,8 @@ import importlib
 from importlib import metadata
 from typing import List
 
+from results import ELEMENT_BYTES
+
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 from .torch_tensors import import_torch, on_tensors, release
 
@@ -21,6 +23,9 @@ def version() -> str:
 def _prepare(problem: Problem) -> List[Candidate]:
     if problem.op != "softmax":
         raise NotApplicable("quack has no log-softmax")
+    in_pack = 16 // ELEMENT_BYTES[problem.dtype]
+    if problem.cols % in_pack:
+        raise NotApplicable(f"rows of whole packs of 16 bytes only: {in_pack} columns")
     module = importlib.import_module("quack.softmax")  # `from quack import softmax` is the function of that name
     return [Candidate("", on_tensors(problem, module._softmax_fwd))]
 
