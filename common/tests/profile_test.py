@@ -321,7 +321,8 @@ class ProfileTest(Repository):
         for marker, said in {
             "counters 01_naive columns=speed": "unknown counter column 'speed'",
             "counters 01_naive dtype=f16 rows=1 cols=1": "no profile of 01_naive at f16:1x1",
-            f"profile 01_naive {shape} variants=tall": "the profile has the variants thread_per_row, block_per_row",
+            f"profile 01_naive {shape} variants=tall": "no 'tall' in the profile; it has: thread_per_row, block_per_row",
+            f"profile 01_naive {shape} quantities=speed": "no 'speed' in the profile; it has: bytes_requested, read_from_DRAM",
         }.items():
             self.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
             self.assertIn(said, self.generate()[1])

@@ -10,7 +10,7 @@ import os
 import re
 from html import escape
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import charts
 import hardware_table
@@ -399,16 +399,22 @@ def profile_caption(context: Context, what: str) -> str:
     return f"<sub>{what}: {where}; {when.format(tool)}.</sub>"
 
 
+def chosen_of(everything: Sequence[Any], wanted: List[str], key: Callable[[Any], str]) -> List[Any]:
+    """Those that are wanted, or all, in their own order."""
+    keys = [key(one) for one in everything]
+    unknown = [name for name in wanted if name not in keys]
+    if unknown:
+        raise ToolError(f"no '{unknown[0]}' in the profile; it has: {', '.join(keys)}")
+    return [one for one, name in zip(everything, keys) if not wanted or name in wanted]
+
+
 def profile_block(context: Context, args: Arguments) -> str:
     """What ./run profile shows of one stage: a row for each quantity, a column for each variant."""
     stage, shape = context.stage(args.next("the stage's name")), args.shape()
     entries = context.profiled(stage, shape)
-    wanted = args.list("variants")
-    chosen = [e for e in entries if e["variant"] in wanted] if wanted else entries
-    if len(chosen) < len(wanted):
-        raise ToolError(f"the profile has the variants {', '.join(e['variant'] for e in entries)}")
+    chosen = chosen_of(entries, args.list("variants"), lambda entry: entry["variant"])
     rows, reasons = [], Reasons()
-    for quantity in QUANTITIES:
+    for quantity in chosen_of(QUANTITIES, args.list("quantities"), lambda quantity: quantity.name.replace(" ", "_")):
         try:
             found = [profiling.row_of(quantity, entry) for entry in chosen]
         except KeyError as error:

@@ -23,6 +23,9 @@ Blocks (a shape is dtype= rows= cols=):
     chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
+    profile NAME SHAPE [variants=A,B,…] [quantities=A,B,…]
+                                      declared, counted and measured, as ./run profile shows it; the quantities are
+                                      QUANTITIES of quantities.py, with _ for spaces
     counters NAME [SHAPE] [columns=A,B,…]
                                       what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
     counted NAME SHAPE [columns=A,B,…]
@@ -39,8 +42,8 @@ Values (variant=best is the stage's fastest):
     machine field=gpu
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
-The numbers come from the results file with the newest recording date, the counters from the file
-beside it named <gpu>-counters.json, what the simulator counted from simulator.json, the tables from the newest
+The numbers come from the results file with the newest recording date, the profiles and counters from the file
+beside it named <gpu>-profile.json, what the simulator counted from simulator.json, the tables from the newest
 <gpu>-sweep.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
 unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
 

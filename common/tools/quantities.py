@@ -24,7 +24,7 @@ SAME = 0.02
 
 
 class Quantity(NamedTuple):
-    name: str
+    name: str  # its key in markers has _ for spaces
     unit: str
     declared: Value
     counted: Value
@@ -199,7 +199,7 @@ QUANTITIES: Tuple[Quantity, ...] = (
         declared=of_row("bank_conflicts_per_row"),
     ),
     per_row(
-        "the hardware's conflicts",
+        "hardware conflicts",
         both(hardware_table.CONFLICTS),
         "shared load conflicts (hardware)",
         "shared store conflicts (hardware)",
