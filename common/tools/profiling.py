@@ -35,6 +35,7 @@ import quantities
 import results
 from charts import short_text
 from ncu import Launch
+from options import Parser, Usage, whole_number
 from quantities import QUANTITIES, Row
 from results import ELEMENT_BYTES, Json, NoDevice, Shape, ToolError
 
@@ -53,12 +54,9 @@ RECORDED_BY_STAGE = {
     "06_online": (Shape("f32", 1024, 131072), Shape("f16", 49152, 16384)),
 }
 
+LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it
 STAGE_TIMEOUT_S = 120
 SETS = ("basic", "detailed", "full")
-
-
-class Usage(ToolError):
-    """Bad usage: exit code 2."""
 
 
 class Work(NamedTuple):
@@ -77,14 +75,15 @@ def counted_shape(shape: Shape) -> Shape:
 def count_all(stages: Dict[str, Path], work: Sequence[Work], op: str, variants: str) -> Tuple[List[Json], List[str]]:
     """An entry for each variant that applies, without measurements; and who does not apply, and why."""
     entries, others = [], []
-    for stage, shape in work:
-        small = counted_shape(shape)
-        for counted in count.simulate(stages, [(stage, small)], op, variants):
-            if counted["status"] != "verified":
-                others.append(f"{stage} {counted['variant']} at {shape}: {counted['reason']}")
-                continue
-            place = {"stage": stage, "variant": counted["variant"], **shape._asdict(), "op": op}
+    asked = {(stage, counted_shape(shape)): shape for stage, shape in work}
+    for counted in count.simulate(stages, list(asked), op, variants):
+        stage, variant = counted["stage"], counted["variant"]
+        shape = asked[stage, Shape(counted["dtype"], counted["rows"], counted["cols"])]
+        if counted["status"] == "verified":
+            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op}
             entries.append({**place, "passes": counted["passes"], "counted": counted, "kernels": []})
+        else:
+            others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
     return entries, others
 
 
@@ -309,17 +308,6 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     return 1 if problems else 0
 
 
-def whole_number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1 << 40:
-        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 1 to {1 << 40}")
-    return int(text)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise Usage(message)
-
-
 def parse_arguments(argv: List[str]) -> argparse.Namespace:
     """Raises Usage."""
     parser = Parser(
@@ -333,8 +321,8 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
     parser.add_argument("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")
     parser.add_argument("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
-    parser.add_argument("--rows", metavar="N", type=whole_number, default=49152, help="(default: 49152)")
-    parser.add_argument("--cols", metavar="N", type=whole_number, default=1024, help="(default: 1024)")
+    parser.add_argument("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
+    parser.add_argument("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
     parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
     parser.add_argument(
         "--set", choices=SETS, default=SETS[0], help="ncu's set of sections in the report; full also has the source (default: basic)"

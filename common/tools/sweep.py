@@ -36,10 +36,11 @@ import sweep_compile
 import sweep_journal
 import sweep_tables
 from harness import Harness, HarnessError, Timing, Verdict, library_in
+from options import Usage
 from peers import Candidate, NotApplicable, PeerContender, Problem
 from results import Json, NoDevice, Shape, ToolError
 from sweep_journal import Journal, Measurement
-from sweep_options import Usage, is_usual, parse_arguments, tables_of
+from sweep_options import is_usual, parse_arguments, tables_of
 from sweep_plan import Table, all_shapes
 from sweep_progress import Progress, Stopwatch
 

@@ -7,28 +7,15 @@ from pathlib import Path
 from typing import Callable, List, Optional
 
 import results
+from options import Parser, whole_number
 from peers import PEERS
 from results import Shape, ToolError
 from sweep_plan import TABLES, Table, own_table
 
 REPEATS = 25
 ROUNDS = 2
+MOST = 100000  # rounds, samples
 KINDS = ("stages", *PEERS)
-
-
-class Usage(ToolError):
-    """Bad usage: exit code 2."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise Usage(message)
-
-
-def whole_number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100000:
-        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 1 to 100000")
-    return int(text)
 
 
 def names(accepted: List[str]) -> Callable[[str], List[str]]:
@@ -77,9 +64,9 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
         help=f"of {', '.join(KINDS)} (default: all)",
     )
     parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
-    parser.add_argument("--rounds", metavar="N", type=whole_number, default=ROUNDS, help=f"(default: {ROUNDS})")
+    parser.add_argument("--rounds", metavar="N", type=whole_number(MOST), default=ROUNDS, help=f"(default: {ROUNDS})")
     parser.add_argument(
-        "--repeats", metavar="N", type=whole_number, default=REPEATS, help=f"samples a round (default: {REPEATS})"
+        "--repeats", metavar="N", type=whole_number(MOST), default=REPEATS, help=f"samples a round (default: {REPEATS})"
     )
     parser.add_argument("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write the results (JSON)")
