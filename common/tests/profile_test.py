@@ -168,6 +168,7 @@ class ProfileTest(Repository):
         self.assertTrue(any(line.startswith("barriers, a row") and " 4 · 15.62 · 15.62" in line for line in lines))
         self.assertRegex(printed, r"\nduration, µs +- · - · 4 +- · - · 2\n")
         self.assertIn("\na differs by more than 2 %, and no reason is known\n", printed)
+        self.assertRegex(printed, r"\ncounted and measured: \d+ of 45 numbers agree within 2 %; the letters say why the others do not\n")
         self.assertTrue((self.build / "profile/stages-f32-64x1000.ncu-rep").is_file())
         table = self.csv_rows("stages-f32-64x1000.csv")
         self.assertEqual(len(table), 5 * len(quantities.QUANTITIES))

@@ -128,7 +128,7 @@ def is_shown(quantity: quantities.Quantity, rows: Sequence[Row]) -> bool:
 class Reasons:
     """Why counted and measured differ: lettered in order of appearance."""
 
-    UNKNOWN = "differs by more than 2 %, and no reason is known"
+    UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
 
     def __init__(self) -> None:
         self.texts: List[str] = []
@@ -187,10 +187,19 @@ def screen(entries: List[Json], others: List[str], measured: bool, where: str) -
             columns += f" · measured (ncu, {where})" if measured else ""
             lines += [f"{place[0]} {mine[0]['op']}, {place[1]} x {place[2]}: {columns}", ""]
         lines += stage_table(mine, measured, width, reasons)
+    if measured:
+        lines += [agreement(entries), ""]
     for letter, text in reasons.lettered():
         lines += textwrap.wrap(text, width, initial_indent=f"{letter} ", subsequent_indent="  ")
     lines += [f"not applicable: {text}" for text in others]
     return "\n".join(lines).rstrip()
+
+
+def agreement(entries: List[Json]) -> str:
+    both = [row for entry in entries for row in quantities.rows(entry) if None not in row.numbers[1:]]
+    different = sum(row.differs for row in both)
+    text = f"counted and measured: {len(both) - different} of {len(both)} numbers agree within {100 * quantities.SAME:g} %"
+    return text + ("; the letters say why the others do not" if different else "")
 
 
 def csv_text(entries: List[Json]) -> str:
@@ -301,7 +310,7 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     print(screen(entries, others, bool(where), where), flush=True)
     results.write_whole(table, csv_text(entries))
     if where:
-        say(f"wrote {report}  (ncu-ui opens it; in its options, 'NVTX Rename Mode: Kernel' shows the variants' names)")
+        say(f"wrote {report}  (for ncu-ui; its option Report UI > NVTX Rename Mode > Kernel shows the variants' names)")
     say(f"wrote {table}")
     for problem in problems:
         say(f"failed: {problem}")
