@@ -371,7 +371,7 @@ class PeersTest(SweepTest):
         )
         self.assertEqual((result["time_us"], data["machine"]["cudnn"]), (150.0, "1.2.3"))
         self.assertEqual(len(self.world.names("trial")), 2)  # the wrong one is never timed
-        self.assertEqual(self.world.trial_warm_ups, 2 * [sweep.FIRST_WARM_UP_MS])  # compilers let the GPU rest
+        self.assertEqual(self.world.trial_warm_ups, 2 * [sweep.TRIAL_WARM_UP_MS])  # compilers let the GPU rest
 
     def test_the_leader_is_who_has_the_highest_percentage_of_its_copy(self) -> None:
         """The same on the console, in README and on the page, though its time is not the shortest."""

@@ -53,6 +53,9 @@ WARM_UP_MS = 5  # after that the GPU does not rest any more
 # one variant. With it about one in 20 contenders gets fewer than 25.
 LIMIT_MS = 200
 TRIAL_REPEATS = 3  # to choose among a peer's candidates
+# The GPU rests while a candidate is compiled, unless the compiler measures on it, and a rested GPU is slow at first. A
+# whole sweep has 600 trials: 40 ms for each would make it a minute longer.
+TRIAL_WARM_UP_MS = 20
 PEER_TOLERANCE = 4.0  # a peer may err by so many times what a stage may
 
 
@@ -187,7 +190,9 @@ class Sweep:
                         wrong = wrong or verdict
                         continue
                     alone = len(candidates) == 1
-                    time_us = 0 if alone else self.trial_us(entry)
+                    time_us = 0 if alone else self.harness.time(
+                        entry.number, TRIAL_REPEATS, TRIAL_WARM_UP_MS, LIMIT_MS
+                    ).time_us
                 except Exception as raised:  # noqa: BLE001  the next candidate may do
                     self.check_alive(raised)
                     error = raised
@@ -201,11 +206,6 @@ class Sweep:
             return "", wrong
         launch.candidate = best[1]
         return best[1].configuration, best[2]
-
-    def trial_us(self, entry: Entry) -> float:
-        # While a candidate was compiled the GPU rested, unless the compiler measured on it: without a warm-up the
-        # first candidates looked slow, and at f32 1024 x 16384 PyTorch's slower mode was chosen (57 instead of 43 us).
-        return self.harness.time(entry.number, TRIAL_REPEATS, FIRST_WARM_UP_MS, LIMIT_MS).time_us
 
     def time(self, shape: Shape, entry: Entry, number: int, warm_up_ms: int, known: Json) -> None:
         self.progress.show(entry.name)
