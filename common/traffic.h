@@ -18,7 +18,7 @@ struct RowCosts {
 struct Traffic {
   double bytes_read = 0;
   double bytes_written = 0;
-  RowCosts row;
+  RowCosts row{};
 };
 
 /// Bytes requested / bytes of one tensor: 2 is the least possible, one read and one write of every element.
