@@ -47,10 +47,11 @@ std::string beside_what_is_written(const Allocation& allocation, std::uint64_t a
   }
   const bool elements =
       bytes <= sizeof(double) && (offset - begin) % bytes == 0 && (end - begin) % bytes == 0;
-  const std::size_t unit = elements ? bytes : 1;
-  return std::string(elements ? ": element " : ": byte ") + std::to_string((offset - begin) / unit) +
-         " of an array that is written from " + (elements ? "element" : "byte") + " 0 to " +
-         std::to_string((end - begin) / unit - 1) + " (is the index too large?)";
+  const std::string unit = elements ? "element" : "byte";
+  const std::size_t unit_bytes = elements ? bytes : 1;
+  return ": " + unit + " " + std::to_string((offset - begin) / unit_bytes) + " of an array whose " + unit +
+         "s 0 to " + std::to_string((end - begin) / unit_bytes - 1) +
+         " are written (is the index too large?)";
 }
 
 /// One warp instruction on its way to memory.

@@ -103,7 +103,7 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
         Wrong("not rescaled", [(" * reciprocal", "")],
               r"Wrong result: row 0, column 0(.|\n)*expected(.|\n)* The results of this row add up to \d+\.\d+ instead of 1"),
         Wrong("a column too many", [("col < shape.cols", "col <= shape.cols")],
-              r"element 300 of an array that is written from element 0 to 299 \(is the index too large\?\)"),
+              r"element 300 of an array whose elements 0 to 299 are written \(is the index too large\?\)"),
         Wrong("a thread per row", [("row = blockIdx.x;", "row = blockIdx.x * block_size + threadIdx.x;"),
                                    ("row += gridDim.x", "row += gridDim.x * block_size"),
                                    ("col = threadIdx.x; col < shape.cols; col += block_size", "col = 0; col < shape.cols; ++col"),
@@ -610,7 +610,7 @@ def check_terminal(checks: Path) -> int:
         failures.expect("no more hints" in hints[2] and "no more hints" in hints[3], "the last hint", hints[3])
         failures.expect("\n    for (int distance" in hints[2] and "\n    for (int distance" in hints[3], "indented", hints[2])
         code, screen = typed("3.1")
-        failures.expect(code == 1 and "Stuck? ./run exercise 03.1 --solution" in screen, "all hints are shown", screen)
+        failures.expect(code == 1 and "Stuck? ./run exercise 03.1 --hint (all again), or --solution" in screen, "all hints are shown", screen)
 
         # The solution: a warning, and a question that only yes answers.
         session = terminal("3.1", "--solution")

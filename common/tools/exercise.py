@@ -148,7 +148,7 @@ def say_wrapped(text: str) -> None:
     """Prints text; long lines are wrapped, but for code, which stands behind a |, and tables, which have wide gaps."""
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     for line in text.splitlines():
-        indentation = re.match(" *", line)[0]  # type: ignore[index]
+        indentation = line[:len(line) - len(line.lstrip(" "))]
         wrap = len(line) > width and not re.search(r"^ *\||\S {3}", line)
         print(textwrap.fill(line, width, subsequent_indent=indentation, break_long_words=False, break_on_hyphens=False)
               if wrap else line)
@@ -289,7 +289,7 @@ class Workshop:
         """A stage means its next open exercise, nothing the next of all, unless it must be `exact`."""
         fitting = self.exercises if which is None else self.fitting(which)
         if exact and len(fitting) > 1:
-            raise UsageError(f"of which exercise? Give its number, such as {fitting[0].number}")
+            raise UsageError(f"one exercise at a time: give its number, such as {fitting[0].number}")
         return self.progress.next_open(fitting) or fitting[0]
 
     def fitting(self, which: str) -> List[Exercise]:
@@ -359,8 +359,8 @@ class Workshop:
             self.say_what_is_next(exercise)
         else:
             shown = self.progress.hints.get(exercise.number, 0)
-            counted = f" (shown so far: {shown} of 3)" if shown else ""
-            print(f"\nStuck? {exercise.command} " + ("--solution (all hints are shown)" if shown >= 3 else "--hint" + counted))
+            so_far = " (all again), or --solution" if shown >= 3 else f" (shown so far: {shown} of 3)" if shown else ""
+            print(f"\nStuck? {exercise.command} --hint{so_far}")
         return code
 
     def say_what_is_next(self, exercise: Exercise) -> None:

@@ -185,10 +185,10 @@ int main() {
          [&] { copy<<<1, threads>>>(x, y); });
   simulator->forget(x + 63, sizeof(float));
   expect("reads_past_what_is_written", failed,
-         "yet: element 62 of an array that is written from element 0 to 61 (is the index too large?)\n",
+         "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
          [&] { copy<<<1, threads>>>(x + 1, y); });
   expect("reads_a_pack_past_what_is_written", failed,
-         "yet: byte 236 of an array that is written from byte 0 to 247 (is the index too large?)\n",
+         "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
          [&] { copy_pack<<<1, 1>>>(x + 60, y); });
   simulator->forget(x + 7, sizeof(float));
   expect("reads_between_what_is_written", failed, "which nobody has written yet\n",
