@@ -49,6 +49,8 @@ struct InputElement {
         return 3;
       case InputKind::very_negative:
         return normal(index) - 200;
+      case InputKind::lowest:
+        return -1e30;
       case InputKind::ascending:
         return 20.0 * static_cast<double>(col) / static_cast<double>(cols) - 10;
       case InputKind::one_outlier:
@@ -96,6 +98,8 @@ const char* name(InputKind kind) {
       return "one_pos_inf";
     case InputKind::one_nan:
       return "one_nan";
+    case InputKind::lowest:
+      return "lowest";
   }
   return "?";
 }

@@ -22,10 +22,11 @@ enum class InputKind {
   all_neg_inf,      // every second row has only -inf: NaN
   one_pos_inf,      // every second row holds a +inf: NaN
   one_nan,          // every second row holds a NaN: NaN
+  lowest,           // all -1e30: below a maximum that starts at any usual number (not among all_inputs())
 };
 
 const char* name(InputKind kind);
-const std::vector<InputKind>& all_inputs();
+const std::vector<InputKind>& all_inputs();  ///< what --input accepts
 
 enum class Space { host, device };  ///< where a pointer points, and so where the work on it is done
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -38,6 +39,7 @@ std::string describe(const Case& run) {
   std::string text =
       std::to_string(run.shape.rows) + " x " + std::to_string(run.shape.cols) + ", input " + name(run.input);
   if (run.first_row > 0) text += ", first row " + std::to_string(run.first_row);
+  if (run.first_row > std::numeric_limits<int>::max()) text += " (more than an int holds)";
   return text;
 }
 
@@ -153,7 +155,10 @@ bool names_library(const std::string& text) {
     throw NotYet{"The simulator stopped the kernel, " + describe(run) + ":\n  " +
                  with_source_line(sim->last_fault())};
   }
-  throw NotYet{"The launcher failed, " + describe(run) + ":\n  " + error.what()};
+  const char* why = error.code == cudaErrorInvalidConfiguration
+                        ? "\nA block has 1 to 1024 threads, and a grid at least 1 block."
+                        : "";
+  throw NotYet{"The launcher failed, " + describe(run) + ":\n  " + error.what() + why};
 }
 
 std::vector<Case> cases_of(const Exercise& exercise) {
@@ -203,10 +208,10 @@ std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
   std::vector<Rule> rules{
       {Counter::kernels, 1, 1,
        "One kernel does it all: `" + exercise.kernel + "`. Ran: " + join(counts.kernels) + "."},
-      {Counter::load_bytes, 64, 1e9,
-       "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, and one does the work "
-       "of all: let "
-       "every lane take columns of its own."}};
+      // A float for all lanes (a row's maximum) may be loaded beside the 128 bytes of 32 lanes.
+      {Counter::load_bytes, 16, 1e9,
+       "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, or all do the same: "
+       "one does the work of all. Let every lane take columns of its own."}};
   rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
   rules.push_back(
       {Counter::instructions, 0, exercise.instructions,
@@ -219,12 +224,14 @@ void check_rules(const Exercise& exercise, const Counts& counts) {
   for (const Rule& rule : rules_of(exercise, counts)) {
     const double counted = counts[rule.counter];
     if (counted >= rule.least && counted <= rule.most) continue;
-    throw NotYet{broken_rule(rule.counter, rule.least, rule.most, counts) + rule.advice};
+    const bool below = counted < rule.least && !rule.advice_below.empty();
+    throw NotYet{broken_rule(rule.counter, rule.least, rule.most, counts) +
+                 (below ? rule.advice_below : rule.advice)};
   }
 }
 
 Case counted_case(const Exercise& exercise, Shape shape) {
-  return {shape, exercise.inputs.front(), exercise.first_rows.front()};
+  return {shape, exercise.counted_input, exercise.first_rows.front()};
 }
 
 /// Throws NotYet at the first thing that is wrong; under the simulator.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "common/simulator.h"
 
@@ -72,13 +73,22 @@ std::string bare_name(std::string kernel) {
   return space == std::string::npos ? kernel : kernel.substr(space + 1);
 }
 
-/// Of "file:line from file:line" the first: the line itself, whatever calls it was inlined through.
+/// Of "file:line from file:line" the first that is not in a header of nvcc: the line itself, whatever calls
+/// it was inlined through.
 Counts::Line innermost(const SimLine& part) {
-  std::string place = part.place;
-  place = place.substr(0, place.find(" from "));
-  const std::size_t colon = place.rfind(':');
-  if (colon == std::string::npos) return {"", 0, part.counters};
-  return {place.substr(0, colon), static_cast<unsigned>(std::stoul(place.substr(colon + 1))), part.counters};
+  const std::string separator = " from ";
+  std::string places = part.place;
+  for (;;) {
+    const std::size_t end = places.find(separator);
+    const std::string place = places.substr(0, end);
+    const std::size_t colon = place.rfind(':');
+    if (colon == std::string::npos) return {"", 0, part.counters};
+    const std::string file = place.substr(0, colon);
+    if (end == std::string::npos || !is_header_of_nvcc(file)) {
+      return {file, static_cast<unsigned>(std::stoul(place.substr(colon + 1))), part.counters};
+    }
+    places.erase(0, end + separator.size());
+  }
 }
 
 void add(SimAccesses& total, const SimAccesses& part) {
@@ -132,6 +142,10 @@ const char* name(Counter counter) {
       return "instructions of a warp per 32 elements";
   }
   return "?";
+}
+
+bool is_header_of_nvcc(const std::string& file) {
+  return file.find("/include/") != std::string::npos && std::filesystem::path(file).extension() == ".hpp";
 }
 
 std::string number(double value) {

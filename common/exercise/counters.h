@@ -30,6 +30,9 @@ const char* name(Counter counter);
 /// A number as the messages print it: at most two decimals, none where it is whole.
 std::string number(double value);
 
+/// True for nvcc's own headers: shuffles and much of the arithmetic are inlined through them.
+bool is_header_of_nvcc(const std::string& file);
+
 /// What one run of a launcher did.
 struct Counts {
   /// A source line and its part.

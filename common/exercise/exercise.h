@@ -28,7 +28,8 @@ struct Rule {
   Counter counter;
   double least;
   double most;
-  std::string advice;  ///< said when it is broken: what the number means, and where to look
+  std::string advice;          ///< said when it is broken: what the number means, and where to look
+  std::string advice_below{};  ///< said instead where there is too little, if it is not the same
 };
 
 struct Exercise {
@@ -36,8 +37,9 @@ struct Exercise {
   Launcher launcher = Launcher::softmax;
   std::vector<Shape> shapes;  ///< the result is verified for each of them, with each input, in this order
   std::vector<InputKind> inputs;
-  std::vector<std::int64_t> first_rows{0};  ///< Launcher::softmax_of_rows: each of them, too
-  std::vector<Shape> counted;               ///< the rules are applied to these
+  std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too
+  std::vector<Shape> counted;                   ///< the rules are applied to these
+  InputKind counted_input = InputKind::normal;  ///< with this input
   /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many as a
   /// warp.
   double instructions = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 namespace {
 
@@ -42,17 +43,32 @@ bool was_written(float value) {
   return std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != poison_byte; });
 }
 
-std::string short_number(double value) {
+std::string short_number(double value, int digits = 5) {
   if (std::isnan(value)) return "nan";  // not "-nan", which says nothing more
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.5g", value);
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
   return text.data();
+}
+
+/// What the results of a row tell together; "" where they add up to 1, or some are NaN.
+std::string wrong_sum(const std::vector<float>& y) {
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  if (!std::isfinite(sum) || std::fabs(sum - 1) < 0.005) return "";
+  return " The results of this row add up to " + short_number(sum) + " instead of 1.";
+}
+
+/// Where the NaN is that a row must not lose; "" if it has none.
+std::string place_of_nan(const std::vector<float>& x) {
+  const auto nan = std::find_if(x.begin(), x.end(), [](float value) { return std::isnan(value); });
+  return nan == x.end() ? "" : " The NaN of this row is in column " + std::to_string(nan - x.begin()) + ".";
 }
 
 const char* explain(InputKind input) {
   switch (input) {
     case InputKind::very_negative:
       return " (all around -200)";
+    case InputKind::lowest:
+      return " (all -1e30)";
     case InputKind::neg_inf_prefix:
       return " (the first half of each row is -inf, as a mask makes it)";
     case InputKind::all_neg_inf:
@@ -100,17 +116,26 @@ std::string wrong_element(const std::string& run, InputKind input, const Verdict
   return "Wrong result: row " + std::to_string(element.row) + ", column " + std::to_string(element.col) +
          " of " + run + explain(input) + ":\n  got " + got(element.col) + ", expected " +
          short_number(expected(element.col)) + "; " +
-         verdict.explanation.substr(0, verdict.explanation.find(';')) + ".\n\n" + columns + "\n" + inputs +
-         "\n" + wanted + "\n" + found;
+         verdict.explanation.substr(0, verdict.explanation.find(';')) + "." +
+         (std::isnan(expected(element.col)) ? place_of_nan(x) : wrong_sum(y)) + "\n\n" + columns + "\n" +
+         inputs + "\n" + wanted + "\n" + found;
 }
 
-std::string with_source_line(const std::string& report) {
-  const char* at = "\n    at ";
+std::string with_source_line(std::string report) {
+  const std::string at = "\n    at ";
+  const std::string caller = "\n    called from ";
   const std::size_t begin = report.find(at);
   if (begin == std::string::npos) return report;
-  const std::size_t place = begin + std::strlen(at);
-  const std::size_t end = std::min(report.find('\n', place), report.size());
-  const std::size_t colon = report.rfind(':', end);
+  const std::size_t place = begin + at.size();
+  std::size_t end = 0;
+  std::size_t colon = 0;
+  for (;;) {
+    end = std::min(report.find('\n', place), report.size());
+    colon = report.rfind(':', end);
+    if (report.compare(end, caller.size(), caller) != 0) break;
+    if (!is_header_of_nvcc(report.substr(place, colon - place))) break;
+    report.erase(place, end + caller.size() - place);
+  }
   const std::string text = text_of_line(report.substr(place, colon - place),
                                         static_cast<unsigned>(std::atoi(report.c_str() + colon + 1)));
   return text.empty() ? report : report.substr(0, end) + "\n       | " + text + report.substr(end);
@@ -129,11 +154,13 @@ std::string source_lines(const std::vector<Counts::Line>& lines, const std::vect
 
 std::string broken_rule(Counter counter, double least, double most, const Counts& counts) {
   const double counted = counts[counter];
+  std::string counted_text = number(counted);
+  if (counted_text == number(counted < least ? least : most)) counted_text = short_number(counted, 9);
   const std::string bound = least == most ? number(least) + (least == 1 ? " is" : " are") + " expected"
                             : counted < least
                                 ? "at least " + number(least) + (least == 1 ? " is" : " are") + " expected"
                                 : "at most " + number(most) + (most == 1 ? " is" : " are") + " expected";
-  std::string text = "The result is right, the technique is not yet there: " + number(counted) + " " +
+  std::string text = "The result is right, the technique is not yet there: " + counted_text + " " +
                      name(counter) + ", where " + bound + " (counted at " +
                      std::to_string(counts.shape.rows) + " x " + std::to_string(counts.shape.cols) + ").\n";
   // Of what there is too little, no line has too much: only a ratio can be blamed on one.

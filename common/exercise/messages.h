@@ -23,8 +23,8 @@ std::string wrong_element(const std::string& run, InputKind input, const Verdict
                           const std::vector<float>& x, const std::vector<float>& y,
                           ReferenceMaxSum reference);
 
-/// A fault's report with the text of the source line that it names.
-std::string with_source_line(const std::string& report);
+/// A fault's report with the text of the source line that it names, which is not in a header of nvcc.
+std::string with_source_line(std::string report);
 
 /// One line of output for each source line: the place, a note, and the text.
 std::string source_lines(const std::vector<Counts::Line>& lines, const std::vector<std::string>& notes);

@@ -33,8 +33,10 @@ std::map<std::string, std::string> read_answers(const std::string& path) {
   for (std::string line; std::getline(in, line);) {
     line = line.substr(0, line.find('#'));
     const std::size_t equals = line.find('=');
-    if (equals != std::string::npos)
-      answers[trimmed(line.substr(0, equals))] = trimmed(line.substr(equals + 1));
+    if (equals == std::string::npos) continue;
+    std::string& answer = answers[trimmed(line.substr(0, equals))];
+    // Two lines for one question: neither is the answer.
+    answer += (answer.empty() ? "" : " and ") + trimmed(line.substr(equals + 1));
   }
   return answers;
 }
@@ -43,7 +45,8 @@ std::map<std::string, std::string> read_answers(const std::string& path) {
 std::string problem_with(const Question& question, const std::map<std::string, std::string>& answers) {
   const auto found = answers.find(question.name);
   if (found == answers.end())
-    return "There is no line `" + question.name + " = ...` any more; --reset brings it back.";
+    return "There is no line `" + question.name +
+           " = ...` any more: write it again, or take --reset (your answers are then kept beside it).";
   const std::string& text = found->second;
   if (text.empty() || text == "?") {
     return "`" + question.name + "` has no answer yet: write a number in place of the question mark.";
@@ -55,7 +58,9 @@ std::string problem_with(const Question& question, const std::map<std::string, s
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used != text.size()) return "`" + question.name + " = " + text + "`: a number is wanted.";
+  if (used != text.size() || !std::isfinite(answer)) {
+    return "`" + question.name + " = " + text + "`: a number is wanted, and one line for each question.";
+  }
   if (is(answer, question.counted())) return "";
   const std::string wrong = "`" + question.name + " = " + text + "` is not what is counted. ";
   for (const Question::Mistake& mistake : question.mistakes) {

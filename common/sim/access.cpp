@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "common/sim/faults.h"
 #include "common/sim/lanes.h"
@@ -27,6 +28,30 @@ std::string hex(std::uint64_t value) {
   std::ostringstream text;
   text << "0x" << std::hex << value;
   return text.str();
+}
+
+/// What lies at an address that nobody has written: where the bytes written are a single array, as most are,
+/// and the address is beside it, at which index. Otherwise "".
+std::string beside_what_is_written(const Allocation& allocation, std::uint64_t address, std::uint32_t bytes) {
+  const auto next = [&](std::size_t from, bool written) {
+    while (from < allocation.bytes && allocation.written.contains(from, 1) != written) ++from;
+    return from;
+  };
+  const std::size_t begin = next(0, true);
+  const std::size_t end = next(begin, false);
+  if (begin == end || next(end, true) != allocation.bytes) return "";
+  const std::size_t offset = address - allocation.begin;
+  if (offset < begin) {
+    return ": " + std::to_string(begin - offset) + " bytes before the " + std::to_string(end - begin) +
+           " bytes that are written there (is the index too small?)";
+  }
+  const bool elements =
+      bytes <= sizeof(double) && (offset - begin) % bytes == 0 && (end - begin) % bytes == 0;
+  const std::string unit = elements ? "element" : "byte";
+  const std::size_t unit_bytes = elements ? bytes : 1;
+  return ": " + unit + " " + std::to_string((offset - begin) / unit_bytes) + " of an array whose " + unit +
+         "s 0 to " + std::to_string((end - begin) / unit_bytes - 1) +
+         " are written (is the index too large?)";
 }
 
 /// One warp instruction on its way to memory.
@@ -56,7 +81,7 @@ class Checker {
 
   [[noreturn]] void out_of_bounds(int lane, const char* memory, const std::string& where);
   [[noreturn]] void not_written(int lane, const char* memory);
-  [[noreturn]] void race(int lane, Stamp other, const char* memory);
+  [[noreturn]] void race(int lane, Stamp other, bool other_wrote, const char* memory);
   [[nodiscard]] std::string what(const char* memory, int lane) const;
 
   /// Of one piece of memory that holds all of the lanes: bytes written, races. `first`: address of its first
@@ -134,7 +159,8 @@ MemorySpace Checker::resolve_generic() {
 std::string Checker::what(const char* memory, int lane) const {
   const std::uint64_t address = addresses_[static_cast<std::size_t>(lane)];
   return std::string(name_of(kind_)) + " of " + std::to_string(bytes_) + " bytes of " + memory +
-         " memory at " + hex(address);
+         " memory at " +
+         (std::string_view(memory) == "shared" ? "byte " + std::to_string(address) : hex(address));
 }
 
 void Checker::check_alignment() {
@@ -151,15 +177,20 @@ void Checker::out_of_bounds(int lane, const char* memory, const std::string& whe
 }
 
 void Checker::not_written(int lane, const char* memory) {
-  fault(execution_, lane, FaultKind::not_written, what(memory, lane) + ", which nobody has written yet");
+  const std::uint64_t address = addresses_[static_cast<std::size_t>(lane)];
+  const std::string why = std::string_view(memory) == "shared"
+                              ? " (is a barrier missing, or is the index too large?)"
+                              : beside_what_is_written(*execution_.memory.find(address), address, bytes_);
+  fault(execution_, lane, FaultKind::not_written,
+        what(memory, lane) + ", which nobody has written yet" + why);
 }
 
-void Checker::race(int lane, Stamp other, const char* memory) {
+void Checker::race(int lane, Stamp other, bool other_wrote, const char* memory) {
   const StampedThread thread = thread_of(other);
   fault(execution_, lane, FaultKind::race,
         "race: " + what(memory, lane) + ", which " +
             (thread.one ? describe_thread(execution_, thread.thread) : "several other threads") +
-            " of the block accessed with no barrier between");
+            " of the block " + (other_wrote ? "wrote" : "read") + " with no barrier between");
 }
 
 bool Checker::writes_the_same(int lane, Stamp other, const std::byte* memory) const {
@@ -188,11 +219,12 @@ void Checker::check_contents_of(LaneMask lanes, const std::byte* data, ByteSet& 
     if (kind_ != AccessKind::load) written.add(offset, bytes_);
     if (!watches_races_ || shadow == nullptr) return;
     const Stamp now = execution_.stamp_of(lane);
-    bool other_wrote = false;
-    const Stamp other = kind_ == AccessKind::load ? shadow->read(offset, bytes_, now, order)
-                                                  : shadow->write(offset, bytes_, now, order, other_wrote);
-    if (other == 0 || (other_wrote && writes_the_same(lane, other, data + offset))) return;
-    race(lane, other, memory);
+    const bool loads = kind_ == AccessKind::load;
+    bool other_wrote = loads;
+    const Stamp other = loads ? shadow->read(offset, bytes_, now, order)
+                              : shadow->write(offset, bytes_, now, order, other_wrote);
+    if (other == 0 || (!loads && other_wrote && writes_the_same(lane, other, data + offset))) return;
+    race(lane, other, other_wrote, memory);
   });
 }
 
@@ -257,11 +289,17 @@ void Checker::global() {
 
 void Checker::shared() {
   std::vector<std::byte>& memory = execution_.shared;
+  const std::size_t dynamic = execution_.configuration.dynamic_shared_bytes;
   if (highest_ > memory.size() || memory.size() - highest_ < bytes_) {
     for_each_lane(lanes_, [&](int lane) {
       const std::uint64_t address = addresses_[static_cast<std::size_t>(lane)];
       if (address <= memory.size() && memory.size() - address >= bytes_) return;
-      out_of_bounds(lane, "shared", "and the block has " + std::to_string(memory.size()) + " bytes");
+      std::string size = std::to_string(memory.size()) + " bytes";
+      if (dynamic > 0 && dynamic < memory.size()) {
+        size += ": " + std::to_string(memory.size() - dynamic) + " of its __shared__ variables, then the " +
+                std::to_string(dynamic) + " of the launch";
+      }
+      out_of_bounds(lane, "shared", "and the block has " + size);
     });
   }
   check_contents(memory.data(), execution_.shared_written, &execution_.shared_shadow, 0, "shared");

@@ -129,7 +129,7 @@ std::string GlobalMemory::describe_outside(std::uint64_t address) const {
     text << next->begin - address << " bytes before the start of the " << next->bytes << " bytes at 0x"
          << std::hex << next->begin << " (" << next->what << ")";
   } else {
-    text << "near no allocation";
+    text << "which belongs to no array";
   }
   return text.str();
 }

@@ -6,8 +6,9 @@
     python3 common/tests/exercise_test.py CHECKS terminal       the commands, driven through a pseudo-terminal
     python3 common/tests/exercise_test.py CHECKS gpu            starters and solutions with --device gpu; exits 3 without one
 
-`check`: the starter fails with the message that is meant, the solution passes, and wrong answers fail with messages that
-fit: changed solutions (WRONG_ANSWERS), a loop in one thread, and the solution handed to every other exercise.
+`check`: the starter fails with the message that is meant; the solution passes, and so do other right answers
+(RIGHT_ANSWERS); wrong answers fail with messages that fit: changed solutions (WRONG_ANSWERS), a loop in one thread, and
+the solution handed to every other exercise.
 """
 
 from __future__ import annotations
@@ -50,19 +51,30 @@ STARTERS: Dict[str, str] = {
     "one_kernel": "launched `subtract, exponentiate, divide`; what is asked for is one kernel, `subtract_exp_divide`",
     "uncoalesced_walk": r"25\.80 sectors per load request, where at most 4\.10 are expected(.|\n)*starter.cu:\d+  32 sectors"
                         r"(.|\n)*\| y\[row \* shape.cols \+ col\] =",
-    "two_bugs": r"race: read of 4 bytes of shared memory(.|\n)*\| return values\[0\];(.|\n)*value that is wrong for a row",
+    "two_bugs": r"race: read of 4 bytes of shared memory[^\n]*which thread \(0, 0, 0\) of the block wrote with no barrier"
+                r"(.|\n)*\| return values\[0\];(.|\n)*value that is wrong for a row",
     "two_level_reduction": "Wrong result: row 0, column 0 of 3 x 1000(.|\n)*fill the gap in `block_all_reduce`",
     "warp_all_reduce": "Wrong result: row 0, column 0 of 5 x 100(.|\n)*fill the gap in `warp_all_reduce`",
     "packs": r"128 bytes per load request of a warp, where 512 are expected(.|\n)*values\[i\] = source\[i\];",
     "bank_conflicts": "`word_l` has no answer yet",
     "conflicting_layout": r"896 bank conflicts per row, where 0 are expected(.|\n)*\| buffer\[slot\(i, pack_size\)\] = value;",
     "walks": "`passes_of_reading` has no answer yet",
-    "index_overflow": r"first row 3000000(.|\n)*out of bounds: read of 4 bytes(.|\n)*x\[row \* cols \+ col\]",
+    "index_overflow": r"first row 3000000(.|\n)*out of bounds: read of 4 bytes[^\n]*which belongs to no array(.|\n)*x\[row \* cols \+ col\]",
     "merge": "Wrong result: row 0, column 0 of 3 x 1000, input normal(.|\n)*fill the gap in `merge`",
     "masked_rows": "Wrong result: row 0, column 0 of 3 x 8192, input neg_inf_prefix(.|\n)*got nan, expected 0",
 }
 
-LANES = "bytes per load request of a warp, where at least 64 are expected(.|\n)*one does the work of all"
+ADD_CHUNK = """  float max = total.max;
+  for (const float value : values) max = fmaxf(max, value);
+  const float shift = fmaxf(max, -FLT_MAX);  // exp(-inf - -inf) would be NaN
+  total.sum *= __expf(total.max - shift);
+  for (const float value : values) total.sum += __expf(value - shift);
+  total.max = max;
+"""
+
+LANES = "bytes per load request of a warp, where at least 16 are expected(.|\n)*one does the work of all"
+
+BEYOND_AN_INT = r"first row 5000000000 \(more than an int holds\)(.|\n)*out of bounds: read"
 
 WRONG_ANSWERS: Dict[str, List[Wrong]] = {
     "passes_and_sectors": [
@@ -72,7 +84,12 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
               "neighbouring lanes read neighbouring floats"),
         Wrong("ends are not cut", [("shifted = 5", "shifted = 4")], "Where do these 128 bytes begin"),
         Wrong("no number", [("passes_of_all_five = 8 ", "passes_of_all_five = eight ")], "a number is wanted"),
-        Wrong("a line is gone", [("sectors_thread_per_row_2_columns = 8", "")], "There is no line `sectors_thread_per_row_2"),
+        Wrong("a line is gone", [("sectors_thread_per_row_2_columns = 8", "")],
+              "There is no line `sectors_thread_per_row_2_columns = ...` any more: write it again"),
+        Wrong("not a number", [("passes_of_all_five = 8 ", "passes_of_all_five = nan ")], "`passes_of_all_five = nan`: a number"),
+        Wrong("no end", [("passes_of_all_five = 8 ", "passes_of_all_five = inf ")], "`passes_of_all_five = inf`: a number"),
+        Wrong("two answers", [("passes_of_all_five = 8 ", "passes_of_all_five = 10\npasses_of_all_five = 8 ")],
+              "`passes_of_all_five = 10 and 8`: a number is wanted, and one line"),
     ],
     "one_kernel": [
         Wrong("two kernels", [("  subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n",
@@ -83,7 +100,15 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
                              "      y[row * shape.cols + col] = expf(y[row * shape.cols + col]) * reciprocal;"),
                             ("const float* row_sum, float* y,\n                                    Shape", "const float* row_sum, volatile float* y,\n Shape")],
               r"passes of reading, where at most 1.10 are expected(.|\n)*\| y\[row"),
-        Wrong("not rescaled", [(" * reciprocal", "")], "Wrong result: row 0, column 0(.|\n)*expected"),
+        Wrong("not rescaled", [(" * reciprocal", "")],
+              r"Wrong result: row 0, column 0(.|\n)*expected(.|\n)* The results of this row add up to \d+\.\d+ instead of 1"),
+        Wrong("a column too many", [("col < shape.cols", "col <= shape.cols")],
+              r"element 300 of an array whose elements 0 to 299 are written \(is the index too large\?\)"),
+        Wrong("a thread per row", [("row = blockIdx.x;", "row = blockIdx.x * block_size + threadIdx.x;"),
+                                   ("row += gridDim.x", "row += gridDim.x * block_size"),
+                                   ("col = threadIdx.x; col < shape.cols; col += block_size", "col = 0; col < shape.cols; ++col"),
+                                   ("- max) * reciprocal", "- row_max[row]) / row_sum[row]")],
+              "sectors per load request, where at most 4.10 (.|\n)*Neighbouring threads should read neighbouring columns"),
         Wrong("only one row", [("row += gridDim.x", "row += shape.rows"), ("<<<grid,", "<<<1,")],
               r"row 1, column 0(.|\n)*got not written"),
     ],
@@ -91,6 +116,11 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
         Wrong("starts where its piece did", [("col = threadIdx.x;", "col = threadIdx.x * (shape.cols / block_size);")],
               "Wrong result: .*(.|\n)*not written"),
         Wrong("too short a step", [("col += block_size", "col += 32")], r"3\.82 passes of reading, where at most 1\.10"),
+        Wrong("a step as long as its piece was", [("col += block_size", "col += divide_up(shape.cols, block_size)")],
+              "7.70 passes of reading, where at most 1.10"),
+        Wrong("ends where its piece did", [("col < shape.cols; col += block_size",
+                                            "col < divide_up(shape.cols, block_size) * (threadIdx.x + 1) && col < shape.cols; ++col")],
+              "passes of reading, where at most 1.10"),
         Wrong("one warp works", [("col = threadIdx.x; col < shape.cols; col += block_size",
                                   "col = threadIdx.x / 32; col < shape.cols; col += block_size / 32")],
               LANES),
@@ -104,6 +134,9 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
     "two_bugs": [
         Wrong("only the barrier", [("MaxOp::identity", "0.0f")], r"input very_negative \(all around -200\)(.|\n)*got nan"),
         Wrong("the smallest positive number", [("MaxOp::identity", "1.17549435e-38f")], "input very_negative(.|\n)*got nan"),
+        Wrong("a small number", [("MaxOp::identity", "-1e4f")], r"input lowest \(all -1e30\)(.|\n)*got nan, expected 0.001"),
+        Wrong("a write too many", [("  float sum = 0.0f;", "  if (threadIdx.x == 0) row_y[0] = max;\n  float sum = 0.0f;")],
+              r"1\.00024414 passes of writing, where 1 is expected"),
         Wrong("barrier inside the branch",
               [("    __syncthreads();\n    if (threadIdx.x < stride) {\n", "    if (threadIdx.x < stride) {\n      __syncthreads();\n")],
               "barrier"),
@@ -111,12 +144,20 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
               "race: "),
         Wrong("barriers everywhere", [("    if (threadIdx.x < stride)", "    __syncthreads();\n    if (threadIdx.x < stride)")],
               "barriers per row, where at most 20 are expected"),
-        Wrong("two levels instead", [("two_level_softmax", "tree_softmax")], "4 barriers per row, where at least 16",
+        Wrong("two levels instead", [("two_level_softmax", "tree_softmax")], "4 barriers per row, where at least 16(.|\n)*Keep the tree",
               of="two_level_reduction"),
     ],
     "two_level_reduction": [
         Wrong("no barrier before the second level", [("warp_results[warp] = value;\n  __syncthreads();", "warp_results[warp] = value;")],
-              r"which nobody has written yet(.|\n)*\| value = warp_reduce"),
+              r"at byte 4, which nobody has written yet \(is a barrier missing(.|\n)*\| value = warp_reduce"),
+        Wrong("all combine the results", [("  if (warp == 0 && lane < num_warps) {\n"
+                                           "    value = warp_reduce<ReduceOp>(warp_results[lane], lane, num_warps);\n"
+                                           "    if (lane == 0) result = value;\n  }\n  __syncthreads();\n  return result;",
+                                           "  value = warp_results[0];\n"
+                                           "  for (int i = 1; i < num_warps; ++i) value = ReduceOp{}(value, warp_results[i]);\n"
+                                           "  return value;"),
+                                          ("  __shared__ float result;\n", "")],
+              "2 barriers per row, where at least 4 (.|\n)*It is right with fewer barriers, too"),
         Wrong("value instead of result", [("return result;", "return value;")], "Wrong result: row 0, column"),
         Wrong("32 lanes in the second level", [("warp == 0 && lane < num_warps", "warp == 0"), ("(warp_results[lane], lane, num_warps)", "(warp_results[lane], lane, 32)")],
               "out of bounds|has not been written|never written|not written"),
@@ -143,7 +184,10 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
                 "  const float own = value;\n  for (int lane = 0; lane < 32; ++lane) {\n"
                 "    const float other = __shfl_sync(0xffffffff, own, lane);\n"
                 "    value = lane == 0 ? other : ReduceOp{}(value, other);\n  }\n")],
-              "64 shuffles per row, where 10 are expected(.|\n)*one by one"),
+              r"64 shuffles per row, where 10 are expected(.|\n)*one_by_one\.cu:\d+  64 shuffles per row\n"
+              r"    \| const float other = __shfl_sync(.|\n)*one by one"),
+        Wrong("only half of the lanes", [("    value = ReduceOp{}(value, __shfl", "    if (threadIdx.x % 32 < 16) value = ReduceOp{}(value, __shfl")],
+              r"names lanes 16-31(.|\n)*\n    at .*half_of_the_lanes\.cu:\d+\n       \| if \(threadIdx.x % 32 < 16\)"),
         Wrong("through shared memory",
               [("#pragma unroll\n  for (int mask = 16; mask > 0; mask /= 2) {",
                 "  __shared__ float values[4][32];\n  for (int mask = 16; mask > 0; mask /= 2) {\n    float* mine = values[threadIdx.x / 32];\n"
@@ -162,6 +206,8 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
                            "  const float2 high = *reinterpret_cast<const float2*>(source + 2);\n"
                            "  const float4 pack = make_float4(low.x, low.y, high.x, high.y);")],
               "256 bytes per load request of a warp, where 512"),
+        Wrong("byte by byte", [("  const float4 pack = *reinterpret_cast<const float4*>(source);", "  float4 pack;\n  memcpy(&pack, source, 16);")],
+              "bytes per load request of a warp, where 512(.|\n)*Here each lane asks for less at a time"),
         Wrong("swapped", [("values[1] = pack.y", "values[1] = pack.z")], "Wrong result: row 0, column"),
         Wrong("off by one float", [("(source);", "(source + 1);")], "misaligned"),
         Wrong("single floats of 03.1", [("warp_softmax", "packed_softmax")], "128 bytes per load request", of="warp_all_reduce"),
@@ -176,7 +222,7 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
         Wrong("padded without room", [("int /*pack_size*/", "int pack_size"),
                                       ("return i * block_size + static_cast<int>(threadIdx.x);\n}",
                                        "return static_cast<int>(threadIdx.x) * (pack_size | 1) + i;\n}")],
-              "out of bounds: .* of shared memory"),
+              r"out of bounds: .* of shared memory at byte \d+, and the block has \d+ bytes: 32 of its __shared__ variables, then"),
         Wrong("half of the conflict", [("int /*pack_size*/", "int pack_size"),
                                        ("return i * block_size + static_cast<int>(threadIdx.x);\n}",
                                         "return i % 2 * block_size * ((pack_size + 1) / 2) + static_cast<int>(threadIdx.x) * ((pack_size + 1) / 2) + i / 2;\n}"),
@@ -200,32 +246,59 @@ WRONG_ANSWERS: Dict[str, List[Wrong]] = {
               "2 x 4096, input normal, first row 3000000:(.|\n)*out of bounds: read"),
         Wrong("converted too late", [("x + row * cols", "x + static_cast<std::int64_t>(static_cast<int>(row) * static_cast<int>(cols))")],
               "first row 3000000(.|\n)*out of bounds: read"),
-        Wrong("32-bit row", [("const std::int64_t row =", "const int row =")], "first row 3000000000(.|\n)*out of bounds: read"),
+        Wrong("32-bit row", [("const std::int64_t row =", "const int row =")], BEYOND_AN_INT),
+        Wrong("unsigned row", [("const std::int64_t row =", "const unsigned row =")], BEYOND_AN_INT),
+        Wrong("an int goes in", [("y, std::int64_t first_row, std::int64_t cols", "y, int first_row, std::int64_t cols")], BEYOND_AN_INT),
+        Wrong("an int goes in, and is converted",
+              [("y, std::int64_t first_row, std::int64_t cols", "y, int first_row, std::int64_t cols"),
+               ("row = first_row + blockIdx.x", "row = std::int64_t{first_row} + blockIdx.x")], BEYOND_AN_INT),
         Wrong("only the reads", [("y + row * cols", "y + static_cast<int>(row * cols)")], "first row 3000000(.|\n)*out of bounds: write"),
     ],
     "merge": [
-        Wrong("no guard", [("fmaxf(max, -FLT_MAX)", "max")], r"Wrong result: row 0(.|\n)*got nan(.|\n)*met only -inf"),
+        Wrong("no guard", [("fmaxf(max, -FLT_MAX)", "max")], r"Wrong result: row 0(.|\n)*got nan(.|\n)*met no element \(-inf, 0\) or only -inf"),
         Wrong("skips -inf", [("  const float shift", "  if (max == -INFINITY) return {max, 0};\n  const float shift")],
-              r"input one_nan(.|\n)*expected nan"),
+              r"input one_nan(.|\n)*expected nan(.|\n)* The NaN of this row is in column \d+\."),
         Wrong("only a is rescaled", [("b.sum * __expf(b.max - shift)", "b.sum")], "Wrong result: row 0, column 0"),
         Wrong("sums only", [("a.sum * __expf(a.max - shift) + b.sum * __expf(b.max - shift)", "a.sum + b.sum")], "Wrong result: row 0"),
-        Wrong("three reads", [("two_level_softmax", "online_softmax")], "3 passes of reading, where 2 are expected", of="two_level_reduction"),
+        Wrong("three reads", [("two_level_softmax", "online_softmax")], "3 passes of reading, where at most 2.10 are", of="two_level_reduction"),
     ],
     "masked_rows": [
-        Wrong("only the guard", [("  float max = total.max;\n  for (const float value : values) max = fmaxf(max, value);\n"
-                                  "  const float shift = fmaxf(max, -FLT_MAX);  // exp(-inf - -inf) would be NaN\n"
-                                  "  total.sum *= __expf(total.max - shift);\n"
-                                  "  for (const float value : values) total.sum += __expf(value - shift);\n  total.max = max;\n",
+        Wrong("only the guard", [(ADD_CHUNK,
                                   "  for (const float value : values) {\n    const float max = fmaxf(total.max, value);\n"
                                   "    const float shift = fmaxf(max, -FLT_MAX);\n"
                                   "    total.sum = total.sum * __expf(total.max - shift) + __expf(value - shift);\n"
                                   "    total.max = max;\n  }\n")],
               r"3\.02 exponentials per element, where at most 2\.60(.|\n)*rescaled for every element"),
+        Wrong("rescaled at each new maximum", [(ADD_CHUNK, "  for (const float value : values) {\n"
+                                                "    const float shift = fmaxf(value, -FLT_MAX);\n"
+                                                "    if (value > total.max) {\n      total.sum *= __expf(total.max - shift);\n"
+                                                "      total.max = value;\n    }\n"
+                                                "    total.sum += __expf(value - fmaxf(total.max, -FLT_MAX));\n  }\n")],
+              r"exponentials per element, where at most 2\.60(.|\n)*every element is a new maximum"),
         Wrong("only the chunk", [("fmaxf(max, -FLT_MAX);  // exp", "max;  // exp")], "input neg_inf_prefix(.|\n)*got nan, expected 0"),
         Wrong("not rescaled", [("  total.sum *= __expf(total.max - shift);\n", "")], "Wrong result: row 0, column 0"),
         Wrong("the merge of 06.1", [("online_softmax", "chunked_online_softmax")], "exponentials per element, where at most 2.60",
               of="merge"),
     ],
+}
+
+# Other right answers: what the solution is changed to. {name: replaced}
+RIGHT_ANSWERS: Dict[str, Dict[str, List[Tuple[str, str]]]] = {
+    "one_kernel": {
+        "a copy of `subtract`": [("- max) * reciprocal", "- row_max[row]) * (1.0f / row_sum[row])")],
+        "divided by what is loaded again": [("* reciprocal", "/ row_sum[row]")],
+        "one of two is loaded again": [("- max)", "- row_max[row])")],
+    },
+    "two_bugs": {
+        "the first element": [("max = MaxOp::identity;", "max = row_x[0];")],
+        "an element of the row": [("max = MaxOp::identity;", "max = row_x[min(std::int64_t{threadIdx.x}, shape.cols - 1)];")],
+        "the lowest float": [("max = MaxOp::identity;", "max = -3.402823466e38f;")],
+    },
+    "two_level_reduction": {"the first element": [("float max = MaxOp::identity;", "float max = row_x[0];")]},
+    "index_overflow": {"the first element": [("float max = MaxOp::identity;", "float max = row_x[0];")]},
+    "masked_rows": {
+        "rescaled where the maximum is new": [("  total.sum *= __expf", "  if (max > total.max) total.sum *= __expf")],
+    },
 }
 
 SERIAL = {
@@ -323,6 +396,10 @@ def check_exercise(checks: Path, name: str) -> int:
             text = changed(solution_text(wrong.of or name), wrong.replaced, f"{name}, {wrong.name}")
             sources[wrong.name] = work / (re.sub(r"\W", "_", wrong.name) + exercise.suffix)
             sources[wrong.name].write_text(text, encoding="utf-8")
+        right = RIGHT_ANSWERS.get(name, {})
+        for which, replaced in right.items():
+            sources[which] = work / (re.sub(r"\W", "_", which) + exercise.suffix)
+            sources[which].write_text(changed(solution_text(name), replaced, f"{name}, {which}"), encoding="utf-8")
         if exercise.kind != "predict":
             sources["one thread"] = work / "one_thread.cu"
             sources["one thread"].write_text(serial_text(name), encoding="utf-8")
@@ -341,6 +418,8 @@ def check_exercise(checks: Path, name: str) -> int:
             if which == "solution":
                 failures.expect(code == 0 and text.startswith("Solved"), "the solution passes", text)
                 failures.expect("stopped" not in text or name in ("two_bugs", "index_overflow"), "counters before", text)
+            elif which in right:
+                failures.expect(code == 0, f"{which}: passes", text)
             else:
                 fits = re.search(expected[which], text) is not None
                 failures.expect(code == 1 and fits, f"{which}: exit code {code}, and a message like {expected[which]}", text)
@@ -396,7 +475,7 @@ def check_list() -> int:
         failures.expect(len(checks) == 1, f"{name}: one check")
         lesson = (ROOT / exercise.stage / "README.md").read_text(encoding="utf-8")
         failures.expect(f"./run exercise {exercise.number}" in lesson, f"{name}: the lesson names ./run exercise {exercise.number}")
-    for name in set(STARTERS) | set(WRONG_ANSWERS):
+    for name in set(STARTERS) | set(WRONG_ANSWERS) | set(RIGHT_ANSWERS):
         failures.expect(name in EXERCISES, f"the tests name an exercise that does not exist: {name}")
     return failures.exit()
 
@@ -518,15 +597,20 @@ def check_terminal(checks: Path) -> int:
         broken = mine.read_text(encoding="utf-8").replace("  return value;\n}", "  return valu;\n}", 1)
         save(mine, broken)
         code, screen = typed("03")
+        failures.expect("checking ..." in screen, "it says that it works", screen)
         failures.expect(code == 1 and re.search(r"It does not compile:.*\n.*mine.cu\(\d+\): error: identifier \"valu\" is undefined",
                                                 screen) is not None and len(screen.splitlines()) < 16, "compile error", screen)
         failures.expect(mine.read_text(encoding="utf-8") == broken, "the file is as it was")
 
-        # Hints one after the other, the last one again and again.
+        # Hints one after the other, then all of them again. Code keeps its indentation.
         hints = [typed("3.1", "--hint")[1] for _ in range(4)]
-        for number, hint in zip((1, 2, 3, 3), hints):
-            failures.expect(f"Hint {number}:" in hint, f"hint {number}", hint)
-        failures.expect("That was the last hint" in hints[3], "the last hint", hints[3])
+        for numbers, hint in zip(([1], [2], [3], [1, 2, 3]), hints):
+            shown = [int(number) for number in re.findall(r"Hint (\d):", hint)]
+            failures.expect(shown == numbers, f"hints {numbers}", hint)
+        failures.expect("no more hints" in hints[2] and "no more hints" in hints[3], "the last hint", hints[3])
+        failures.expect("\n    for (int distance" in hints[2] and "\n    for (int distance" in hints[3], "indented", hints[2])
+        code, screen = typed("3.1")
+        failures.expect(code == 1 and "Stuck? ./run exercise 03.1 --hint (all again), or --solution" in screen, "all hints are shown", screen)
 
         # The solution: a warning, and a question that only yes answers.
         session = terminal("3.1", "--solution")
@@ -538,7 +622,14 @@ def check_terminal(checks: Path) -> int:
         session.type("y\n")
         failures.expect(session.wait() == 0 and "__shfl_xor_sync" in session.screen, "shown", session.screen)
 
-        # --reset keeps what was there, every time.
+        # --reset keeps what was there, every time, but no copy of the starter; and the hints begin anew.
+        code, screen = typed("3.1", "--reset")
+        failures.expect(code == 0 and "mine.1.cu" in screen, "--reset", screen)
+        mine.with_name("mine.1.cu").unlink()
+        code, screen = typed("3.1", "--reset")
+        failures.expect(code == 0 and "kept as" not in screen and not mine.with_name("mine.1.cu").exists(), "nothing to keep", screen)
+        code, screen = typed("3.1")
+        failures.expect(code == 1 and "Stuck? ./run exercise 03.1 --hint\n" in screen, "no hint is shown", screen)
         for number in (1, 2):
             save(mine, f"// version {number}\n")
             code, screen = typed("3.1", "--reset")
@@ -566,14 +657,16 @@ def check_terminal(checks: Path) -> int:
         failures.expect(code == 0 and "the progress begins anew" in screen and f"0 of {count} solved" in screen, "broken", screen)
         progress.write_text(json.dumps({"solved": {e.number: "2026-01-01" for e in EXERCISES.values()}, "hints": {}}), encoding="utf-8")
         code, screen = typed()
-        failures.expect(f"{count} of {count} solved, about 0 minutes" in screen and "All are solved" in screen, "all solved", screen)
+        failures.expect(f"Exercises: all {count} solved.\n" in screen and "minutes" not in screen, "all solved", screen)
         progress.unlink()
 
         # Bad input: one line, exit code 2. Colour only in a terminal that wants it.
         for arguments in (("9",), ("03.9",), ("nosuch",), ("3", "--hint", "--reset"), ("--nosuch",), ("3", "4"),
-                          ("3", "--device", "tpu")):
+                          ("3", "--device", "tpu"), ("--reset",), ("3", "--reset")):
             code, out, err = piped(*arguments)
             failures.expect(code == 2 and out == "" and len(err.splitlines()) == 1, f"bad input: {arguments}", out + err)
+            if arguments == ("03.9",):
+                failures.expect("stage 03 has 03.1, 03.2" in err, "what the stage has", err)
         code, out, err = piped()
         failures.expect(code == 0 and "\033" not in out and err == "", "no colour in a pipe", out + err)
         environment["NO_COLOR"] = "1"
@@ -583,6 +676,19 @@ def check_terminal(checks: Path) -> int:
         failures.expect(code == 0 and "__shfl_xor_sync" in out and "not solved yet" in err, "--solution in a pipe", out + err)
         code, out, err = piped("3.1", "--device", "gpu", CUDA_VISIBLE_DEVICES="")
         failures.expect(code == 3 and "no usable NVIDIA GPU" in err and len(err.splitlines()) == 1, "no GPU", out + err)
+
+        # A line of the check that is wider than the terminal is wrapped; a line of a table is not.
+        code, out, err = piped("2.1", COLUMNS="80")
+        failures.expect("which thread (0, 0, 0) of\n  the block wrote with no barrier between\n" in out, "wrapped", out)
+        save(mine, solution_text("warp_all_reduce").replace("ReduceOp{}(value, _", "ReduceOp{}(0, _"))
+        code, out, err = piped("3.1", COLUMNS="60")
+        failures.expect(re.search(r"\n +column +> 0 +1 +2 +3 +4 +5\n +x ", out) is not None, "the table is not wrapped", out)
+
+        # A launch that CUDA refuses: the place as it is seen from the checkout.
+        save(mine, solution_text("warp_all_reduce").replace("<<<grid, warps_per_block * 32,", "<<<grid, 2048,"))
+        code, out, err = piped("3.1")
+        failures.expect(code == 1 and re.search(r"at\s+03_warp_reduce/exercise/warp_all_reduce/mine.cu:", out) is not None
+                        and "A block has 1 to 1024 threads" in out, "too many threads", out)
 
         # A launcher that ends the program, and one that launches nothing.
         save(mine, solution_text("warp_all_reduce").replace("  const unsigned grid", "  y[0] = x[0];\n  const unsigned grid"))

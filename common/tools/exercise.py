@@ -4,7 +4,7 @@
     ./run exercise                    the list: what is done, what is next, how long each takes
     ./run exercise 03                 checks the next open exercise of stage 03; 03.2 or a name: that one
     ./run exercise 03.2 --watch       checks again at every save
-    ./run exercise 03.2 --hint        the next hint, three in all
+    ./run exercise 03.2 --hint        the next hint; after the third all of them again
     ./run exercise 03.2 --solution    the solution
     ./run exercise 03.2 --reset       the starter again; the learner's file is kept as a backup
     ./run exercise 03.2 --device gpu  the result on the GPU first, then the technique on the simulator
@@ -145,11 +145,13 @@ def bold(text: str) -> str:
 
 
 def say_wrapped(text: str) -> None:
-    """Prints text; long lines are wrapped, but for tables and code, which begin with a blank."""
+    """Prints text; long lines are wrapped, but for code, which stands behind a |, and tables, which have wide gaps."""
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     for line in text.splitlines():
-        wrap = len(line) > width and not line.startswith(" ")
-        print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) if wrap else line)
+        indentation = line[:len(line) - len(line.lstrip(" "))]
+        wrap = len(line) > width and not re.search(r"^ *\||\S {3}", line)
+        print(textwrap.fill(line, width, subsequent_indent=indentation, break_long_words=False, break_on_hyphens=False)
+              if wrap else line)
 
 
 # ---- Building and checking
@@ -256,7 +258,7 @@ class Checker:
                              "be read or written: only kernels may do that.")
         if result.returncode not in (SOLVED, NOT_YET):
             return result.returncode, result.stdout + result.stderr
-        return result.returncode, result.stdout
+        return result.returncode, result.stdout.replace(str(self.root) + "/", "")
 
 
 def first_error(messages: str, root: Path) -> str:
@@ -283,20 +285,27 @@ class Workshop:
         self.progress = Progress(root)
         self.checker = checker
 
-    def find(self, which: Optional[str]) -> Exercise:
-        """A stage means its next open exercise; nothing means the next of all."""
-        if which is None:
-            return self.progress.next_open(self.exercises) or self.exercises[0]
+    def find(self, which: Optional[str], exact: bool) -> Exercise:
+        """A stage means its next open exercise, nothing the next of all, unless it must be `exact`."""
+        fitting = self.exercises if which is None else self.fitting(which)
+        if exact and len(fitting) > 1:
+            raise UsageError(f"one exercise at a time: give its number, such as {fitting[0].number}")
+        return self.progress.next_open(fitting) or fitting[0]
+
+    def fitting(self, which: str) -> List[Exercise]:
         name = which.rstrip("/")
         number = re.fullmatch(r"0*(\d+)(?:\.0*(\d+))?", name)
         if number:
             name = f"{int(number[1]):02d}" + (f".{number[2]}" if number[2] else "")
         fitting = [e for e in self.exercises if name in (e.number, e.name, e.stage, e.stage[:2])]
         if not fitting:
+            of_stage = [exercise.number for exercise in self.exercises if exercise.stage[:2] == name[:2]]
+            if number and of_stage:
+                raise UsageError(f"there is no exercise '{which}'; stage {name[:2]} has {', '.join(of_stage)}")
             stages = sorted({exercise.stage[:2] for exercise in self.exercises})
             raise UsageError(f"there is no exercise '{which}'; accepted: {', '.join(stages)}, a number such as "
                              f"{self.exercises[0].number}, or a name such as {self.exercises[0].name}")
-        return self.progress.next_open(fitting) or fitting[0]
+        return fitting
 
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root))
@@ -304,8 +313,11 @@ class Workshop:
     def list(self) -> int:
         solved = [exercise for exercise in self.exercises if exercise.number in self.progress.solved]
         left = sum(e.minutes for e in self.exercises if e.number not in self.progress.solved)
-        print(f"Exercises: {len(solved)} of {len(self.exercises)} solved, about {left} minutes to go.")
         following = self.progress.next_open(self.exercises)
+        if following:
+            print(f"Exercises: {len(solved)} of {len(self.exercises)} solved, about {left} minutes to go.")
+        else:
+            print(f"Exercises: all {len(solved)} solved.")
         stage = ""
         for exercise in self.exercises:
             if exercise.stage != stage:
@@ -317,7 +329,7 @@ class Workshop:
         if following:
             print(f"\nNext: read {self.short(self.root / following.stage / 'README.md')}, then {bold(following.command)}")
         else:
-            print("\nAll are solved. The lessons' last sections have more to try, and ./run shows the ladder.")
+            print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
         return SOLVED
 
     def learners_file(self, exercise: Exercise) -> Path:
@@ -331,7 +343,11 @@ class Workshop:
     def check(self, exercise: Exercise) -> int:
         mine = self.learners_file(exercise)
         print(bold(f"{exercise.number} {exercise.title}") + f": {self.short(mine)}\n", flush=True)
+        if is_terminal():
+            print("checking ...", end="\r", flush=True)
         code, text = self.checker.check(exercise, mine)
+        if is_terminal():
+            print("            ", end="\r")
         if code not in (SOLVED, NOT_YET):
             print(text.rstrip(), file=sys.stderr)
             return code
@@ -343,7 +359,8 @@ class Workshop:
             self.say_what_is_next(exercise)
         else:
             shown = self.progress.hints.get(exercise.number, 0)
-            print(f"\nStuck? {exercise.command} --hint" + (f" (shown so far: {shown} of 3)" if shown else ""))
+            so_far = " (all again), or --solution" if shown >= 3 else f" (shown so far: {shown} of 3)" if shown else ""
+            print(f"\nStuck? {exercise.command} --hint{so_far}")
         return code
 
     def say_what_is_next(self, exercise: Exercise) -> None:
@@ -378,13 +395,12 @@ class Workshop:
         if shown < len(hints):
             self.progress.hints[exercise.number] = shown + 1
             self.progress.save()
-        heading, body = hints[min(shown, len(hints) - 1)]
-        print(bold(f"{exercise.number} {heading}") + "\n")
-        print(body.strip())
+        now = hints[shown:shown + 1] or hints  # after the last one all of them again
+        print("\n\n".join(bold(f"{exercise.number} {heading}") + "\n\n" + body.strip("\n") for heading, body in now))
         if shown + 1 < len(hints):
             print(f"\nAnother one, stronger: {exercise.command} --hint")
         else:
-            print(f"\nThat was the last hint. The solution: {exercise.command} --solution")
+            print(f"\nThere are no more hints. The solution: {exercise.command} --solution")
         return SOLVED
 
     def solution(self, exercise: Exercise) -> int:
@@ -405,6 +421,10 @@ class Workshop:
 
     def reset(self, exercise: Exercise) -> int:
         mine = exercise.file("mine")
+        if self.progress.hints.pop(exercise.number, None):
+            self.progress.save()
+        if mine.exists() and mine.read_bytes() == exercise.file("starter").read_bytes():
+            mine.unlink()
         if mine.exists():
             count = 1
             while True:
@@ -469,7 +489,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         workshop = Workshop(root, Checker(root, options.checks, options.device, options.timeout))
         if options.which is None and options.command is None:
             return workshop.list()
-        exercise = workshop.find(options.which)
+        exercise = workshop.find(options.which, exact=options.command == "reset")
         return int(getattr(workshop, options.command or "check")(exercise))
     except UsageError as error:
         print(f"./run exercise: {error}", file=sys.stderr)

@@ -10,11 +10,11 @@ int main(int argc, char** argv) {
   exercise.counted = {{16, 1024}};
   exercise.instructions = 60;
   exercise.rules = {
+      {Counter::load_sectors, 1, 4.1,
+       "Neighbouring threads should read neighbouring columns: 128 bytes are 4 sectors."},
       {Counter::read_passes, 0.9, 1.1,
        "x is needed once. Is something written to memory only to be read again?"},
       {Counter::written_passes, 1, 1, "y is written once, with the final value."},
-      {Counter::load_sectors, 1, 4.1,
-       "Neighbouring threads should read neighbouring columns: 128 bytes are 4 sectors."},
   };
   exercise.task =
       "write the kernel `subtract_exp_divide` that does all three steps, and launch it in place of the "

@@ -14,9 +14,10 @@ int main(int argc, char** argv) {
   exercise.counted = {{16, 1024}};
   exercise.instructions = 60;
   exercise.rules = {
+      {Counter::read_passes, 0.9, 1.1,
+       "Each element of x is needed once. Do several threads take the same column?"},
       {Counter::load_sectors, 1, 4.1, advice},
       {Counter::store_sectors, 1, 4.1, advice},
-      {Counter::read_passes, 0.9, 1.1, "Each element of x is needed once."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
   };
   exercise.task =

@@ -5,18 +5,19 @@ int main(int argc, char** argv) {
   Exercise exercise;
   exercise.kernel = "tree_softmax";
   exercise.shapes = {{3, 1000}, {2, 7}, {2, 256}, {4, 4096}};
-  exercise.inputs = {InputKind::normal, InputKind::very_negative, InputKind::neg_inf_prefix,
-                     InputKind::all_neg_inf, InputKind::one_nan};
+  exercise.inputs = {InputKind::normal,         InputKind::very_negative, InputKind::lowest,
+                     InputKind::neg_inf_prefix, InputKind::all_neg_inf,   InputKind::one_nan};
   exercise.counted = {{4, 4096}};
   exercise.instructions = 80;
   exercise.rules = {
-      {Counter::read_passes, 3, 3,
+      {Counter::read_passes, 3, 3.1,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 16, 20,
        "Each of the two reductions has 8 steps: a barrier before each step, one after the last, and perhaps "
        "one more before "
-       "the values are used again. More are not needed, and each makes all threads wait."},
+       "the values are used again. More are not needed, and each makes all threads wait.",
+       "Keep the tree: 8 steps for each of the two reductions, with one barrier each."},
   };
   exercise.task =
       "find the place where a thread may read what another has not yet written, and the value that is wrong "
@@ -25,7 +26,7 @@ int main(int argc, char** argv) {
   exercise.why =
       "Between the write of one thread and the read of another all threads pass a barrier now, so the order "
       "in which warps "
-      "run no longer matters. And the maximum starts at -inf, the value that changes nothing: with 0 a row "
+      "run no longer matters. And the maximum starts at a value that is never above the row's: with 0 a row "
       "of -200 gives "
       "0 / 0.";
   exercise.before = "the starter";

@@ -8,12 +8,12 @@ int main(int argc, char** argv) {
   exercise.shapes = {{3, 1000}, {2, 7}, {2, 4096}};
   exercise.inputs = {InputKind::normal, InputKind::very_negative};
   // Times 1000 columns: beyond an int; times 4096: beyond an unsigned int. Then a row that is itself beyond
-  // an int.
-  exercise.first_rows = {0, 3'000'000, 3'000'000'000};
+  // both.
+  exercise.first_rows = {0, 3'000'000, 5'000'000'000};
   exercise.counted = {{4, 4096}};
   exercise.instructions = 80;
   exercise.rules = {
-      {Counter::read_passes, 3, 3,
+      {Counter::read_passes, 3, 3.1,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 4, 4, "The two block reductions have two barriers each."},

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   exercise.counted = {{4, 4096}};
   exercise.instructions = 120;
   exercise.rules = {
-      {Counter::read_passes, 2, 2,
+      {Counter::read_passes, 2, 2.1,
        "The row is read once for the pair of maximum and sum, and once for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 1, 2, "The pair is merged over the block once: one barrier, or two."},
@@ -19,7 +19,9 @@ int main(int argc, char** argv) {
       {Counter::shuffles, 80, 80,
        "Two numbers for each of 5 exchanges, in 4 warps, and once more for the warps' pairs."},
   };
-  exercise.task = "fill the gap in `merge`; it must also be right where one part, or both, met only -inf.";
+  exercise.task =
+      "fill the gap in `merge`; it must also be right where one part, or both, met no element (-inf, 0) or "
+      "only -inf.";
   exercise.why =
       "A sum that was made against a smaller maximum is off by one factor, the same for all its terms, so it "
       "can be put "

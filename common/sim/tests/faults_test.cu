@@ -30,6 +30,14 @@ __global__ void past_the_shared_end(float* y) {
   __syncthreads();
   y[threadIdx.x] = s[threadIdx.x];
 }
+__global__ void past_the_shared_end_behind_a_variable(float* y) {
+  extern __shared__ float s[];
+  __shared__ float first[4];
+  first[threadIdx.x % 4] = threadIdx.x % 4;
+  s[threadIdx.x + 1] = 1;
+  __syncthreads();
+  y[threadIdx.x] = s[threadIdx.x] + first[y[0] > 0];
+}
 template <bool bug>
 __global__ void reads_unwritten_shared(float* y) {
   __shared__ float s[threads];
@@ -38,6 +46,9 @@ __global__ void reads_unwritten_shared(float* y) {
 }
 __global__ void copy(const float* x, float* y) {
   y[threadIdx.x] = x[threadIdx.x];
+}
+__global__ void copy_pack(const float* x, float* y) {
+  *reinterpret_cast<float4*>(y) = *reinterpret_cast<const float4*>(x);
 }
 template <bool bug>
 __global__ void shared_race(float* y) {
@@ -166,7 +177,25 @@ int main() {
   expect("reads_written_global", fine, "", [&] { copy<<<1, threads>>>(x, y); });
   simulator->forget(x + 7, sizeof(float));
   expect("reads_forgotten_global", failed, "thread (7, 0, 0)", [&] { copy<<<1, threads>>>(x, y); });
+  // Beside what is written: at which index.
   CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
+  simulator->forget(x, sizeof(float));
+  expect("reads_before_what_is_written", failed,
+         "yet: 4 bytes before the 252 bytes that are written there (is the index too small?)\n",
+         [&] { copy<<<1, threads>>>(x, y); });
+  simulator->forget(x + 63, sizeof(float));
+  expect("reads_past_what_is_written", failed,
+         "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
+         [&] { copy<<<1, threads>>>(x + 1, y); });
+  expect("reads_a_pack_past_what_is_written", failed,
+         "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
+         [&] { copy_pack<<<1, 1>>>(x + 60, y); });
+  simulator->forget(x + 7, sizeof(float));
+  expect("reads_between_what_is_written", failed, "which nobody has written yet\n",
+         [&] { copy<<<1, threads>>>(x + 1, y); });
+  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
+  expect("reads_where_nothing_is", cudaErrorIllegalAddress, "which belongs to no array\n",
+         [&] { copy<<<1, threads>>>(x + (std::int64_t{1} << 32), y); });
 
   expect("past_the_end", cudaErrorIllegalAddress, "thread (63, 0, 0)",
          [&] { past_the_end<true><<<1, threads>>>(x); });
@@ -176,25 +205,35 @@ int main() {
          [&] { misaligned<true><<<1, 1>>>(x, packs); });
   expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
   constexpr int bytes = threads * sizeof(float);
-  expect("past_the_shared_end", cudaErrorIllegalAddress, "shared memory at 0x100",
+  expect("past_the_shared_end", cudaErrorIllegalAddress,
+         "shared memory at byte 256, and the block has 256 bytes\n",
          [&] { past_the_shared_end<true><<<1, threads, bytes>>>(y); });
   expect("past_the_shared_end, right", fine, "",
          [&] { past_the_shared_end<false><<<1, threads, bytes>>>(y); });
+  expect("past_the_shared_end, two kinds of memory", cudaErrorIllegalAddress,
+         "at byte 272, and the block has 272 bytes: 16 of its __shared__ variables, then the 256 of the "
+         "launch\n",
+         [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
   expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
+         [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
+  expect("reads_unwritten_shared, at which byte", failed,
+         "at byte 20, which nobody has written yet (is a barrier missing, or is the index too large?)\n",
          [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
   expect("reads_unwritten_shared, right", fine, "",
          [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
   expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
   expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
-  expect("reads_what_another_warp_wrote", failed, "race",
+  expect("reads_what_another_warp_wrote", failed,
+         "race: read of 4 bytes of shared memory at byte 0, which thread (0, 0, 0) of the block wrote with",
          [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
   expect("reads_what_another_warp_wrote, right", fine, "",
          [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_read", failed, "race",
+  expect("writes_what_another_warp_read", failed, "which thread (0, 0, 0) of the block read with no barrier",
          [&] { writes_what_another_warp_read<true><<<1, threads>>>(y); });
   expect("writes_what_another_warp_read, right", fine, "",
          [&] { writes_what_another_warp_read<false><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_wrote", failed, "race",
+  expect("writes_what_another_warp_wrote", failed,
+         "which thread (0, 0, 0) of the block wrote with no barrier",
          [&] { writes_what_another_warp_wrote<true><<<1, threads>>>(y); });
   expect("writes_what_another_warp_wrote, right", fine, "",
          [&] { writes_what_another_warp_wrote<false><<<1, threads>>>(y); });
