@@ -425,7 +425,7 @@ def profile_block(context: Context, args: Arguments) -> str:
             rows.append([f"{quantity.name}, {quantity.unit}", *cells])
     header = ["declared · counted · measured", *(e["variant"] for e in chosen)]
     notes = [f"<sup>{letter}</sup> <sub>{text}</sub>" for letter, text in reasons.lettered()]
-    what = f"{shape_text(shape)}, softmax; counted on {chosen[0]['counted_rows']} rows"
+    what = f"{shape_text(shape)}, softmax, counted by the simulator on {chosen[0]['counted_rows']} rows, measured by Nsight Compute"
     return below([table(header, rows, 1), *notes, profile_caption(context, what)])
 
 
