@@ -16,8 +16,7 @@ std::string why_not(const Problem& problem) {
 Traffic traffic(const Problem& problem, int ways) {
   Traffic traffic = whole_passes(1, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
   const std::int64_t cols = problem.shape.cols;
-  if (ways == 1) traffic.row.bank_conflicts = 0;
-  if (cols % 256 == 0) traffic.row.bank_conflicts = 4.0 * (ways - 1) * cols / 32;
+  if (ways == 1 || cols % 256 == 0) traffic.row.bank_conflicts = 4.0 * (ways - 1) * cols / 32;
   return traffic;
 }
 

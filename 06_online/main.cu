@@ -4,6 +4,8 @@
 
 namespace {
 
+constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
+
 /// How the pairs' two floats are read is up to ptxas: bank conflicts are not declared.
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
@@ -28,25 +30,24 @@ std::string why_not_fused(const Problem& problem) {
 }  // namespace
 
 Stage stage() {
-  return {
-      "06_online",
-      "maximum and sum in one pass",
-      {
-          {"fused", "the row stays in the registers of a block",
-           direct_launch(
-               [](auto op, auto... arguments) { launch_fused_register_softmax<op()>(arguments...); }),
-           whole_passes(1, 1, one_merge), why_not_fused},
-          {"three_pass_tile", "maximum, sum, result: stage 05's kernel",
-           three_pass_tile<Direction::forward>(), whole_passes(3, 1, {.barriers = 4, .bank_conflicts = 0})},
-          {"three_pass_tile_reversed", "the same, the sum walks backwards",
-           three_pass_tile<Direction::backward>(), whole_passes(3, 1, {.barriers = 4, .bank_conflicts = 0})},
-          {"online_per_element", "online, the sum rescaled for every element",
-           online<Rescale::per_element, Direction::forward>(), whole_passes(2, 1, one_merge)},
-          {"online", "online, the sum rescaled once per chunk",
-           online<Rescale::per_chunk, Direction::forward>(), whole_passes(2, 1, one_merge)},
-          {"online_reversed", "the same, the result walks backwards",
-           online<Rescale::per_chunk, Direction::backward>(), whole_passes(2, 1, one_merge)},
-      }};
+  return {"06_online",
+          "maximum and sum in one pass",
+          {
+              {"fused", "the row stays in the registers of a block",
+               direct_launch(
+                   [](auto op, auto... arguments) { launch_fused_register_softmax<op()>(arguments...); }),
+               whole_passes(1, 1, one_merge), why_not_fused},
+              {"three_pass_tile", "maximum, sum, result: stage 05's kernel",
+               three_pass_tile<Direction::forward>(), whole_passes(3, 1, two_reductions)},
+              {"three_pass_tile_reversed", "the same, the sum walks backwards",
+               three_pass_tile<Direction::backward>(), whole_passes(3, 1, two_reductions)},
+              {"online_per_element", "online, the sum rescaled for every element",
+               online<Rescale::per_element, Direction::forward>(), whole_passes(2, 1, one_merge)},
+              {"online", "online, the sum rescaled once per chunk",
+               online<Rescale::per_chunk, Direction::forward>(), whole_passes(2, 1, one_merge)},
+              {"online_reversed", "the same, the result walks backwards",
+               online<Rescale::per_chunk, Direction::backward>(), whole_passes(2, 1, one_merge)},
+          }};
 }
 
 int main(int argc, char** argv) {

@@ -70,6 +70,14 @@ class NcuTest(Repository):
         self.assertEqual(sorted(path.name for path in self.build.iterdir()), ["01_naive", "02_tiled", "03_fast", "all.ncu-rep", "ncu"])
         self.assertTrue(began and all(launches[n] is launch for n, launch in began))
 
+    def test_a_checkout_may_have_blanks_in_its_name(self) -> None:
+        fake_ncu(self.build / "ncu")
+        folder = self.build / "my 'own' checkout; $HOME"
+        folder.mkdir()
+        found = self.profile(self.launch("block_per_row"), report=folder / "a report.ncu-rep")
+        self.assertEqual(([outcome.problem for outcome in found], len(found[0].kernels)), ([""], 1))
+        self.assertEqual([path.name for path in folder.iterdir()], ["a report.ncu-rep"])
+
     def test_what_goes_wrong_with_one_launch_stays_there(self) -> None:
         fake_ncu(self.build / "ncu")
         (self.build / "01_naive").with_suffix(".mode").write_text("exit 4")
@@ -83,7 +91,7 @@ class NcuTest(Repository):
     def test_refused(self) -> None:
         report = self.build / "all.ncu-rep"
         for mode, error, said in (
-            ("permission", ncu.NotPermitted, "ERR_NVGPUCTRPERM"),
+            ("permission", NoDevice, "ERR_NVGPUCTRPERM"),
             ("uninitialised", NoDevice, "failed to initialise the profiler"),
             ("error", ToolError, r"ncu failed \(exit code 1\). ==ERROR== Failed to find metric"),
         ):
@@ -176,11 +184,19 @@ class ProfileTest(Repository):
         self.assertEqual((duration["measured"], duration["declared"], duration["ncu_metrics"]), ("4", "", quantities.DURATION))
 
     def test_narrow_terminals_get_fewer_columns(self) -> None:
-        with mock.patch.object(profiling.shutil, "get_terminal_size", return_value=os.terminal_size((60, 24))):
-            code, printed = self.run_profile("1")
-        self.assertEqual(code, 0, printed)
-        self.assertEqual(sum(line.startswith("01_naive ") for line in printed.splitlines()), 1)
-        self.assertLessEqual(max(len(line) for line in printed.splitlines() if " · " in line and ":" not in line), 80)
+        with mock.patch.object(profiling, "COLUMN", 30):  # two of them need more than 80
+            for columns, tables in ((60, [["thread_per_row"], ["block_per_row"]]), (120, [["thread_per_row", "block_per_row"]])):
+                size = os.terminal_size((columns, 24))
+                with mock.patch.object(profiling.shutil, "get_terminal_size", return_value=size):
+                    code, printed = self.run_profile("1")
+                self.assertEqual(code, 0, printed)
+                self.assertEqual([line.split()[1:] for line in printed.splitlines() if line.startswith("01_naive ")], tables)
+
+    def test_long_names_are_broken_to_fit(self) -> None:
+        self.assertEqual(profiling.split_name("transposed_layout"), ["transposed_layout"])
+        self.assertEqual(profiling.split_name("reversed_second_pass"), ["reversed_second_pass"])
+        lines = profiling.split_name("fastertransformer_block_per_head")
+        self.assertEqual(lines, ["fastertransformer_", "block_per_head"])
 
     def test_a_known_difference_has_its_reason(self) -> None:
         names = ("shared load conflicts", "shared store conflicts")
@@ -374,7 +390,9 @@ class QuantitiesTest(unittest.TestCase):
 
     def test_every_real_variant_of_the_recordings_is_explained(self) -> None:
         """The lessons show these: a difference without a reason would stand there."""
-        for path in (results.ROOT / "common/results").glob("*-profile.json"):
+        recordings = list((results.ROOT / "common/results").glob("*-profile.json"))
+        self.assertTrue(recordings)
+        for path in recordings:
             for entry in results.load_json(path)["entries"]:
                 for quantity in quantities.QUANTITIES:
                     row = profiling.row_of(quantity, entry)

@@ -18,7 +18,7 @@ import profiling
 import results
 from charts import Chart, percent_text, shape_text, short_text, time_text
 from profiling import Reasons
-from quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE
+from quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, of_l1
 from results import Json, Recorded, Shape, ToolError
 
 NOTHING = "–"
@@ -318,7 +318,7 @@ def metric(name: str) -> Callable[[Json, float], Optional[float]]:
 
 def sectors_per_request(direction: str) -> Callable[[Json, float], Optional[float]]:
     """32-byte sectors per warp instruction; nothing for a kernel without such accesses."""
-    sectors, requests = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_{direction}.sum" for what in ("sectors", "requests"))
+    sectors, requests = of_l1("sectors", direction), of_l1("requests", direction)
 
     def value(metrics: Json, _: float) -> Optional[float]:
         if metrics[sectors] is None or not metrics[requests]:

@@ -38,10 +38,6 @@ UNIT_FACTORS = {
 }
 
 
-class NotPermitted(NoDevice):
-    """The driver does not let this user read the GPU's counters."""
-
-
 NOT_PERMITTED = """no permission to read the GPU's counters (ERR_NVGPUCTRPERM): root has it, and an administrator can give it.
   For everybody:   put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf, and restart.
   In a container:  the same on its host, or start it with the capability: docker run --gpus all --cap-add SYS_ADMIN ..."""
@@ -141,14 +137,15 @@ def driver_script(launches: Sequence[Launch], folder: Path) -> str:
     for n, launch in enumerate(launches):
         # exec keeps the process number, by which ncu names the launch's kernels.
         command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch.command()])
-        lines.append(f"{command} >{folder}/{n}.out 2>&1; echo $? >{folder}/{n}.code")
+        out, code = (shlex.quote(str(folder / f"{n}.{suffix}")) for suffix in ("out", "code"))
+        lines.append(f"{command} >{out} 2>&1; echo $? >{code}")
     return "\n".join(lines) + "\n"
 
 
 def refused(said: str) -> Optional[NoDevice]:
     """What stops all launches."""
     if "ERR_NVGPUCTRPERM" in said:
-        return NotPermitted(NOT_PERMITTED)
+        return NoDevice(NOT_PERMITTED)
     if "Failed to initialize the profiler" in said:
         return NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
     return None
@@ -181,7 +178,7 @@ def profile(
     """Makes the launches under ncu and returns what it counted of each; keeps ncu's report where `report` says.
 
     `progress` is told the launch that begins, and its number. A report is there as a whole or not at all.
-    Raises NotPermitted, NoDevice, ToolError; what goes wrong with one launch is in its outcome.
+    Raises NoDevice, ToolError; what goes wrong with one launch is in its outcome.
     """
     with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
         folder = Path(name)
@@ -204,12 +201,12 @@ def profile(
         refusal = refused(said)
         if refusal:
             raise refusal
-        errors = [line for line in said.splitlines() if "==ERROR==" in line]
-        kernels = read(ncu, made, metrics) if made.is_file() else {}
-        if not kernels and (errors or process.returncode != 0):
+        if not made.is_file():
+            errors = [line for line in said.splitlines() if "==ERROR==" in line]
             raise ToolError(f"ncu failed (exit code {process.returncode}). {' '.join(errors) or last_line(said)}")
+        kernels = read(ncu, made, metrics)
         outcomes = [outcome(folder, n, kernels) for n in range(len(launches))]
-        if report and made.is_file():
+        if report:
             os.replace(made, report)
     return outcomes
 

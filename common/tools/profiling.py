@@ -150,19 +150,21 @@ COLUMN = 22
 
 
 def split_name(name: str) -> List[str]:
-    """A variant's name in lines as wide as its column."""
-    return textwrap.wrap(name.replace("_", "_ "), COLUMN - 3) if len(name) > COLUMN - 3 else [name]
+    """A variant's name in lines that fit its column, broken behind a _."""
+    if len(name) <= COLUMN - 2:
+        return [name]
+    return [line.replace("_ ", "_") for line in textwrap.wrap(name.replace("_", "_ "), COLUMN - 2)]
 
 
 def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Reasons) -> List[str]:
-    """One stage at one shape: a line for each quantity, a column for each variant, as many as fit."""
+    """One stage: a line for each quantity, a column for each variant, as many as fit."""
     fit = max(1, (width - LABEL - 2) // COLUMN)
     lines: List[str] = []
     everything = [quantities.rows(entry) for entry in entries]
     shown = [n for n, quantity in enumerate(QUANTITIES) if is_shown(quantity, [rows[n] for rows in everything])]
     for first in range(0, len(entries), fit):
         part = range(first, min(first + fit, len(entries)))
-        names = [[line.replace("_ ", "_") for line in split_name(entries[i]["variant"])] for i in part]
+        names = [split_name(entries[i]["variant"]) for i in part]
         for n in range(max(map(len, names))):
             label = entries[0]["stage"] if n == 0 else ""
             texts = [f"{name[n] if n < len(name) else '':<{COLUMN}}" for name in names]
@@ -175,18 +177,15 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Re
     return lines
 
 
-def screen(entries: List[Json], others: List[str], measured: bool, where: str) -> str:
-    """All tables, with a heading for each shape."""
+def screen(entries: List[Json], others: List[str], shape: Shape, op: str, measured_on: str) -> str:
+    """A table for each stage. `measured_on`: the GPU; empty where nothing was measured."""
     width = max(80, shutil.get_terminal_size((124, 24)).columns)
-    reasons, lines, shape = Reasons(), [], None
-    for stage, *place in dict.fromkeys((e["stage"], e["dtype"], e["rows"], e["cols"]) for e in entries):
-        mine = [e for e in entries if [e["stage"], e["dtype"], e["rows"], e["cols"]] == [stage, *place]]
-        if place != shape:
-            shape = place
-            columns = f"declared · counted ({mine[0]['counted']['rows']} rows, CPU simulator)"
-            columns += f" · measured (ncu, {where})" if measured else ""
-            lines += [f"{place[0]} {mine[0]['op']}, {place[1]} x {place[2]}: {columns}", ""]
-        lines += stage_table(mine, measured, width, reasons)
+    reasons, measured = Reasons(), bool(measured_on)
+    columns = f"declared · counted ({counted_shape(shape).rows} rows, CPU simulator)"
+    columns += f" · measured (ncu, {measured_on})" if measured else ""
+    lines = [f"{shape.dtype} {op}, {shape.rows} x {shape.cols}: {columns}", ""]
+    for stage in dict.fromkeys(e["stage"] for e in entries):
+        lines += stage_table([e for e in entries if e["stage"] == stage], measured, width, reasons)
     if measured:
         lines += [agreement(entries), ""]
     for letter, text in reasons.lettered():
@@ -210,10 +209,10 @@ def csv_text(entries: List[Json]) -> str:
     for entry in entries:
         place = [entry[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols")]
         for row in quantities.rows(entry):
+            name, unit, metrics = row.quantity.name, row.quantity.unit, " ".join(row.quantity.metrics)
             numbers = ["" if n is None else f"{n:.6g}" for n in row.numbers]
             why = row.why.name if row.why else "not known" if row.differs else ""
-            quantity = row.quantity
-            writer.writerow([*place, entry["counted"]["rows"], quantity.name, quantity.unit, *numbers, why, " ".join(quantity.metrics)])
+            writer.writerow([*place, entry["counted"]["rows"], name, unit, *numbers, why, metrics])
     return text.getvalue()
 
 
@@ -275,7 +274,7 @@ def check_variants(text: str, executable: Path) -> None:
 
 
 def gpu_of(stages: Dict[str, Path], arguments: argparse.Namespace) -> str:
-    """The GPU's name; empty, and --device is "sim" from now on, where there is none. Raises NoDevice for --device gpu."""
+    """The GPU to measure on; empty where there is none, or none is wanted. Raises NoDevice for --device gpu."""
     if arguments.device == "sim":
         return ""
     try:
@@ -284,7 +283,6 @@ def gpu_of(stages: Dict[str, Path], arguments: argparse.Namespace) -> str:
         if arguments.device == "gpu":
             raise
         say(f"not measured: {why}")
-        arguments.device = "sim"
         return ""
 
 
@@ -300,16 +298,16 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{'_'.join(stages) if len(stages) < 3 else 'stages'}-{shape.dtype}-{shape.rows}x{shape.cols}"
     report, table = folder / f"{name}.ncu-rep", folder / f"{name}.csv"
-    where, problems = "", []
+    measured_on, problems = "", []
     try:
-        if arguments.device != "sim" and entries:
+        if gpu and entries:
             problems = measure(ncu.find(arguments.ncu), stages, entries, report, arguments.set)
-            where = gpu
+            measured_on = gpu
     except NoDevice as why:
         say(f"not measured: {why}")
-    print(screen(entries, others, bool(where), where), flush=True)
+    print(screen(entries, others, shape, arguments.op, measured_on), flush=True)
     results.write_whole(table, csv_text(entries))
-    if where:
+    if measured_on:
         say(f"wrote {report}  (for ncu-ui; its option Report UI > NVTX Rename Mode > Kernel shows the variants' names)")
     say(f"wrote {table}")
     for problem in problems:
@@ -333,9 +331,8 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
     parser.add_argument("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
     parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
-    parser.add_argument(
-        "--set", choices=SETS, default=SETS[0], help="ncu's set of sections in the report; full also has the source (default: basic)"
-    )
+    set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
+    parser.add_argument("--set", choices=SETS, default=SETS[0], help=set_help)
     parser.add_argument(
         "--device", choices=("gpu", "sim"), help="sim: only count; gpu: an error without one (default: gpu where there is one)"
     )

@@ -175,7 +175,12 @@ QUANTITIES: Tuple[Quantity, ...] = (
     only_measured("read from DRAM", "passes", passes(DRAM_READ), DRAM_READ),
     only_measured("written to DRAM", "passes", passes(DRAM_WRITE), DRAM_WRITE),
     *(
-        per_request(f"sectors {name}", f"global {name} sectors", f"global {name} requests", (of_l1("sectors", op), of_l1("requests", op)))
+        per_request(
+            f"sectors {name}",
+            f"global {name} sectors",
+            f"global {name} requests",
+            (of_l1("sectors", op), of_l1("requests", op)),
+        )
         for name, op in (("load", "ld"), ("store", "st"))
     ),
     *(

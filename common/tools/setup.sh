@@ -183,7 +183,8 @@ need_python() {
     die "$exit_usage" "this needs Python 3.8 or newer as python3: install python3"
 }
 
-# A build/ made without a GPU holds code for the simulator, and none for an older GPU that is here now.
+# A build/ made without a GPU holds code for the simulator, and none for an older GPU that is here now. Not has_gpu: CMake
+# asks nvidia-smi, and without its answer would make the same build again and again.
 lacks_this_gpu() { grep -qx built_without_gpu:INTERNAL=ON build/CMakeCache.txt && nvidia-smi -L >/dev/null 2>&1; }
 
 # Configures build/ once; a later change of a CMakeLists.txt is the build's own business. A copied or
