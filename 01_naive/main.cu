@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "01_naive/naive.cuh"
-#include "common/harness.h"
+#include "common/harness/cli/run_stage.h"
 
 namespace {
 

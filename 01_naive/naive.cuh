@@ -23,8 +23,8 @@
 #include <cstdint>
 #include <cub/block/block_reduce.cuh>
 
-#include "common/cuda_check.h"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/softmax_math.cuh"
 
 /// What lies between the steps stays float: rounded to f16, x - max would give an exp that is off by a
 /// percent.

@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/cuda_check.h"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/softmax_math.cuh"
 
 /// BlockReduce: one of block_reduce.cuh. The block size is free where it allows it.
 template <class BlockReduce, Op op, class T>

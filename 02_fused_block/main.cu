@@ -1,5 +1,5 @@
 #include "02_fused_block/fused_block.cuh"
-#include "common/harness.h"
+#include "common/harness/cli/run_stage.h"
 
 namespace {
 

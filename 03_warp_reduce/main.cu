@@ -1,6 +1,6 @@
 #include "03_warp_reduce/warp_reduce.cuh"
-#include "common/direct_launch.cuh"
-#include "common/harness.h"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/direct_launch.cuh"
 
 namespace {
 

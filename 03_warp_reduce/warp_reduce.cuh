@@ -10,9 +10,9 @@
 #include <stdexcept>
 
 #include "03_warp_reduce/warp_all_reduce.cuh"
-#include "common/cuda_check.h"
-#include "common/load_store.cuh"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/load_store.cuh"
+#include "common/kernel/softmax_math.cuh"
 
 constexpr std::int64_t max_warp_reduce_cols = 1024;
 constexpr int warp_reduce_block_size =

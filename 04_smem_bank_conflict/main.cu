@@ -1,6 +1,6 @@
 #include "04_smem_bank_conflict/smem.cuh"
-#include "common/direct_launch.cuh"
-#include "common/harness.h"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/direct_launch.cuh"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/cuda_check.h"
-#include "common/load_store.cuh"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/load_store.cuh"
+#include "common/kernel/softmax_math.cuh"
 
 // ---- Layouts: where element i of pack p lies in the buffer of a row. Each writes and reads one pack of a
 // lane; neighbouring lanes have neighbouring packs.

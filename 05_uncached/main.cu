@@ -1,6 +1,6 @@
 #include "05_uncached/uncached.cuh"
-#include "common/direct_launch.cuh"
-#include "common/harness.h"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/direct_launch.cuh"
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/cuda_check.h"
-#include "common/load_store.cuh"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/load_store.cuh"
+#include "common/kernel/softmax_math.cuh"
 
 enum class Direction { forward, backward };
 

@@ -7,7 +7,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "common/softmax_math.cuh"
+#include "common/kernel/softmax_math.cuh"
 
 /// What to subtract before exp: the maximum, but never -inf. Where all elements so far are -inf, exp(-inf -
 /// -inf) would be NaN; with the lowest float it is exp(-inf) = 0, and a row that starts with masked elements

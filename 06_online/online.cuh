@@ -12,8 +12,8 @@
 
 #include "05_uncached/uncached.cuh"
 #include "06_online/max_sum.cuh"
-#include "common/cuda_check.h"
-#include "common/load_store.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/load_store.cuh"
 
 // ---- Online: any width.
 enum class Rescale { per_element, per_chunk };

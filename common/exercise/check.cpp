@@ -11,14 +11,14 @@
 #include <optional>
 #include <sstream>
 
-#include "common/command_line.h"
-#include "common/device.h"
-#include "common/device_data.h"
 #include "common/exercise/exercise.h"
 #include "common/exercise/learners_library.h"
 #include "common/exercise/messages.h"
-#include "common/reference.cuh"
-#include "common/simulator.h"
+#include "common/harness/cli/command_line.h"
+#include "common/harness/device.h"
+#include "common/harness/device_data.h"
+#include "common/harness/reference.cuh"
+#include "common/harness/simulator.h"
 
 namespace {
 

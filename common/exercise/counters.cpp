@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "common/simulator.h"
+#include "common/harness/simulator.h"
 
 namespace {
 

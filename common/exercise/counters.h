@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/problem.h"
+#include "common/harness/problem.h"
 #include "common/sim/counters.h"
 
 enum class Counter {

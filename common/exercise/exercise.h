@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "common/exercise/counters.h"
-#include "common/input.h"
-#include "common/problem.h"
+#include "common/harness/input.h"
+#include "common/harness/problem.h"
 
 /// Which function of launchers.cuh the learner's file defines.
 enum class Launcher { softmax, softmax_from_max_and_sum, softmax_of_rows };

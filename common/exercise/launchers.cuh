@@ -3,8 +3,8 @@
 // memory.
 #pragma once
 
-#include "common/cuda_check.h"
-#include "common/softmax_math.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/softmax_math.cuh"
 
 extern "C" {
 

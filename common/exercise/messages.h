@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/exercise/counters.h"
-#include "common/input.h"
-#include "common/reference.cuh"
-#include "common/verify.h"
+#include "common/harness/input.h"
+#include "common/harness/reference.cuh"
+#include "common/harness/verify.h"
 
 /// "a, b"
 std::string join(const std::vector<std::string>& words);

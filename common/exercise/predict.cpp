@@ -5,10 +5,10 @@
 #include <map>
 #include <sstream>
 
-#include "common/command_line.h"
-#include "common/device.h"
 #include "common/exercise/exercise.h"
-#include "common/simulator.h"
+#include "common/harness/cli/command_line.h"
+#include "common/harness/device.h"
+#include "common/harness/simulator.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of common/c_interface.h through ctypes, as ./run sweep uses it, under the CPU simulator: nothing is timed.
+"""Tests of common/harness/c/c_interface.h through ctypes, as ./run sweep uses it, under the CPU simulator: nothing is timed.
 
 LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/c_interface_test.py BUILD
 """

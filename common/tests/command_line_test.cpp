@@ -1,4 +1,4 @@
-#include "common/command_line.h"
+#include "common/harness/cli/command_line.h"
 
 #include <gtest/gtest.h>
 

@@ -11,9 +11,9 @@
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
 #include "06_online/online.cuh"
-#include "common/command_line.h"
-#include "common/device.h"
-#include "common/input.h"
+#include "common/harness/cli/command_line.h"
+#include "common/harness/device.h"
+#include "common/harness/input.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Kernels that are wrong on purpose, as a stage: the harness must catch every one of them. The names say what
 // each does; the tests say with which message it must be caught.
-#include "common/cuda_check.h"
-#include "common/harness.h"
-#include "common/softmax_math.cuh"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/softmax_math.cuh"
 
 namespace {
 

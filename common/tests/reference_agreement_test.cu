@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
-#include "common/command_line.h"
-#include "common/cuda_handles.h"
-#include "common/device.h"
-#include "common/verify.h"
+#include "common/harness/cli/command_line.h"
+#include "common/harness/cuda_handles.h"
+#include "common/harness/device.h"
+#include "common/harness/verify.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "common/report.h"
+#include "common/harness/cli/report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/verify.h"
+#include "common/harness/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/traffic.h"
+#include "common/harness/traffic.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-"""The stages as a library: common/c_interface.h for Python.
+"""The stages as a library: common/harness/c/c_interface.h for Python.
 
     with Harness(build, "cold") as harness:
         harness.add_stages(["03_warp_reduce"])

@@ -47,7 +47,7 @@ from sweep_progress import Progress, Stopwatch
 SEED = 1
 INTERRUPTED = 130  # exit code, as of a shell
 UNKNOWN = "unknown"  # the commit, where git does not know it
-FIRST_WARM_UP_MS = 40  # see Sampling in common/timer.h
+FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 # What is far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
 # one variant. With it about one in 20 contenders gets fewer than 25.

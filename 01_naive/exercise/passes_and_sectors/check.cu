@@ -1,7 +1,7 @@
 // Exercise 01.1: what stage 01's kernels ask of memory.
 #include "01_naive/naive.cuh"
-#include "common/cuda_handles.h"
 #include "common/exercise/exercise.h"
+#include "common/harness/cuda_handles.h"
 
 namespace {
 

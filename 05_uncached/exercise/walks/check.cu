@@ -1,7 +1,7 @@
 // Exercise 05.1: what stage 05's kernel asks for, which way it walks, and where a 32-bit index ends.
 #include "05_uncached/uncached.cuh"
-#include "common/cuda_handles.h"
 #include "common/exercise/exercise.h"
+#include "common/harness/cuda_handles.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "common/cuda_check.h"
-#include "common/cuda_handles.h"
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
 
 namespace {
 

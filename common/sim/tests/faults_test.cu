@@ -7,8 +7,8 @@
 #include <cstring>
 #include <cub/block/block_reduce.cuh>
 
-#include "common/cuda_check.h"
-#include "common/cuda_handles.h"
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
 
 namespace {

@@ -16,8 +16,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/cuda_check.h"
-#include "common/cuda_handles.h"
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
 #include "common/sim/tests/instruction_table.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // An executable whose PTX the simulator cannot read: it is compiled in ways that leave none.
 #include <cstdio>
 
-#include "common/device.h"
+#include "common/harness/device.h"
 
 int main() try {
   (void)open_device();

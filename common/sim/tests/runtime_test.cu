@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cuda_check.h"
-#include "common/cuda_handles.h"
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
 
 namespace {

@@ -1,0 +1,60 @@
+// The command line that every stage's executable understands.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/harness/input.h"
+#include "common/harness/problem.h"
+#include "common/harness/timer.h"
+#include "common/harness/variant.h"
+
+/// Exit codes of every executable, as --help lists them.
+enum class ExitCode { fine = 0, wrong_result = 1, bad_usage = 2, no_device = 3, cuda_error = 4 };
+
+/// A command line that cannot be done. what() is one line: what was wrong, the value, and what is accepted.
+class UsageError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Format { table, csv, json };
+
+/// Where to run: automatic is the GPU, or the simulator where there is none.
+enum class RunOn { automatic, gpu, sim };
+
+/// The parts of the report; ./run asks several executables for parts and so joins them into one table.
+struct Sections {
+  bool heading = true;
+  bool rows = true;
+  bool ceiling = true;
+};
+
+struct Options {
+  std::vector<std::int64_t> rows;  ///< empty: not given, default_rows()
+  std::vector<std::int64_t> cols{1024};
+  std::vector<DType> dtypes{DType::f32};
+  std::vector<Op> ops{Op::softmax};
+  std::vector<std::string> variants;  ///< empty: all
+  std::vector<InputKind> inputs{InputKind::normal};
+  std::uint64_t seed = 1;
+  int repeats = 25;
+  std::int64_t offset = 0;
+  L2 l2 = L2::cold;
+  bool verify_only = false;
+  bool profile = false;
+  Format format = Format::table;
+  Sections sections;
+  RunOn device = RunOn::automatic;
+  bool list = false;
+  bool help = false;
+};
+
+/// Rows where the command line gives none: few on the simulator, which runs one warp after the other.
+std::int64_t default_rows(bool simulated);
+
+/// Throws UsageError. `arguments` without the program's name.
+Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage);
+
+std::string help_text(const Stage& stage);

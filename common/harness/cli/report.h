@@ -1,0 +1,54 @@
+// What the reader sees: one record per variant and problem, as a table, CSV or JSON.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/harness/cli/command_line.h"
+#include "common/harness/counted.h"
+#include "common/harness/device.h"
+#include "common/harness/timer.h"
+
+enum class Status { verified, wrong, not_applicable };
+
+struct Record {
+  std::string stage;    ///< empty for the copy ceiling
+  std::string variant;  ///< "copy" for the copy ceiling
+  Problem problem;
+  InputKind input = InputKind::normal;
+  Status status = Status::verified;
+  std::string reason;  ///< why not applicable, or what is wrong
+  double passes = 0;
+  double max_error = 0;                  ///< worst |got - reference| / allowed
+  std::optional<TimedVariant> timing{};  ///< on a GPU
+  std::optional<Counted> counted{};      ///< on the simulator
+  RowCosts row_costs{};                  ///< as declared
+};
+
+struct Column;
+
+/// Prints records as they come (JSON: at the end), so that a long run shows where it is.
+class Report {
+ public:
+  Report(std::ostream& out, Options options, Device device);
+
+  /// Starts the records of one problem: a heading in the table.
+  void begin(const Problem& problem, InputKind input);
+  void add(const Record& record);
+  /// Prints what is only known at the end: JSON, and the summary of --verify-only.
+  void finish();
+
+ private:
+  [[nodiscard]] const std::vector<Column>& columns() const;
+  void print_table_row(const Record& record);
+  void print_csv_row(const Record& record);
+  void print_json();
+  void print_verify_summary();
+
+  std::ostream& out_;
+  Options options_;
+  Device device_;
+  std::vector<Record> records_;
+};

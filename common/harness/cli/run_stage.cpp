@@ -1,0 +1,204 @@
+#include "common/harness/cli/run_stage.h"
+
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/harness/cli/command_line.h"
+#include "common/harness/cli/report.h"
+#include "common/harness/problem_run.h"
+#include "common/harness/simulator.h"
+
+namespace {
+
+std::vector<const Variant*> selected_variants(const Stage& stage, const Options& options) {
+  std::vector<const Variant*> selected;
+  for (const Variant& variant : stage.variants) {
+    const auto& wanted = options.variants;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end()) {
+      selected.push_back(&variant);
+    }
+  }
+  return selected;
+}
+
+/// Runs the selected variants on one problem and reports them.
+class StageRun {
+ public:
+  StageRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem,
+           Timer& timer, Report& report)
+      : stage_(stage),
+        options_(options),
+        simulated_(device.simulated),
+        problem_(problem),
+        variants_(selected_variants(stage, options)),
+        timer_(timer),
+        report_(report),
+        run_(problem,
+             {options.seed, options.offset, options.l2, takes_times(), largest_workspace(variants_, problem)},
+             device) {}
+
+  /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
+  bool run(InputKind input) {
+    input_ = input;
+    run_.fill(input);
+    report_.begin(problem_, input);
+    bool all_correct = true;
+    for (const Variant* variant : variants_) {
+      try {
+        const Record record = run_variant(*variant);
+        all_correct = all_correct && record.status != Status::wrong;
+        report_.add(record);
+      } catch (const CudaError& error) {
+        throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem_) + ": " +
+                                 error.what());
+      }
+    }
+    if (reports_numbers()) report_.add(copy_record());
+    return all_correct;
+  }
+
+ private:
+  [[nodiscard]] bool reports_numbers() const {
+    return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
+  }
+  [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated_; }
+
+  Record run_variant(const Variant& variant) {
+    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}, {}};
+    record.reason = reason_not_applicable(variant, problem_);
+    if (!record.reason.empty()) return record;
+
+    const Verdict verdict =
+        run_.verify([&](const Buffers& buffers) { launch_once(variant, buffers, record.counted); });
+    record.status = verdict.correct ? Status::verified : Status::wrong;
+    record.reason = verdict.explanation;
+    record.max_error = verdict.max_error;
+    const Traffic traffic = variant.traffic(problem_);
+    record.passes = passes(traffic, problem_);
+    record.row_costs = traffic.row;
+    if (verdict.correct && takes_times()) {
+      const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
+        variant.launch(problem_, buffers, stream);
+      };
+      record.timing = run_.time(launch, variant.capturable, timer_, {.repeats = options_.repeats});
+    }
+    return record;
+  }
+
+  /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
+  Record copy_record() {
+    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}, {}};
+    if (simulated_) {
+      record.counted = count_launch(problem_, [&] { run_.copy(0, timer_.stream()); });
+    } else {
+      record.timing = run_.time_copy(timer_, {.repeats = options_.repeats});
+    }
+    return record;
+  }
+
+  /// Returns when the launch is done.
+  void launch_once(const Variant& variant, const Buffers& buffers, std::optional<Counted>& counted) {
+    const auto launch = [&] {
+      variant.launch(problem_, buffers, timer_.stream());
+      CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
+    };
+    if (options_.profile) {
+      CUDA_CHECK(cudaProfilerStart());
+      nvtxRangePushA((stage_.name + " " + variant.name).c_str());
+      launch();
+      nvtxRangePop();
+      CUDA_CHECK(cudaProfilerStop());
+    } else if (simulated_ && reports_numbers()) {
+      counted = count_launch(problem_, launch);
+    } else {
+      launch();
+    }
+  }
+
+  const Stage& stage_;
+  const Options& options_;
+  bool simulated_;
+  Problem problem_;
+  std::vector<const Variant*> variants_;
+  Timer& timer_;
+  Report& report_;
+  ProblemRun run_;
+  InputKind input_ = InputKind::normal;
+};
+
+std::vector<Problem> problems_of(const Options& options, bool simulated) {
+  std::vector<Problem> problems;
+  const std::vector<std::int64_t> default_only{default_rows(simulated)};
+  for (const std::int64_t rows : options.rows.empty() ? default_only : options.rows) {
+    for (const std::int64_t cols : options.cols) {
+      for (const DType dtype : options.dtypes) {
+        for (const Op op : options.ops) problems.push_back({{rows, cols}, dtype, op});
+      }
+    }
+  }
+  return problems;
+}
+
+/// Loads the simulator where it is asked for, or where there is no GPU; throws NoDeviceError when it cannot.
+void choose_device(const Options& options, const char* const* argv) {
+  const bool simulated = simulator() != nullptr;
+  if (options.device == RunOn::gpu && simulated) {
+    throw NoDeviceError("--device gpu: this process runs under the simulator");
+  }
+  const bool wants_simulator =
+      options.device == RunOn::sim || (options.device == RunOn::automatic && !gpu_is_present());
+  if (simulated || !wants_simulator) return;
+  restart_under_simulator(argv);
+  if (options.device == RunOn::sim) throw NoDeviceError("--device sim: the simulator was not built");
+}
+
+ExitCode run_options(const Stage& stage, const Options& options, const char* const* argv) {
+  if (options.help) {
+    std::cout << help_text(stage);
+    return ExitCode::fine;
+  }
+  if (options.list) {
+    for (const Variant& variant : stage.variants) {
+      std::printf("%-32s  %s\n", variant.name.c_str(), variant.idea.c_str());
+    }
+    return ExitCode::fine;
+  }
+  choose_device(options, argv);
+  const Device device = open_device();
+  Timer timer(device, options.l2);
+  Report report(std::cout, options, device);
+  bool all_correct = true;
+  for (const Problem& problem : problems_of(options, device.simulated)) {
+    StageRun stage_run(stage, options, device, problem, timer, report);
+    for (const InputKind input : options.inputs) all_correct = stage_run.run(input) && all_correct;
+  }
+  report.finish();
+  return all_correct ? ExitCode::fine : ExitCode::wrong_result;
+}
+
+int fail(const Stage& stage, const char* what, ExitCode code) {
+  std::cerr << stage.name << ": " << what << std::endl;
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_stage(const Stage& stage, int argc, const char* const* argv) {
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return static_cast<int>(run_options(stage, parse_command_line(arguments, stage), argv));
+  } catch (const UsageError& error) {
+    return fail(stage, error.what(), ExitCode::bad_usage);
+  } catch (const NoDeviceError& error) {
+    return fail(stage, error.what(), ExitCode::no_device);
+  } catch (const std::exception& error) {
+    return fail(stage, error.what(), ExitCode::cuda_error);
+  }
+}

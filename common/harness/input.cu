@@ -1,0 +1,126 @@
+#include <thrust/execution_policy.h>
+#include <thrust/tabulate.h>
+
+#include <cmath>
+
+#include "common/harness/input.h"
+#include "common/harness/variant.h"
+
+namespace {
+
+/// A well-mixed 64-bit hash (the finaliser of SplitMix64, by Steele, Lea and Flood).
+__host__ __device__ std::uint64_t mix(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+/// Uniform in (0, 1).
+__host__ __device__ double unit_interval(std::uint64_t bits) {
+  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+}
+
+template <class T>
+struct InputElement {
+  InputKind kind;
+  std::uint64_t seed;
+  std::int64_t cols;
+
+  __host__ __device__ double normal(std::int64_t index) const {  // Box and Muller
+    const std::uint64_t first = mix(seed * 0x632be59bd9b4e019 + static_cast<std::uint64_t>(index));
+    return sqrt(-2 * log(unit_interval(first))) * cos(2 * 3.14159265358979323846 * unit_interval(mix(first)));
+  }
+
+  __host__ __device__ double value(std::int64_t index) const {
+    const std::int64_t row = index / cols;
+    const std::int64_t col = index % cols;
+    const bool chosen_row = row % 2 == 0;
+    const bool chosen_element =
+        col == static_cast<std::int64_t>(mix(seed ^ static_cast<std::uint64_t>(row)) % cols);
+    switch (kind) {
+      case InputKind::normal:
+        break;
+      case InputKind::uniform:
+        return 8 * unit_interval(mix(seed + static_cast<std::uint64_t>(index))) - 4;
+      case InputKind::large_magnitude:
+        return 1000 * normal(index);
+      case InputKind::all_equal:
+        return 3;
+      case InputKind::very_negative:
+        return normal(index) - 200;
+      case InputKind::lowest:
+        return -1e30;
+      case InputKind::ascending:
+        return 20.0 * static_cast<double>(col) / static_cast<double>(cols) - 10;
+      case InputKind::one_outlier:
+        return chosen_element ? 60 : normal(index);
+      case InputKind::neg_inf_prefix:
+        return col < cols / 2 ? -INFINITY : normal(index) - (chosen_row ? 200 : 0);
+      case InputKind::all_neg_inf:
+        return chosen_row ? -INFINITY : normal(index);
+      case InputKind::one_pos_inf:
+        return chosen_row && chosen_element ? INFINITY : normal(index);
+      case InputKind::one_nan:
+        return chosen_row && chosen_element ? NAN : normal(index);
+    }
+    return normal(index);
+  }
+
+  __host__ __device__ T operator()(std::int64_t index) const {
+    return static_cast<T>(static_cast<float>(value(index)));
+  }
+};
+
+}  // namespace
+
+const char* name(InputKind kind) {
+  switch (kind) {
+    case InputKind::normal:
+      return "normal";
+    case InputKind::uniform:
+      return "uniform";
+    case InputKind::large_magnitude:
+      return "large_magnitude";
+    case InputKind::all_equal:
+      return "all_equal";
+    case InputKind::very_negative:
+      return "very_negative";
+    case InputKind::ascending:
+      return "ascending";
+    case InputKind::one_outlier:
+      return "one_outlier";
+    case InputKind::neg_inf_prefix:
+      return "neg_inf_prefix";
+    case InputKind::all_neg_inf:
+      return "all_neg_inf";
+    case InputKind::one_pos_inf:
+      return "one_pos_inf";
+    case InputKind::one_nan:
+      return "one_nan";
+    case InputKind::lowest:
+      return "lowest";
+  }
+  return "?";
+}
+
+const std::vector<InputKind>& all_inputs() {
+  static const std::vector<InputKind> all{
+      InputKind::normal,        InputKind::uniform,     InputKind::large_magnitude, InputKind::all_equal,
+      InputKind::very_negative, InputKind::ascending,   InputKind::one_outlier,     InputKind::neg_inf_prefix,
+      InputKind::all_neg_inf,   InputKind::one_pos_inf, InputKind::one_nan};
+  return all;
+}
+
+void fill_input(InputKind kind, std::uint64_t seed, DType dtype, Shape shape, void* x, Space space) {
+  dispatch_dtype(dtype, [&]<class T>() {
+    const InputElement<T> element{kind, seed, shape.cols};
+    T* first = static_cast<T*>(x);
+    T* last = first + shape.elements();
+    if (space == Space::host) {
+      thrust::tabulate(thrust::host, first, last, element);
+    } else {
+      thrust::tabulate(thrust::device, first, last, element);
+    }
+  });
+}

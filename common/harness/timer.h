@@ -1,0 +1,86 @@
+// Timing: CUDA events around a graph of launches over rotating buffers, cold L2, median of samples, with the
+// copy ceiling timed in turn with the variant, so that both see the same machine.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/harness/cuda_handles.h"
+#include "common/harness/device.h"
+#include "common/harness/problem.h"
+#include "common/harness/verify.h"
+
+enum class L2 { cold, warm };
+
+struct Timing {
+  double median_us = 0;       ///< of one launch
+  double spread_percent = 0;  ///< (third quartile - first quartile) / median
+};
+
+struct TimedVariant {
+  Timing variant;
+  Timing copy;
+};
+
+/// How long to measure.
+struct Sampling {
+  int repeats = 25;  ///< samples, of which the median is taken
+  /// Copies run for so long before the first sample. After gigabytes were freed, copies ran 12 % slow for
+  /// more than 32 launches (seen on an H200).
+  std::chrono::milliseconds warm_up{40};
+  /// No sample is begun after so long, once there are least_samples: for what is far slower than the copy.
+  std::chrono::milliseconds limit = std::chrono::hours(1);
+  static constexpr int least_samples = 5;
+};
+
+/// After so many samples, the first of which began so long ago.
+bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nanoseconds elapsed);
+
+/// Median and quartile spread of the samples, which must not be empty.
+Timing summarize(std::vector<double> microseconds);
+
+/// Inputs and outputs for the launches of one problem.
+struct BufferSets {
+  std::vector<std::unique_ptr<FencedTensor>> x;
+  std::vector<std::unique_ptr<FencedTensor>> y;
+  [[nodiscard]] std::size_t count() const { return x.size(); }
+};
+
+/// How many buffer sets make successive launches find their data cold: together more than three times the L2,
+/// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
+std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device);
+
+/// Copies what lies of input i in whole aligned packs to output i: the ceiling is that of aligned accesses.
+void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream);
+
+class Timer {
+ public:
+  /// Device memory that a Timer takes for itself when shapes are small.
+  static std::size_t flush_bytes(const Device& device);
+
+  Timer(const Device& device, L2 l2);
+
+  /// The stream that everything is timed on.
+  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+
+  /// `launch` enqueues one launch on buffer set i. `capturable`: it can go into a graph.
+  TimedVariant time(const Problem& problem, const BufferSets& sets,
+                    const std::function<void(std::size_t set, cudaStream_t)>& launch, bool capturable,
+                    const Sampling& sampling);
+
+ private:
+  using Run = std::function<void()>;
+  double sample(const Run& run, std::size_t bytes_touched);
+
+  std::size_t cold_bytes_;  ///< touching this much leaves nothing of before in the L2
+  L2 l2_;
+  Stream stream_;
+  Event start_;
+  Event stop_;
+  DeviceMemory flush_buffer_;
+};

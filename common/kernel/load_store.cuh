@@ -1,0 +1,72 @@
+// How a kernel from stage 03 on reaches memory: through a Load and a Store functor, so that whatever comes
+// before the softmax (scale, mask) or after it (dropout) can be fused in without touching the kernel.
+// The idea is OneFlow's (its softmax kernels take LOAD and STORE template parameters).
+//
+// A Load reads N neighbouring columns of a row, in two steps, so that a kernel can have many reads on their
+// way before it waits for the first:
+//   template <int N> __device__ auto fetch(std::int64_t row, std::int64_t col) const     issues the reads
+//   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   uses what
+//   arrived
+// A Store writes them:
+//   template <int N> __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col)
+//   const
+// and both say on the host whether packs of N elements cover every row, aligned:
+//   template <int N> bool fits_packs() const
+// `col` is the first of the N columns, a multiple of N; N > 1 is used only where fits_packs<N>() is true.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "common/kernel/pack.cuh"
+
+template <class T>
+struct DirectLoad {
+  using Element = T;
+  const T* x;
+  std::int64_t cols;
+
+  template <int N>
+  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    return *reinterpret_cast<const Pack<T, N>*>(x + row * cols + col);
+  }
+  template <int N>
+  __device__ void unpack(const Pack<T, N>& fetched, float (&values)[N]) const {
+    ::unpack(fetched, values);
+  }
+  template <int N>
+  bool fits_packs() const {
+    return rows_fit_packs<N>(x, cols);
+  }
+};
+
+template <class T>
+struct DirectStore {
+  T* y;
+  std::int64_t cols;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    *reinterpret_cast<Pack<T, N>*>(y + row * cols + col) = make_pack<T>(values);
+  }
+  template <int N>
+  bool fits_packs() const {
+    return rows_fit_packs<N>(y, cols);
+  }
+};
+
+/// What Load::fetch<N> returns.
+template <class Load, int N>
+using Fetched = decltype(std::declval<const Load&>().template fetch<N>(0, 0));
+
+/// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
+/// the input's type, or single elements.
+template <class Load, class Store, class Launch>
+void with_widest_packs(const Load& load, const Store& store, Launch launch) {
+  constexpr int N = elements_per_16_bytes<typename Load::Element>;
+  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
+    launch.template operator()<N>();
+  } else {
+    launch.template operator()<1>();
+  }
+}
