@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "common/harness/copy_ceiling.h"
+#include "common/harness/ceiling.h"
 
 namespace {
 
@@ -35,11 +35,6 @@ GraphExec capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   return GraphExec(exec);
 }
 
-/// From the tensor's start to its first byte at a multiple of 16.
-std::size_t bytes_to_alignment(const FencedTensor& tensor) {
-  return -reinterpret_cast<std::uintptr_t>(tensor.data()) % 16;
-}
-
 }  // namespace
 
 bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nanoseconds elapsed) {
@@ -59,17 +54,10 @@ Timing summarize(std::vector<double> microseconds) {
   return {median, 100 * (quantile(0.75) - quantile(0.25)) / median};
 }
 
-std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device) {
+std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device) {
   if (l2 == L2::warm) return 1;
-  const std::size_t set_bytes = std::max<std::size_t>(2 * problem.tensor_bytes(), 1);
+  const std::size_t set_bytes = std::max<std::size_t>(bytes_per_set, 1);
   return std::clamp(cold_bytes(device.l2_bytes) / set_bytes + 1, std::size_t{2}, max_buffer_sets);
-}
-
-void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream) {
-  const std::size_t skipped = bytes_to_alignment(*sets.x[set]);  // y has the same offset
-  const std::size_t bytes = problem.tensor_bytes();
-  launch_copy(static_cast<char*>(sets.x[set]->data()) + skipped,
-              static_cast<char*>(sets.y[set]->data()) + skipped, bytes - std::min(bytes, skipped), stream);
 }
 
 std::size_t Timer::flush_bytes(const Device& device) {
@@ -98,22 +86,19 @@ double Timer::sample(const Run& run, std::size_t bytes_touched) {
   return 1e3 * milliseconds;
 }
 
-TimedVariant Timer::time(const Problem& problem, const BufferSets& sets,
-                         const std::function<void(std::size_t, cudaStream_t)>& launch, bool capturable,
-                         const Sampling& sampling) {
-  const std::size_t set_bytes = 2 * problem.tensor_bytes();
-  const std::size_t round_bytes = set_bytes * sets.count();
+TimedVariant Timer::time(const TimedWork& work, const Sampling& sampling) {
+  const std::size_t round_bytes = work.bytes_per_set * work.sets;
   // A second round over the sets finds the first set cold only if all of them together exceed the L2.
   const bool rounds_stay_cold = l2_ == L2::warm || round_bytes >= cold_bytes_;
   std::size_t rounds = 1;
-  while (rounds_stay_cold && rounds * sets.count() < launches_per_sample &&
+  while (rounds_stay_cold && rounds * work.sets < launches_per_sample &&
          rounds * round_bytes < bytes_per_sample) {
     ++rounds;
   }
-  const std::size_t launches = rounds * sets.count();
+  const std::size_t launches = rounds * work.sets;
 
   const auto enqueue_all = [&](const std::function<void(std::size_t, cudaStream_t)>& one) {
-    for (std::size_t i = 0; i < launches; ++i) one(i % sets.count(), stream_.get());
+    for (std::size_t i = 0; i < launches; ++i) one(i % work.sets, stream_.get());
   };
   const auto as_run = [&](const std::function<void(std::size_t, cudaStream_t)>& one, bool as_graph) -> Run {
     if (!as_graph) return [&enqueue_all, one] { enqueue_all(one); };
@@ -121,9 +106,8 @@ TimedVariant Timer::time(const Problem& problem, const BufferSets& sets,
         std::make_shared<GraphExec>(capture(stream_.get(), [&] { enqueue_all(one); }));
     return [this, graph] { CUDA_CHECK(cudaGraphLaunch(graph->get(), stream_.get())); };
   };
-  const Run run_copy =
-      as_run([&](std::size_t set, cudaStream_t stream) { launch_copy_of(problem, sets, set, stream); }, true);
-  const Run run_variant = as_run(launch, capturable);
+  const Run run_copy = as_run(work.copy, true);
+  const Run run_variant = as_run(work.launch, work.capturable);
 
   const auto begin = std::chrono::steady_clock::now();
   do {

@@ -12,8 +12,6 @@
 
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device.h"
-#include "common/harness/problem.h"
-#include "common/harness/verify.h"
 
 enum class L2 { cold, warm };
 
@@ -44,19 +42,18 @@ bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nano
 /// Median and quartile spread of the samples, which must not be empty.
 Timing summarize(std::vector<double> microseconds);
 
-/// Inputs and outputs for the launches of one problem.
-struct BufferSets {
-  std::vector<std::unique_ptr<FencedTensor>> x;
-  std::vector<std::unique_ptr<FencedTensor>> y;
-  [[nodiscard]] std::size_t count() const { return x.size(); }
+/// What is timed: the same work on each of `sets` sets of buffers, and the copy of as many bytes to compare with.
+struct TimedWork {
+  std::size_t sets = 1;
+  std::size_t bytes_per_set = 0;                              ///< that a launch, and a copy, read and write
+  std::function<void(std::size_t set, cudaStream_t)> launch;  ///< enqueues one launch on set i
+  std::function<void(std::size_t set, cudaStream_t)> copy;    ///< the ceiling on set i
+  bool capturable = true;                                     ///< launch can go into a graph
 };
 
 /// How many buffer sets make successive launches find their data cold: together more than three times the L2,
 /// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
-std::size_t buffer_sets_for(const Problem& problem, L2 l2, const Device& device);
-
-/// Copies what lies of input i in whole aligned packs to output i: the ceiling is that of aligned accesses.
-void launch_copy_of(const Problem& problem, const BufferSets& sets, std::size_t set, cudaStream_t stream);
+std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device);
 
 class Timer {
  public:
@@ -68,10 +65,7 @@ class Timer {
   /// The stream that everything is timed on.
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
-  /// `launch` enqueues one launch on buffer set i. `capturable`: it can go into a graph.
-  TimedVariant time(const Problem& problem, const BufferSets& sets,
-                    const std::function<void(std::size_t set, cudaStream_t)>& launch, bool capturable,
-                    const Sampling& sampling);
+  TimedVariant time(const TimedWork& work, const Sampling& sampling);
 
  private:
   using Run = std::function<void()>;
