@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ std::string reason_not_applicable(const Variant& variant, const Problem& problem
 
 /// Bytes of workspace that suffice for each of the variants that can do the problem.
 std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem);
+
+/// Inputs and outputs for the launches of one problem.
+struct BufferSets {
+  std::vector<std::unique_ptr<FencedTensor>> x;
+  std::vector<std::unique_ptr<FencedTensor>> y;
+  [[nodiscard]] std::size_t count() const { return x.size(); }
+};
 
 struct ProblemSetup {
   std::uint64_t seed = 1;   ///< of the inputs
@@ -63,6 +71,7 @@ class ProblemRun {
  private:
   [[nodiscard]] Buffers buffers(std::size_t set) const;
   void fill_set(std::size_t set);
+  [[nodiscard]] TimedWork work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const;
 
   Problem problem_;
   ProblemSetup setup_;
