@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/harness/simulator.h"
+#include "common/sim/counter_sums.h"
 
 namespace {
 
@@ -91,25 +92,6 @@ Counts::Line innermost(const SimLine& part) {
   }
 }
 
-void add(SimAccesses& total, const SimAccesses& part) {
-  total.requests += part.requests;
-  total.bytes += part.bytes;
-  total.sectors += part.sectors;
-  total.wavefronts += part.wavefronts;
-  total.bank_conflicts += part.bank_conflicts;
-}
-
-void add(SimCounters& total, const SimCounters& part) {
-  add(total.global_loads, part.global_loads);
-  add(total.global_stores, part.global_stores);
-  add(total.shared_loads, part.shared_loads);
-  add(total.shared_stores, part.shared_stores);
-  total.warp_instructions += part.warp_instructions;
-  total.shuffles += part.shuffles;
-  total.block_barriers += part.block_barriers;
-  total.exp2_lanes += part.exp2_lanes;
-}
-
 }  // namespace
 
 const char* name(Counter counter) {
@@ -190,7 +172,7 @@ Counts count(Shape shape, const std::function<void()>& launch) {
   for (std::size_t i = 0; i < sim->launches(); ++i) {
     const SimLaunch& kernel = *sim->launch(i);
     counts.kernels.push_back(bare_name(kernel.kernel));
-    add(counts.total, kernel.counters);
+    counts.total += kernel.counters;
     for (std::size_t j = 0; j < kernel.lines; ++j) {
       const Counts::Line line = innermost(*sim->line(i, j));
       const auto same = std::find_if(
@@ -199,7 +181,7 @@ Counts count(Shape shape, const std::function<void()>& launch) {
       if (same == counts.lines.end()) {
         counts.lines.push_back(line);
       } else {
-        add(same->counters, line.counters);
+        same->counters += line.counters;
       }
     }
   }

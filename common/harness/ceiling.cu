@@ -66,6 +66,16 @@ __global__ void read(const int4* __restrict__ x, std::int64_t num_packs, int* si
   if (all == 0x5eed5eed) *sink = all;
 }
 
+/// Each multiprocessor has a counter of its own, so that one alone is read; of as many blocks as there are
+/// multiprocessors one will run there.
+__global__ void read_clock(ClockReading* reading) {
+  unsigned multiprocessor = 0;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  if (multiprocessor != 0) return;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(reading->nanoseconds));
+  reading->cycles = static_cast<std::uint64_t>(clock64());
+}
+
 Packs whole_packs(const Bytes& tensor) {
   const std::size_t skipped =
       std::min(tensor.bytes, -reinterpret_cast<std::uintptr_t>(tensor.data) % sizeof(int4));
@@ -112,6 +122,11 @@ void launch_read(const void* x, std::size_t bytes, int* sink, cudaStream_t strea
   const unsigned grid = std::min(grid_for(divide_up(num_packs, block_size)), 4096U);
   if (grid == 0) return;
   read<<<grid, block_size, 0, stream>>>(static_cast<const int4*>(x), num_packs, sink);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_read_clock(ClockReading* reading, int multiprocessors, cudaStream_t stream) {
+  read_clock<<<static_cast<unsigned>(multiprocessors), 1, 0, stream>>>(reading);
   CUDA_CHECK(cudaGetLastError());
 }
 

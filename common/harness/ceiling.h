@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 /// Part of a tensor, in device memory.
@@ -20,6 +21,15 @@ void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> output
 /// Reads `bytes` from x, so that whatever the L2 cache held before is gone when bytes exceed its size.
 /// `sink`: one int, never written in practice; it keeps the compiler from dropping the reads.
 void launch_read(const void* x, std::size_t bytes, int* sink, cudaStream_t stream);
+
+/// Two of them, and the clock in between is known.
+struct ClockReading {
+  std::uint64_t nanoseconds;  ///< 0: not read
+  std::uint64_t cycles;       ///< of multiprocessor 0
+};
+
+/// Writes *reading, in device memory.
+void launch_read_clock(ClockReading* reading, int multiprocessors, cudaStream_t stream);
 
 /// False when this executable holds no code for the current device.
 bool ceiling_is_loadable();

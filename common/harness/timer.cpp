@@ -1,8 +1,11 @@
 #include "common/harness/timer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <cstdint>
+#include <cmath>
+#include <memory>
+#include <utility>
 
 #include "common/harness/ceiling.h"
 
@@ -10,9 +13,9 @@ namespace {
 
 constexpr std::size_t max_buffer_sets = 32;
 constexpr std::size_t sink_bytes = 256;  // see launch_read
-constexpr std::size_t launches_per_sample =
-    16;  // so that a sample is long against the event's resolution ...
-constexpr std::size_t bytes_per_sample = std::size_t{1} << 30U;  // ... unless it moves this much anyway
+// So that a sample is long against the event's resolution, unless it moves this much anyway.
+constexpr std::size_t launches_per_sample = 16;
+constexpr std::size_t bytes_per_sample = std::size_t{1} << 30U;
 
 std::size_t cold_bytes(std::size_t l2_bytes) {
   return 3 * l2_bytes + 1;
@@ -35,6 +38,14 @@ GraphExec capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   return GraphExec(exec);
 }
 
+int attribute(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
 }  // namespace
 
 bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nanoseconds elapsed) {
@@ -54,10 +65,86 @@ Timing summarize(std::vector<double> microseconds) {
   return {median, 100 * (quantile(0.75) - quantile(0.25)) / median};
 }
 
+bool TimedVariant::throttled() const {
+  // nvbench's default. Above it lies what is ordinary between the base clock and the highest; below, something
+  // else holds the device down.
+  const double least_share = 0.75;
+  return clock.mhz > 0 && clock.mhz < least_share * clock.highest_mhz;
+}
+
+bool TimedVariant::settled() const {
+  // The error of a median is about 0.9 spread / sqrt(samples), 1 % at 25 samples with this spread. Of 1823
+  // medians recorded on an H200 seven had more, and five of these were 4 % to 21 % off in another round.
+  const double most_spread_percent = 5;
+  return std::max(variant.spread_percent, copy.spread_percent) <= most_spread_percent;
+}
+
+std::string doubts(const TimedVariant& timed) {
+  const auto whole = [](double number) { return std::to_string(std::llround(number)); };
+  std::string text;
+  if (timed.throttled()) {
+    text = "throttled: SM clock " + whole(timed.clock.mhz) + " of " + whole(timed.clock.highest_mhz) + " MHz";
+  }
+  if (!timed.settled()) {
+    const bool copy = timed.copy.spread_percent > timed.variant.spread_percent;
+    text += text.empty() ? "" : "; ";
+    text += std::string("did not settle: ") + (copy ? "the copy's " : "") + "spread " +
+            whole(std::max(timed.copy.spread_percent, timed.variant.spread_percent)) + " %";
+  }
+  return text;
+}
+
 std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device) {
   if (l2 == L2::warm) return 1;
   const std::size_t set_bytes = std::max<std::size_t>(bytes_per_set, 1);
   return std::clamp(cold_bytes(device.l2_bytes) / set_bytes + 1, std::size_t{2}, max_buffer_sets);
+}
+
+TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Sampling& sampling, L2 l2,
+                          std::size_t cold_bytes) {
+  const std::size_t round_bytes = work.bytes_per_set * work.sets;
+  // A second round over the sets finds the first set cold only if all of them together exceed the L2.
+  const bool rounds_stay_cold = l2 == L2::warm || round_bytes >= cold_bytes;
+  std::size_t rounds = 1;
+  while (rounds_stay_cold && rounds * work.sets < launches_per_sample &&
+         rounds * round_bytes < bytes_per_sample) {
+    ++rounds;
+  }
+  const std::size_t launches = rounds * work.sets;
+
+  const auto prepare = [&](const std::function<void(std::size_t, cudaStream_t)>& one, bool capturable) {
+    const auto enqueue_all = [&one, launches, sets = work.sets](cudaStream_t stream) {
+      for (std::size_t i = 0; i < launches; ++i) one(i % sets, stream);
+    };
+    return device.prepare(enqueue_all, capturable);
+  };
+  const auto sample = [&](const TimedDevice::Run& run) {
+    if (l2 == L2::cold && round_bytes < cold_bytes) device.flush_l2();
+    return device.microseconds(run) / static_cast<double>(launches);
+  };
+  // Before the capture, which takes over what is set on the stream.
+  device.forget_persisting_l2();
+  const TimedDevice::Run run_copy = prepare(work.copy, true);
+  const TimedDevice::Run run_variant = prepare(work.launch, work.capturable);
+
+  const auto begin = device.now();
+  do {
+    sample(run_copy);
+  } while (device.now() - begin < sampling.warm_up);
+  sample(run_variant);
+
+  std::vector<double> copy_us;
+  std::vector<double> variant_us;
+  const auto first_sample = device.now();
+  for (int taken = 0; wants_another_sample(sampling, taken, device.now() - first_sample); ++taken) {
+    copy_us.push_back(sample(run_copy));
+    variant_us.push_back(sample(run_variant));
+  }
+  // Of the copy: a variant that waits in between would leave the clock alone with itself.
+  const SmClock clock = device.clock_during(run_copy);
+  // The last word in every buffer is the variant's: what it left is verified again.
+  sample(run_variant);
+  return {summarize(std::move(variant_us)), summarize(std::move(copy_us)), clock};
 }
 
 std::size_t Timer::flush_bytes(const Device& device) {
@@ -66,17 +153,24 @@ std::size_t Timer::flush_bytes(const Device& device) {
 
 Timer::Timer(const Device& device, L2 l2)
     : cold_bytes_(cold_bytes(device.l2_bytes)),
+      multiprocessors_(device.multiprocessors),
       l2_(l2),
       stream_(make_stream()),
       start_(make_event()),
-      stop_(make_event()) {}
+      stop_(make_event()),
+      readings_(allocate_device(2 * sizeof(ClockReading))) {}
 
-double Timer::sample(const Run& run, std::size_t bytes_touched) {
-  if (l2_ == L2::cold && bytes_touched < cold_bytes_) {
-    if (!flush_buffer_) flush_buffer_ = allocate_device(cold_bytes_ + sink_bytes);
-    char* flush = static_cast<char*>(flush_buffer_.get());
-    launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());
-  }
+TimedVariant Timer::time(const TimedWork& work, const Sampling& sampling) {
+  return time_in_turn(*this, work, sampling, l2_, cold_bytes_);
+}
+
+TimedDevice::Run Timer::prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) {
+  if (!capturable) return [this, enqueue] { enqueue(stream_.get()); };
+  const auto graph = std::make_shared<GraphExec>(capture(stream_.get(), [&] { enqueue(stream_.get()); }));
+  return [this, graph] { CUDA_CHECK(cudaGraphLaunch(graph->get(), stream_.get())); };
+}
+
+double Timer::microseconds(const Run& run) {
   CUDA_CHECK(cudaEventRecord(start_.get(), stream_.get()));
   run();
   CUDA_CHECK(cudaEventRecord(stop_.get(), stream_.get()));
@@ -86,42 +180,38 @@ double Timer::sample(const Run& run, std::size_t bytes_touched) {
   return 1e3 * milliseconds;
 }
 
-TimedVariant Timer::time(const TimedWork& work, const Sampling& sampling) {
-  const std::size_t round_bytes = work.bytes_per_set * work.sets;
-  // A second round over the sets finds the first set cold only if all of them together exceed the L2.
-  const bool rounds_stay_cold = l2_ == L2::warm || round_bytes >= cold_bytes_;
-  std::size_t rounds = 1;
-  while (rounds_stay_cold && rounds * work.sets < launches_per_sample &&
-         rounds * round_bytes < bytes_per_sample) {
-    ++rounds;
-  }
-  const std::size_t launches = rounds * work.sets;
+void Timer::flush_l2() {
+  if (!flush_buffer_) flush_buffer_ = allocate_device(cold_bytes_ + sink_bytes);
+  char* flush = static_cast<char*>(flush_buffer_.get());
+  launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());
+}
 
-  const auto enqueue_all = [&](const std::function<void(std::size_t, cudaStream_t)>& one) {
-    for (std::size_t i = 0; i < launches; ++i) one(i % work.sets, stream_.get());
-  };
-  const auto as_run = [&](const std::function<void(std::size_t, cudaStream_t)>& one, bool as_graph) -> Run {
-    if (!as_graph) return [&enqueue_all, one] { enqueue_all(one); };
-    const std::shared_ptr<GraphExec> graph =
-        std::make_shared<GraphExec>(capture(stream_.get(), [&] { enqueue_all(one); }));
-    return [this, graph] { CUDA_CHECK(cudaGraphLaunch(graph->get(), stream_.get())); };
-  };
-  const Run run_copy = as_run(work.copy, true);
-  const Run run_variant = as_run(work.launch, work.capturable);
+// A kernel can ask the L2 to keep what lies in a window of memory. Lines that were kept stay when other memory is
+// read, so that neither rotating buffers nor flush_l2 get rid of them: who is timed next on the same buffers would
+// find them warm. A window that a launcher set on our stream would also hold for whoever is launched there next.
+void Timer::forget_persisting_l2() {
+  if (attribute(cudaDevAttrMaxPersistingL2CacheSize) == 0) return;  // before compute capability 8.0
+  cudaStreamAttrValue no_window{};
+  CUDA_CHECK(cudaStreamSetAttribute(stream_.get(), cudaStreamAttributeAccessPolicyWindow, &no_window));
+  CUDA_CHECK(cudaCtxResetPersistingL2Cache());
+}
 
-  const auto begin = std::chrono::steady_clock::now();
-  do {
-    sample(run_copy, round_bytes);
-  } while (std::chrono::steady_clock::now() - begin < sampling.warm_up);
-  sample(run_variant, round_bytes);
+// As nvbench does. Around a run of its own, so that the samples have nothing in their way.
+SmClock Timer::clock_during(const Run& run) {
+  auto* const reading = static_cast<ClockReading*>(readings_.get());
+  CUDA_CHECK(cudaMemsetAsync(reading, 0, 2 * sizeof(ClockReading), stream_.get()));
+  launch_read_clock(reading, multiprocessors_, stream_.get());
+  run();
+  launch_read_clock(reading + 1, multiprocessors_, stream_.get());
+  std::array<ClockReading, 2> read{};
+  CUDA_CHECK(cudaMemcpyAsync(read.data(), reading, sizeof read, cudaMemcpyDeviceToHost, stream_.get()));
+  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+  if (read[0].nanoseconds == 0 || read[1].nanoseconds <= read[0].nanoseconds) return {};
+  const auto cycles = static_cast<double>(read[1].cycles - read[0].cycles);
+  return {1e3 * cycles / static_cast<double>(read[1].nanoseconds - read[0].nanoseconds),
+          1e-3 * attribute(cudaDevAttrClockRate)};
+}
 
-  std::vector<double> copy_us;
-  std::vector<double> variant_us;
-  const auto first_sample = std::chrono::steady_clock::now();
-  for (int taken = 0; wants_another_sample(sampling, taken, std::chrono::steady_clock::now() - first_sample);
-       ++taken) {
-    copy_us.push_back(sample(run_copy, round_bytes) / static_cast<double>(launches));
-    variant_us.push_back(sample(run_variant, round_bytes) / static_cast<double>(launches));
-  }
-  return {summarize(std::move(variant_us)), summarize(std::move(copy_us))};
+std::chrono::nanoseconds Timer::now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
 }

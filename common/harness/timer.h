@@ -1,5 +1,6 @@
 // Timing: CUDA events around a graph of launches over rotating buffers, cold L2, median of samples, with the
-// copy ceiling timed in turn with the variant, so that both see the same machine.
+// copy ceiling timed in turn with the variant, so that both see the same machine. What the buffers hold, and
+// whether the result is right, is not known here.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "common/harness/cuda_handles.h"
@@ -20,10 +21,26 @@ struct Timing {
   double spread_percent = 0;  ///< (third quartile - first quartile) / median
 };
 
+/// The clock of the multiprocessors; 0: unknown.
+struct SmClock {
+  double mhz = 0;
+  double highest_mhz = 0;
+};
+
 struct TimedVariant {
   Timing variant;
   Timing copy;
+  SmClock clock{};  ///< right after the last sample
+
+  /// The clock was far below the device's highest, whatever the reason: heat, power, a lock.
+  [[nodiscard]] bool throttled() const;
+  /// The samples agree well enough for the median to be good to about one percent.
+  [[nodiscard]] bool settled() const;
 };
+
+/// What speaks against the numbers, in words: "throttled: SM clock 1200 of 1980 MHz", "did not settle: spread
+/// 12 %", both, or "".
+std::string doubts(const TimedVariant& timed);
 
 /// How long to measure.
 struct Sampling {
@@ -42,7 +59,8 @@ bool wants_another_sample(const Sampling& sampling, int taken, std::chrono::nano
 /// Median and quartile spread of the samples, which must not be empty.
 Timing summarize(std::vector<double> microseconds);
 
-/// What is timed: the same work on each of `sets` sets of buffers, and the copy of as many bytes to compare with.
+/// What is timed: the same work on each of `sets` sets of buffers, and the copy of as many bytes to compare
+/// with.
 struct TimedWork {
   std::size_t sets = 1;
   std::size_t bytes_per_set = 0;                              ///< that a launch, and a copy, read and write
@@ -55,7 +73,32 @@ struct TimedWork {
 /// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
 std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device);
 
-class Timer {
+/// The device as the timing sees it: a test puts one in its place whose times are known.
+class TimedDevice {
+ public:
+  using Run = std::function<void()>;  ///< enqueues everything that one sample times
+
+  TimedDevice() = default;
+  TimedDevice(const TimedDevice&) = delete;
+  TimedDevice& operator=(const TimedDevice&) = delete;
+  virtual ~TimedDevice() = default;
+
+  /// What does at once all that `enqueue` does; `capturable`: as a graph.
+  virtual Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) = 0;
+  /// That the device needs for it.
+  virtual double microseconds(const Run& run) = 0;
+  virtual void flush_l2() = 0;
+  /// Nothing that was accessed before stays in the L2 longer than anything else.
+  virtual void forget_persisting_l2() = 0;
+  virtual SmClock clock_during(const Run& run) = 0;
+  virtual std::chrono::nanoseconds now() = 0;
+};
+
+/// `cold_bytes`: touching this much leaves nothing of before in the L2.
+TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Sampling& sampling, L2 l2,
+                          std::size_t cold_bytes);
+
+class Timer : private TimedDevice {
  public:
   /// Device memory that a Timer takes for itself when shapes are small.
   static std::size_t flush_bytes(const Device& device);
@@ -68,13 +111,19 @@ class Timer {
   TimedVariant time(const TimedWork& work, const Sampling& sampling);
 
  private:
-  using Run = std::function<void()>;
-  double sample(const Run& run, std::size_t bytes_touched);
+  Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) override;
+  double microseconds(const Run& run) override;
+  void flush_l2() override;
+  void forget_persisting_l2() override;
+  SmClock clock_during(const Run& run) override;
+  std::chrono::nanoseconds now() override;
 
-  std::size_t cold_bytes_;  ///< touching this much leaves nothing of before in the L2
+  std::size_t cold_bytes_;
+  int multiprocessors_;
   L2 l2_;
   Stream stream_;
   Event start_;
   Event stop_;
+  DeviceMemory readings_;  ///< of the clock
   DeviceMemory flush_buffer_;
 };

@@ -18,31 +18,49 @@ extern "C" {
 
 #define SIM_API_NAME "simulator_api"
 
-/* One kind of access: loads or stores (atomics count as stores), of global or of shared memory. */
+/* Every counter with what it counts, said once: structs, sums and tables are made of these lists, as in
+ *   #define PRINT(counter, what) printf("%s: %llu\n", #counter, (unsigned long long)counters.counter);
+ *   SIM_COUNTERS(PRINT) */
+
+/* Of one kind of access. */
+#define SIM_ACCESS_COUNTERS(X)                                                      \
+  X(requests, "warp instructions with at least one active lane")                    \
+  X(bytes, "distinct bytes that the lanes of a warp instruction ask for, added up") \
+  X(sectors, "global: distinct 32-byte sectors of each warp instruction, added up") \
+  X(wavefronts, "shared: passes that the 32 banks need")                            \
+  X(bank_conflicts, "shared: passes beyond the first of each group of lanes that is served together")
+
+/* Atomics count as stores. */
+#define SIM_ACCESS_KINDS(X) \
+  X(global_loads)           \
+  X(global_stores)          \
+  X(shared_loads)           \
+  X(shared_stores)
+
+#define SIM_COUNTERS(X)                                                                      \
+  X(warp_instructions, "of PTX, executed, also by no lane (predicated off)")                 \
+  X(shuffles, "warp instructions")                                                           \
+  X(votes, "warp instructions: vote, match, redux")                                          \
+  X(block_barriers, "times that a block passed a barrier")                                   \
+  X(warp_barriers, "warp instructions: bar.warp.sync")                                       \
+  X(special_function_lanes, "lanes: approximate ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh") \
+  X(exp2_lanes, "lanes: ex2 alone")                                                          \
+  X(atomics, "warp instructions")
+
+#define SIM_COUNTER_MEMBER(counter, what) uint64_t counter;
+#define SIM_ACCESSES_MEMBER(kind) SimAccesses kind;
+
 typedef struct SimAccesses { /* NOLINT(modernize-use-using) */
-  uint64_t requests;         /* warp instructions with at least one active lane */
-  uint64_t bytes;            /* distinct bytes that the lanes of a warp instruction ask for, added up */
-  uint64_t sectors;          /* global: distinct 32-byte sectors of each warp instruction, added up */
-  uint64_t wavefronts;       /* shared: passes that the 32 banks need */
-  uint64_t
-      bank_conflicts; /* shared: passes beyond the first of each group of lanes that is served together */
+  SIM_ACCESS_COUNTERS(SIM_COUNTER_MEMBER)
 } SimAccesses;
 
 typedef struct SimCounters { /* NOLINT(modernize-use-using) */
-  SimAccesses global_loads;
-  SimAccesses global_stores;
-  SimAccesses shared_loads;
-  SimAccesses shared_stores;
-  uint64_t warp_instructions;      /* of PTX, executed, also by no lane (predicated off) */
-  uint64_t shuffles;               /* warp instructions */
-  uint64_t votes;                  /* warp instructions: vote, match, redux */
-  uint64_t block_barriers;         /* times that a block passed a barrier */
-  uint64_t warp_barriers;          /* warp instructions: bar.warp.sync */
-  uint64_t special_function_lanes; /* lanes: ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh in their approximate
-                                      forms */
-  uint64_t exp2_lanes;             /* lanes: ex2 alone */
-  uint64_t atomics;                /* warp instructions */
+  SIM_ACCESS_KINDS(SIM_ACCESSES_MEMBER)
+  SIM_COUNTERS(SIM_COUNTER_MEMBER)
 } SimCounters;
+
+#undef SIM_COUNTER_MEMBER
+#undef SIM_ACCESSES_MEMBER
 
 typedef struct SimLaunch { /* NOLINT(modernize-use-using) */
   const char* kernel;      /* demangled, without its parameter list */

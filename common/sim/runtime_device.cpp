@@ -202,6 +202,9 @@ cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit /*limit*/) {
   *value = 0;
   return sim::not_supported("cudaDeviceGetLimit");
 }
+cudaError_t cudaCtxResetPersistingL2Cache() {  // there is no cache
+  return cudaSuccess;
+}
 cudaError_t cudaProfilerStart() {
   return cudaSuccess;
 }

@@ -88,6 +88,12 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   *priority = state->priority;
   return cudaSuccess;
 }
+// An attribute of a stream changes how fast its work is, and which of it goes first.
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID /*attribute*/,
+                                   const cudaStreamAttrValue* /*value*/) {
+  const std::lock_guard lock(runtime().mutex);
+  return returned(runtime().stream(stream) == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+}
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   const std::lock_guard lock(runtime().mutex);
   return returned(sim::enqueue(stream, [=] {

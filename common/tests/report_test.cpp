@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <sstream>
 
 namespace {
@@ -114,34 +113,6 @@ TEST(Report, VerifyOnlyNamesWhatIsWrongAndCounts) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("     0 verified     0 wrong     1 not applicable"), std::string::npos) << text;
-}
-
-TEST(Timer, MedianAndQuartileSpread) {
-  const Timing timing = summarize({5, 1, 4, 2, 3});
-  EXPECT_DOUBLE_EQ(timing.median_us, 3);
-  EXPECT_DOUBLE_EQ(timing.spread_percent, 100. * (4 - 2) / 3);
-  EXPECT_DOUBLE_EQ(summarize({1, 2}).median_us, 1.5);
-}
-
-TEST(Timer, SlowVariantsGetFewerSamplesButNotTooFew) {
-  using std::chrono::milliseconds;
-  const Sampling unlimited{25};
-  EXPECT_TRUE(wants_another_sample(unlimited, 24, milliseconds(60'000)));
-  EXPECT_FALSE(wants_another_sample(unlimited, 25, milliseconds(0)));
-  const Sampling limited{25, milliseconds(0), milliseconds(200)};
-  EXPECT_TRUE(wants_another_sample(limited, 24, milliseconds(199)));
-  EXPECT_FALSE(wants_another_sample(limited, 5, milliseconds(200)));
-  EXPECT_TRUE(wants_another_sample(limited, 4, milliseconds(60'000)));
-  const Sampling trial{3, milliseconds(0), milliseconds(200)};
-  EXPECT_FALSE(wants_another_sample(trial, 3, milliseconds(0)));
-}
-
-TEST(Timer, ColdBufferSetsExceedThreeTimesTheL2) {
-  const Problem problem{{49152, 128}, DType::f16, Op::softmax};
-  const std::size_t sets = buffer_sets_for(problem, L2::cold, device);
-  EXPECT_GT(sets * 2 * problem.tensor_bytes(), 3 * device.l2_bytes);
-  EXPECT_EQ(buffer_sets_for(problem, L2::warm, device), 1U);
-  EXPECT_GE(buffer_sets_for({{49152, 32768}, DType::f32, Op::softmax}, L2::cold, device), 2U);
 }
 
 }  // namespace

@@ -70,12 +70,14 @@ std::vector<Field> fields(const Record& record, bool simulated) {
       {"time_us", timed([&] { return record.timing->variant.median_us; }, 3), false},
       {"spread_percent", timed([&] { return record.timing->variant.spread_percent; }, 2), false},
       {"copy_us", timed([&] { return record.timing->copy.median_us; }, 3), false},
+      {"copy_spread_percent", timed([&] { return record.timing->copy.spread_percent; }, 2), false},
       {"percent_of_copy", timed([&] { return percent_of_copy(record); }, 2), false},
       {"bandwidth_gb_s",
        timed([&] { return effective_bandwidth_gb_s(record.problem, record.timing->variant.median_us); }, 1),
        false},
       {"passes", ran ? fixed(record.passes, 4) : "", false},
       {"max_error", ran && record.status == Status::verified ? fixed(record.max_error, 4) : "", false},
+      {"note", record.timing ? doubts(*record.timing) : "", true},
   };
   if (!simulated) return all;
   const auto declare = [&](const char* field, const std::optional<double>& value) {
@@ -235,6 +237,9 @@ void Report::print_table_row(const Record& record) {
   cells.insert(cells.end(), numbers.begin(), numbers.end());
   if (!numbers.empty() && !record.stage.empty()) cells.push_back(fixed(record.max_error, 2));
   print_columns(out_, columns(), cells);
+  if (record.timing && !doubts(*record.timing).empty()) {
+    out_ << padded("", columns().front().width) << "    " << doubts(*record.timing) << std::endl;
+  }
   if (!record.reason.empty()) {
     out_ << padded("", columns().front().width) << "    "
          << (record.status == Status::wrong ? "WRONG: " : "not applicable: ") << record.reason << std::endl;

@@ -193,6 +193,9 @@ void test_graphs() {
   const Event start = make_event();
   const Event stop = make_event();
   CUDA_CHECK(cudaMemsetAsync(x, 0, count * sizeof(int), stream.get()));
+  const cudaStreamAttrValue no_window{};
+  CUDA_CHECK(cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &no_window));
+  CUDA_CHECK(cudaCtxResetPersistingL2Cache());
 
   simulator->begin();
   CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
