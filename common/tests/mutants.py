@@ -273,8 +273,7 @@ def build_executable(build: Path, name: str, group: Group) -> Path:
 
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
     command = command[: command.index("-o")]
-    command = [re.sub(",-Werror(?=,|$)", "", word) for word in command
-               if not re.match("--generate-code|-gencode|-?-Werror", word)]  # fmt: skip
+    command = [word for word in command if not re.match("--generate-code|-gencode|--Werror|-Xcompiler=-Werror$", word)]
     options = next(i for i, word in enumerate(command) if word.startswith("-"))
     command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
     executable.unlink(missing_ok=True)
