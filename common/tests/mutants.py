@@ -26,6 +26,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import check_stage
+
 SOURCE = Path(__file__).resolve().parents[2]
 
 
@@ -298,9 +300,7 @@ def caught(build: Path, group: Group, mistake: Mistake, executable: Path) -> str
         command = count_command(build, group.stage, mistake.count, executable)
         command += ["--dtype", "f32"]
     command += ["--variant", *mistake.run.split()]
-    simulator = f"{build / 'simulator'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": simulator})  # fmt: skip
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     wanted = [mistake.says]
     if mistake.at:
         file, text = mistake.at
@@ -324,12 +324,13 @@ def main() -> int:
     group = GROUPS[name]
     try:
         executable = build_executable(build, name, group)
+        os.environ["LD_LIBRARY_PATH"] = f"{build / 'simulator'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         for mistake in group.mistakes:
             print(f"{mistake.name}: {caught(build, group, mistake, executable)}")
         if not group.mistakes:
             options = "--rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix " + group.variants
-            run([executable, "--device", "sim", "--verify-only", *options.split()], build)
-    except Failure as failure:
+            check_stage.check(None, [str(executable), "--device", "sim", *options.split()])
+    except (Failure, check_stage.Failure) as failure:
         print(failure)
         return 1
     return 0
