@@ -52,8 +52,11 @@ cmake_body='case $1 in
     [[ ! -e configure_fails ]] || exit 1
     mkdir -p build
     echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
+    for option; do case $option in -D*) echo "${option#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;; esac; done
     case $* in *Makefiles*) >build/Makefile ;; *) >build/build.ninja ;; esac
     echo "configure chatter" ;;
+  -D*)
+    echo "${1#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;;
   --build)
     echo "build chatter"
     [[ ! -e build_fails ]] || exit 1
@@ -390,10 +393,24 @@ fresh_checkout
 stub ctest "$ctest_body"
 expect 0 ./test -R some
 called 'ctest --test-dir build --output-on-failure .* -R some'
+called 'cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$'
 called 'cmake --build .* --target all$'
 says err 'no GPU: the GPU tests will be skipped'
 says out 'Summary: 1 passed, 0 failed, 1 skipped.'
 summed_up '  1 skipped: no device <0>' '    gpu'
+not_called 'cmake -D'
+# A reader's build has no tests; ./test adds them, once, and ./run goes on with that folder.
+rm build/*
+expect 0 ./run 1
+not_called 'cmake .*SOFTMAX_TESTS'
+expect 0 ./test
+called 'cmake -DSOFTMAX_TESTS=ON build$'
+for command in ./test './run 1' ./test; do
+  # shellcheck disable=SC2086
+  expect 0 $command
+  not_called 'cmake -D'
+  not_called 'cmake --preset'
+done
 touch one_fails
 expect 1 ./test
 says out 'Summary: 1 passed, 1 failed, 1 skipped.'

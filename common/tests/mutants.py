@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""Stages with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that says
+where it is. liars.cu tests the harness; this tests what the suite does to the stages.
+
+    mutants.py --list           the names of the groups
+    mutants.py BUILD GROUP      compiles the group's stage with its mistakes, from files made in BUILD/mutants, and runs it
+
+A group has several mistakes where different variants or shapes show them, because each compilation takes several
+seconds. To save more of it, they are compiled for f32 softmax alone, as PTX alone, and without CUB and Thrust where possible.
+
+Their grids have at most two blocks, so that a block works on several rows. In the stages as they are, that happens
+only beyond 2^31 - 1 rows, and nothing else here would miss the barrier between one row and the next.
+
+What only a GPU has the memory for is not here: an index that is too narrow. On a GPU the tests
+<stage>.beyond_2_31_elements find it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import check_stage
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One text of a file, which must be there exactly once, and what it becomes."""
+
+    file: str
+    text: str
+    becomes: str
+
+
+@dataclass(frozen=True)
+class Mistake:
+    name: str
+    changes: tuple[Change, ...]
+    run: str  # the variant and the options that show it
+    says: str  # a regular expression for a line of what is printed
+    code: int
+    at: tuple[str, str] | None = None  # a line of what is printed names the place of this text in this file, as changed
+    count: str | None = None  # not the stage alone: the suite's test sim.<stage>.counts.<count> of it
+
+
+def fault(name, *changes, run, says, at, file=None):
+    """The simulator stops the kernel at the line of `file` (where the first change is) that has the text `at`."""
+    return Mistake(name, changes, run, "simulator: .*" + says, 4, (file or changes[0].file, at))
+
+
+def wrong_result(name, *changes, run, says):
+    return Mistake(name, changes, run, f"WRONG  {run.split()[0]}, .*{says}", 1)
+
+
+def wrong_count(name, *changes, run, count, says, at):
+    """The suite's test sim.<stage>.counts.<count> fails, and what it prints has `says` for the line that has `at`."""
+    return Mistake(name, changes, run, says, 1, (changes[0].file, at), count)
+
+
+@dataclass(frozen=True)
+class Group:
+    stage: str
+    mistakes: tuple[Mistake, ...] = ()  # none: all is well with small grids
+    variants: str = ""
+
+
+# ---- What all groups have in common.
+VARIANT = "common/harness/variant.h"
+ROW_MATH = "common/kernel/softmax_math.cuh"
+PACK = "common/kernel/pack.cuh"
+NAIVE = "01_naive/naive.cuh"
+REDUCE = "02_fused_block/block_reduce.cuh"
+FUSED = "02_fused_block/fused_block.cuh"
+WARP = "03_warp_reduce/warp_reduce.cuh"
+SMEM = "04_smem_bank_conflict/smem.cuh"
+UNCACHED = "05_uncached/uncached.cuh"
+MAX_SUM = "06_online/max_sum.cuh"
+
+# Those in a stage's folder for that stage alone.
+COMMON = (
+    Change(VARIANT, "return function.template operator()<__half>();", "return;"),
+    Change(VARIANT, "return function.template operator()<__nv_bfloat16>();", "return;"),
+    Change(VARIANT, "launcher(std::integral_constant<Op, Op::log_softmax>{}, x, y, problem.shape, stream);", ""),
+    Change(ROW_MATH, "(items, 0x7fffffff)", "(items, 2)"),
+    Change(FUSED, "divide_up(shape.rows, 0x7fffffff)", "divide_up(shape.rows, 2)"),
+    # Without Thrust.
+    Change(NAIVE, "const auto policy = thrust::cuda", "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
+    Change(NAIVE, "y, Divide<T>{});\n}", "y, Divide<T>{});\n}\n}"),
+)
+# All stages but 02 include it only for what stands beside the wrapper of CUB's reduction.
+WITHOUT_CUB = Change(REDUCE, "#include <cub/block/block_reduce.cuh>",
+                     "namespace cub { template <class T, int block_size> class BlockReduce; }")  # fmt: skip
+
+GROUPS = {
+    "01_naive": Group("01_naive", (), "--variant thread_per_row,block_per_row,block_per_row_division"),
+    "02_fused_block": Group("02_fused_block"),
+    "03_warp_reduce": Group("03_warp_reduce"),
+    "04_smem_bank_conflict": Group("04_smem_bank_conflict"),
+    "05_uncached": Group("05_uncached"),
+    "06_online": Group("06_online"),
+    "01_naive_1": Group("01_naive", (
+        fault("no_barrier_before_the_next_row",
+              Change(NAIVE, "__syncthreads();  // the storage is used again", "// the storage is used again"),
+              run="block_per_row --rows 7 --cols 1000",
+              says="race: write of 4 bytes of shared memory", at="BlockReduce(storage).Reduce"),
+        fault("a_column_too_many",
+              Change(NAIVE, "col < min(chunk + chunk_cols, shape.cols); ++col",
+                     "col < min(chunk + chunk_cols, shape.cols + 1); ++col"),
+              run="thread_per_row --rows 1 --cols 1000",
+              says="read of 4 bytes of global memory at .*, which nobody has written yet: element 1000 of",
+              at="chunk_value = ReduceOp{}(chunk_value,"),
+    )),
+    "02_fused_block_1": Group("02_fused_block", (
+        fault("no_barrier_between_steps_of_the_tree",
+              Change(REDUCE, "      }\n      __syncthreads();", "      }\n"),
+              run="shared_memory_tree --rows 1 --cols 1000",
+              says="race: read of 4 bytes of shared memory", at="storage.values[threadIdx.x + stride]);"),
+        fault("no_barrier_before_warp_results_are_read",
+              Change(REDUCE, "storage.warp_results[warp] = value;\n    __syncthreads();",
+                     "storage.warp_results[warp] = value;\n"),
+              run="warp_then_shared --rows 1 --cols 1000",
+              says="read of 4 bytes of shared memory at byte .*, which nobody has written yet",
+              at="(storage.warp_results[lane]"),
+        fault("no_barrier_before_the_result_of_cub_is_read",
+              Change(REDUCE, "__syncthreads();        // also allows CUB", "// also allows CUB"),
+              run="cub_block_reduce --rows 1 --cols 1000",
+              says="read of 4 bytes of shared memory", at="// written again only after"),
+    )),
+    "02_fused_block_2": Group("02_fused_block", (
+        fault("no_barrier_before_the_next_call",
+              Change(REDUCE, "__syncthreads();  // the next call begins by writing to values", ""),
+              run="shared_memory_tree --rows 1 --cols 1000",
+              says="race: write of 4 bytes of shared memory", at="storage.values[threadIdx.x] = value;"),
+        fault("no_barrier_before_the_result_is_read",
+              Change(REDUCE, "    __syncthreads();\n    return storage.result;\n", "\n    return storage.result;\n"),
+              run="warp_then_shared --rows 1 --cols 1000",
+              says="read of 4 bytes of shared memory", at="return storage.result;\n"),
+        fault("mask_names_lanes_that_a_block_of_112_lacks",
+              Change(REDUCE, "num_lanes == warp_size ? 0xffffffffu : (1u << num_lanes) - 1;", "0xffffffffu;"),
+              run="warp_then_shared_112 --rows 1 --cols 1000",
+              says="the mask of a shuffle names lanes 16-31, which the block does not have", at="__shfl_down_sync("),
+        wrong_result("maximum_starts_at_0",
+                     Change(FUSED, "float max = MaxOp::identity;", "float max = 0;"),
+                     run="cub_block_reduce --rows 7 --cols 1000 --input very_negative",
+                     says="very_negative: .*first at row 0, column 0: got -?(nan|inf), expected 0.00"),
+    )),
+    "03_warp_reduce_1": Group("03_warp_reduce", (
+        fault("a_pack_too_many",
+              Change(WARP, "col_of_pack(pack) < cols)", "col_of_pack(pack) <= cols)"),
+              run="padded_packs --rows 1 --cols 1000",
+              says="read of 16 bytes of global memory at .*, which nobody has written yet: byte 4000 of",
+              at="load.template fetch<"),
+        fault("mask_names_lanes_that_have_returned",
+              Change(WARP, "group * T::rows_per_access;", "group * T::rows_per_access; if (first_row >= rows) return;"),
+              run="narrow_groups --rows 1 --cols 16",
+              says="the mask of a shuffle names lanes 4-31, which have returned", at="max = warp_all_reduce"),
+    )),
+    "03_warp_reduce_2": Group("03_warp_reduce", (
+        wrong_result("tail_of_the_tile_is_dropped",
+                     Change(WARP, "col_of_pack(pack) < cols)",
+                            "col_of_pack(pack) < cols / (32 * T::pack_size) * (32 * T::pack_size))"),
+                     run="scalar_loads --rows 7 --cols 1000",
+                     says="56 of 7000 elements never written, 7000 wrong in all. first at row 0, column 0"),
+        fault("packs_that_do_not_cover_the_rows",
+              Change(PACK, "cols % N == 0 && ", "cols > 0 && "),
+              run="padded_packs --rows 7 --cols 1001",
+              says="misaligned read of 16 bytes", at="load.template fetch<", file=WARP),
+    )),
+    "04_smem_bank_conflict_1": Group("04_smem_bank_conflict", (
+        wrong_count("layouts_are_swapped",
+                    Change(SMEM, "buffer[i * num_packs + pack] = values[i];",
+                           "static_cast<volatile float*>(buffer)[i + pack * N] = values[i];"),
+                    Change(SMEM, "values[i] = buffer[i * num_packs + pack];",
+                           "values[i] = static_cast<const volatile float*>(buffer)[i + pack * N];"),
+                    run="transposed_layout --rows 3 --cols 512", count="no_conflict",
+                    says="shared stores .* [1-9][0-9]* bank conflicts", at="(buffer)[i + pack * N] = values[i]"),
+    )),
+    "05_uncached_1": Group("05_uncached", (
+        wrong_result("tail_of_the_row_is_dropped",
+                     Change(UNCACHED, "num_packs = cols / pack_size;",
+                            "num_packs = cols / pack_size / blockDim.x * blockDim.x;"),
+                     run="small_block --rows 7 --cols 1000",
+                     says="[0-9]+ of 7000 elements never written"),
+        wrong_count("a_pass_too_many",
+                    Change(UNCACHED, "(load, row, cols, update_max);",
+                           "(load, row, cols, update_max);\n"
+                           "  for_each_pack<pack_size, Direction::forward>(load, row, cols, update_max);  // again"),
+                    run="reversed_second_pass --rows 3 --cols 512", count="passes_and_barriers",
+                    says="global loads .* bytes", at="// again"),
+    )),
+    "06_online_1": Group("06_online", (
+        fault("no_barrier_before_pairs_are_merged",
+              Change(MAX_SUM, "storage[warp] = value;\n  __syncthreads();", "storage[warp] = value;\n"),
+              run="online --rows 1 --cols 1000",
+              says="read of . bytes of shared memory", at="? storage[lane]"),
+        wrong_result("pair_starts_at_0",
+                     Change(MAX_SUM, "float max = -INFINITY;", "float max = 0;"),
+                     run="online --rows 7 --cols 31 --input very_negative",
+                     says="very_negative: .*first at row 0, column 0: got -?(nan|inf), expected 0.0"),
+    )),
+    "06_online_2": Group("06_online", (
+        fault("no_barrier_before_the_next_rows_pairs",
+              Change(MAX_SUM, "  __syncthreads();\n  return value;", "\n  return value;"),
+              run="online --rows 7 --cols 1000",
+              says="race: read of . bytes of shared memory", at="? storage[lane]"),
+        wrong_result("merge_of_two_that_saw_only_inf",
+                     Change(MAX_SUM, "return fmaxf(max, -FLT_MAX);", "return max;"),
+                     run="online_per_element --rows 7 --cols 31 --input neg_inf_prefix",
+                     says="neg_inf_prefix: .*: got -?nan, expected"),
+    )),
+}  # fmt: skip
+
+
+class Failure(Exception):
+    """One line: why the group is not what it should be."""
+
+
+def changed_files(group: Group) -> dict[str, str]:
+    """The text of each file that the group changes."""
+    changes = [("every group", change) for change in COMMON
+               if not change.file[0].isdigit() or change.file.startswith(group.stage)]  # fmt: skip
+    if group.stage != "02_fused_block":
+        changes.append(("every group", WITHOUT_CUB))
+    changes += [(mistake.name, change) for mistake in group.mistakes for change in mistake.changes]
+    texts: dict[str, str] = {}
+    for name, change in changes:
+        text = texts.get(change.file) or (SOURCE / change.file).read_text(encoding="utf-8")
+        if text.count(change.text) != 1:
+            raise Failure(f"{change.file} has this text {text.count(change.text)} times, and not once as {name} expects: "
+                          f"{change.text!r}")  # fmt: skip
+        texts[change.file] = text.replace(change.text, change.becomes)
+    return texts
+
+
+def is_up_to_date(executable: Path, object_file: Path, *inputs: Path) -> bool:
+    """What is built is newer than all that it was built from."""
+    depend = object_file.with_suffix(".d")
+    if not executable.exists() or not depend.exists():
+        return False
+    names = re.split(r"(?<!\\)\s+", depend.read_text(encoding="utf-8").split(":", 1)[1].replace("\\\n", ""))
+    files = [Path(name.replace("\\ ", " ")) for name in names if name]
+    built = executable.stat().st_mtime
+    return all(file.exists() and file.stat().st_mtime < built for file in (*files, *inputs))
+
+
+def run(command: list, folder: Path) -> None:
+    done = subprocess.run([str(part) for part in command], cwd=folder, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)  # fmt: skip
+    if done.returncode != 0:
+        raise Failure(f"exit code {done.returncode}: {shlex.join(str(part) for part in command)}\n{done.stdout}")
+
+
+def build_executable(build: Path, name: str, group: Group) -> Path:
+    folder = build / "mutants" / name
+    for file, text in changed_files(group).items():
+        path = folder / "changed" / file
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    main = SOURCE / group.stage / "main.cu"
+    database = build / "compile_commands.json"
+    commands = json.loads(database.read_text(encoding="utf-8"))
+    command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == main))
+    executable, object_file, harness = folder / group.stage, folder / "main.o", build / "libharness.a"
+    if is_up_to_date(executable, object_file, harness, database, Path(__file__)):
+        return executable
+
+    # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
+    command = command[: command.index("-o")]
+    command = [word for word in command if not re.match("--generate-code|-gencode|--Werror|-Xcompiler=-Werror$", word)]
+    options = next(i for i, word in enumerate(command) if word.startswith("-"))
+    command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
+    executable.unlink(missing_ok=True)
+    run([*command, "-o", object_file, "-MD", "-MF", object_file.with_suffix(".d")], build)
+    compiler = [*command[:options], *(word for word in command if word.startswith("-ccbin"))]
+    run([*compiler, "-cudart", "shared", object_file, harness, "-ldl", "-o", executable], build)
+    return executable
+
+
+def count_command(build: Path, stage: str, count: str, executable: Path) -> list[str]:
+    """The command of the suite's own test, for the changed stage."""
+    tests = subprocess.run(["ctest", "--show-only=json-v1", "-R", f"^sim\\.{stage}\\.counts\\.{count}$"], cwd=build,
+                           text=True, stdout=subprocess.PIPE, check=True)  # fmt: skip
+    command = json.loads(tests.stdout)["tests"][0]["command"]
+    return [str(executable) if Path(word).name == stage else word for word in command]
+
+
+def caught(build: Path, group: Group, mistake: Mistake, executable: Path) -> str:
+    """The line that names the mistake; raises Failure where the suite would not have seen it."""
+    command = [str(executable), "--device", "sim", "--verify-only"]
+    if mistake.count:
+        command = count_command(build, group.stage, mistake.count, executable)
+        command += ["--dtype", "f32"]
+    command += ["--variant", *mistake.run.split()]
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    wanted = [mistake.says]
+    if mistake.at:
+        file, text = mistake.at
+        before = (executable.parent / "changed" / file).read_text(encoding="utf-8").split(text)
+        if len(before) != 2:
+            raise Failure(f"{mistake.name}: {file} has the text of the place {len(before) - 1} times, not once: {text!r}")
+        place = f"(at|from) .*changed/{file}:{before[0].count(chr(10)) + 1}( |$)"
+        wanted = [f"{mistake.says}.*{place}"] if mistake.count else [mistake.says, place]
+    lines = [next((line for line in done.stdout.splitlines() if re.search(regex, line)), None) for regex in wanted]
+    if done.returncode != mistake.code or None in lines:
+        raise Failure(f"{mistake.name}: exit code {done.returncode}, expected {mistake.code} and lines that match\n"
+                      + "\n".join(wanted) + f"\n--- but printed was\n{done.stdout}---")  # fmt: skip
+    return "; ".join(line.strip() for line in lines)
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--list"]:
+        print(*GROUPS, sep=";", end="")
+        return 0
+    build, name = Path(sys.argv[1]).resolve(), sys.argv[2]
+    group = GROUPS[name]
+    try:
+        executable = build_executable(build, name, group)
+        os.environ["LD_LIBRARY_PATH"] = f"{build / 'simulator'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        for mistake in group.mistakes:
+            print(f"{mistake.name}: {caught(build, group, mistake, executable)}")
+        if not group.mistakes:
+            options = "--rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix " + group.variants
+            check_stage.check(None, [str(executable), "--device", "sim", *options.split()])
+    except (Failure, check_stage.Failure) as failure:
+        print(failure)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
