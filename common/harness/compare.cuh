@@ -45,6 +45,11 @@ auto make_vector(std::int64_t n, Function function) {
   return vector;
 }
 
+template <class T>
+__host__ __device__ double as_double(T value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
 /// What an element should be, and what its tolerance is relative to.
 struct Expected {
   double value;
@@ -97,7 +102,7 @@ struct CompareElement {
 
   __host__ __device__ Findings operator()(std::int64_t index) const {
     const bool written = bits_of(y[index]) != static_cast<BitsOf<sizeof(T)>>(~BitsOf<sizeof(T)>{0});
-    const double found = error(static_cast<double>(static_cast<float>(y[index])), reference(index));
+    const double found = error(as_double(y[index]), reference(index));
     if (written && found <= tolerance_factor) return {0, 0, no_index, found};
     return {1, written ? 0 : 1, index, written ? found : INFINITY};
   }
@@ -110,7 +115,7 @@ struct Evidence {
   Reference reference;
   std::int64_t index;
   __host__ __device__ double operator()(std::int64_t which) const {
-    return which == 0 ? static_cast<double>(static_cast<float>(y[index])) : reference(index).value;
+    return which == 0 ? as_double(y[index]) : reference(index).value;
   }
 };
 

@@ -5,6 +5,12 @@
 #include "common/harness/compare.cuh"
 #include "common/kernel/max_sum.cuh"
 
+/// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf anywhere, or
+/// nothing but -inf, makes the whole row NaN.
+__host__ __device__ inline double reference_softmax(double x, MaxSum<double> row) {
+  return exp(x - row.max) / row.sum;
+}
+
 /// Part of a row -> its pair. Rows are cut into chunks so that few long rows keep a whole GPU busy.
 template <class T>
 struct ReduceChunk {
@@ -19,11 +25,11 @@ struct ReduceChunk {
     const T* row = x + chunk / chunks_per_row * cols;
     MaxSum<double> pair;
     for (std::int64_t col = begin_col; col < end_col; ++col) {
-      pair.max = fmax(pair.max, static_cast<double>(static_cast<float>(row[col])));
+      pair.max = fmax(pair.max, as_double(row[col]));
     }
     const double shift = safe_shift(pair.max);
     for (std::int64_t col = begin_col; col < end_col; ++col) {
-      pair.sum += exp(static_cast<double>(static_cast<float>(row[col])) - shift);
+      pair.sum += exp(as_double(row[col]) - shift);
     }
     return pair;
   }

@@ -18,17 +18,13 @@ void fill_x(const Problem& problem, InputKind kind, std::uint64_t seed, const Te
   fill_input(kind, seed, problem.dtype, problem.shape, tensors.inputs[0], tensors.space);
 }
 
-__host__ __device__ double softmax_of(double x, MaxSum<double> row) {
-  return exp(x - row.max) / row.sum;
-}
-
 template <class T>
 struct ReferenceSoftmax {
   const T* x;
   std::int64_t cols;
   const MaxSum<double>* rows;
   __host__ __device__ Expected operator()(std::int64_t index) const {
-    const double y = softmax_of(static_cast<double>(static_cast<float>(x[index])), rows[index / cols]);
+    const double y = reference_softmax(as_double(x[index]), rows[index / cols]);
     return {y, fabs(y)};
   }
 };
@@ -40,7 +36,7 @@ struct ReferenceLogSoftmax {
   const MaxSum<double>* rows;
   __host__ __device__ Expected operator()(std::int64_t index) const {
     const MaxSum<double> row = rows[index / cols];
-    const double y = static_cast<double>(static_cast<float>(x[index])) - row.max - log(row.sum);
+    const double y = as_double(x[index]) - row.max - log(row.sum);
     return {y, fabs(y)};
   }
 };
@@ -79,7 +75,7 @@ ReferenceRow reference_row(const float* x, std::int64_t cols) {
 }
 
 double ReferenceRow::softmax(double x) const {
-  return softmax_of(x, {max, sum});
+  return reference_softmax(x, {max, sum});
 }
 
 const Operation softmax_operation{"softmax", x_alone, y_alone, fill_x, verify_softmax};

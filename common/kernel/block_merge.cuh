@@ -4,6 +4,14 @@
 
 #include "common/kernel/row_operation.cuh"
 
+/// Exchange between the lanes of a warp: each gets the state of lane ^ mask. All 32 lanes call it together.
+__device__ inline float shuffle_xor(float sum, int mask) {
+  return __shfl_xor_sync(0xffffffff, sum, mask);
+}
+__device__ inline MaxSum<float> shuffle_xor(MaxSum<float> pair, int mask) {
+  return {shuffle_xor(pair.max, mask), shuffle_xor(pair.sum, mask)};
+}
+
 /// Merges the states of all lanes of a warp; every lane gets the result.
 template <class Op>
 __device__ typename Op::State warp_merge(typename Op::State state) {

@@ -56,8 +56,3 @@ __host__ __device__ void add(MaxSum<Float>& total, const Float (&values)[N]) {
   for (const Float value : values) total.sum += fast_exp(value - shift);
   total.max = max;
 }
-
-/// Exchange between the lanes of a warp: each gets the pair of lane ^ mask. All 32 lanes call it together.
-__device__ inline MaxSum<float> shuffle_xor(MaxSum<float> pair, int mask) {
-  return {__shfl_xor_sync(0xffffffff, pair.max, mask), __shfl_xor_sync(0xffffffff, pair.sum, mask)};
-}

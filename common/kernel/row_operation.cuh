@@ -1,9 +1,9 @@
 // What kernels are templated on: an operation on a row, as a type. All arithmetic is float, whatever type the
 // matrix is stored in.
 //
-// An operation has a State, what is known of a part of a row: default-constructed it is that of no element,
-// add() adds elements, merge() merges two parts, shuffle_xor() exchanges it between lanes. And it has the last
-// step, which makes results of elements once the state of the whole row is known.
+// An operation has a State, what is known of a part of a row: State{} is that of no element, add() adds
+// elements, merge() merges two parts. And it has the last step, which makes results of elements once the state
+// of the whole row is known.
 #pragma once
 
 #include "common/kernel/max_sum.cuh"

@@ -31,7 +31,7 @@ TEST(CommandLine, DefaultsAreOneProblem) {
   EXPECT_EQ(default_rows(true), 64);
   EXPECT_EQ(options.cols, std::vector<std::int64_t>{1024});
   EXPECT_EQ(options.dtypes, std::vector<DType>{DType::f32});
-  EXPECT_EQ(options.ops, std::vector<Op>{Op::softmax});
+  EXPECT_EQ(options.ops, std::vector<const Operation*>{&softmax_operation});
   EXPECT_EQ(options.inputs, std::vector<InputKind>{InputKind::normal});
   EXPECT_TRUE(options.variants.empty());
   EXPECT_EQ(options.l2, L2::cold);
@@ -46,7 +46,7 @@ TEST(CommandLine, ListsAndAll) {
   EXPECT_EQ(options.rows, (std::vector<std::int64_t>{0, 7}));
   EXPECT_EQ(options.cols, (std::vector<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(options.dtypes, all_dtypes());
-  EXPECT_EQ(options.ops, all_ops());
+  EXPECT_EQ(options.ops, softmax_operations());
   EXPECT_EQ(options.inputs, all_inputs());
   EXPECT_EQ(options.variants, (std::vector<std::string>{"second", "first"}));
 }

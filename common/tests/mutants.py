@@ -73,27 +73,29 @@ class Group:
 
 
 # ---- What all groups have in common.
-VARIANT = "common/harness/variant.h"
-ROW_MATH = "common/kernel/softmax_math.cuh"
+DTYPE = "common/harness/dtype.cuh"
+LAUNCHES = "common/harness/launches.cuh"
+GRID = "common/kernel/grid.cuh"
 PACK = "common/kernel/pack.cuh"
 NAIVE = "01_naive/naive.cuh"
+THRUST = "01_naive/thrust_calls.cuh"
 REDUCE = "02_fused_block/block_reduce.cuh"
 FUSED = "02_fused_block/fused_block.cuh"
 WARP = "03_warp_reduce/warp_reduce.cuh"
 SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
-MAX_SUM = "06_online/max_sum.cuh"
+MAX_SUM = "common/kernel/max_sum.cuh"
+MERGE = "common/kernel/block_merge.cuh"
 
 # Those in a stage's folder for that stage alone.
 COMMON = (
-    Change(VARIANT, "return function.template operator()<__half>();", "return;"),
-    Change(VARIANT, "return function.template operator()<__nv_bfloat16>();", "return;"),
-    Change(VARIANT, "launcher(std::integral_constant<Op, Op::log_softmax>{}, x, y, problem.shape, stream);", ""),
-    Change(ROW_MATH, "(items, 0x7fffffff)", "(items, 2)"),
-    Change(FUSED, "divide_up(shape.rows, 0x7fffffff)", "divide_up(shape.rows, 2)"),
+    Change(DTYPE, "if (dtype == DType::f16) return function.template operator()<__half>();", ""),
+    Change(DTYPE, "if (dtype == DType::bf16) return function.template operator()<__nv_bfloat16>();", ""),
+    Change(LAUNCHES, "Operations<Softmax, LogSoftmax>;", "Operations<Softmax>;"),
+    Change(GRID, "max_grid_blocks = 0x7fffffff;", "max_grid_blocks = 2;"),
     # Without Thrust.
-    Change(NAIVE, "const auto policy = thrust::cuda", "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
-    Change(NAIVE, "y, Divide<T>{});\n}", "y, Divide<T>{});\n}\n}"),
+    Change(THRUST, "const auto policy = thrust::cuda", "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
+    Change(THRUST, "y, Divide<T>{});\n  }", "y, Divide<T>{});\n  }\n  }"),
 )
 # All stages but 02 include it only for what stands beside the wrapper of CUB's reduction.
 WITHOUT_CUB = Change(REDUCE, "#include <cub/block/block_reduce.cuh>",
@@ -159,14 +161,14 @@ GROUPS = {
               says="read of 16 bytes of global memory at .*, which nobody has written yet: byte 4000 of",
               at="load.template fetch<"),
         fault("mask_names_lanes_that_have_returned",
-              Change(WARP, "group * T::rows_per_access;", "group * T::rows_per_access; if (first_row >= rows) return;"),
+              Change(WARP, "group * tile.rows_per_access;", "group * tile.rows_per_access; if (first_row >= rows) return;"),
               run="narrow_groups --rows 1 --cols 16",
               says="the mask of a shuffle names lanes 4-31, which have returned", at="max = warp_all_reduce"),
     )),
     "03_warp_reduce_2": Group("03_warp_reduce", (
         wrong_result("tail_of_the_tile_is_dropped",
                      Change(WARP, "col_of_pack(pack) < cols)",
-                            "col_of_pack(pack) < cols / (32 * T::pack_size) * (32 * T::pack_size))"),
+                            "col_of_pack(pack) < cols / (32 * tile.pack_size) * (32 * tile.pack_size))"),
                      run="scalar_loads --rows 7 --cols 1000",
                      says="56 of 7000 elements never written, 7000 wrong in all. first at row 0, column 0"),
         fault("packs_that_do_not_cover_the_rows",
@@ -198,21 +200,21 @@ GROUPS = {
     )),
     "06_online_1": Group("06_online", (
         fault("no_barrier_before_pairs_are_merged",
-              Change(MAX_SUM, "storage[warp] = value;\n  __syncthreads();", "storage[warp] = value;\n"),
+              Change(MERGE, "storage[warp] = state;\n  __syncthreads();", "storage[warp] = state;\n"),
               run="online --rows 1 --cols 1000",
               says="read of . bytes of shared memory", at="? storage[lane]"),
         wrong_result("pair_starts_at_0",
-                     Change(MAX_SUM, "float max = -INFINITY;", "float max = 0;"),
+                     Change(MAX_SUM, "Float max = -cuda::std::numeric_limits<Float>::infinity();", "Float max = 0;"),
                      run="online --rows 7 --cols 31 --input very_negative",
                      says="very_negative: .*first at row 0, column 0: got -?(nan|inf), expected 0.0"),
     )),
     "06_online_2": Group("06_online", (
         fault("no_barrier_before_the_next_rows_pairs",
-              Change(MAX_SUM, "  __syncthreads();\n  return value;", "\n  return value;"),
+              Change(MERGE, "  __syncthreads();\n  return state;", "\n  return state;"),
               run="online --rows 7 --cols 1000",
               says="race: read of . bytes of shared memory", at="? storage[lane]"),
         wrong_result("merge_of_two_that_saw_only_inf",
-                     Change(MAX_SUM, "return fmaxf(max, -FLT_MAX);", "return max;"),
+                     Change(MAX_SUM, "return fmax(max, cuda::std::numeric_limits<Float>::lowest());", "return max;"),
                      run="online_per_element --rows 7 --cols 31 --input neg_inf_prefix",
                      says="neg_inf_prefix: .*: got -?nan, expected"),
     )),

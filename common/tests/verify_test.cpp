@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/harness/operation.h"
 #include "common/harness/traffic.h"
 
 namespace {
@@ -15,7 +16,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
 /// Softmax in long double, written independently of the project's reference.
-std::vector<float> softmax(const std::vector<float>& x, Shape shape, Op op) {
+std::vector<float> softmax(const std::vector<float>& x, Shape shape, const Operation* op) {
   std::vector<float> y(x.size());
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const float* row_x = x.data() + row * shape.cols;
@@ -25,19 +26,26 @@ std::vector<float> softmax(const std::vector<float>& x, Shape shape, Op op) {
     for (std::int64_t col = 0; col < shape.cols; ++col) sum += std::exp(row_x[col] - max);
     for (std::int64_t col = 0; col < shape.cols; ++col) {
       const long double value =
-          op == Op::softmax ? std::exp(row_x[col] - max) / sum : row_x[col] - max - std::log(sum);
+          op == &softmax_operation ? std::exp(row_x[col] - max) / sum : row_x[col] - max - std::log(sum);
       y[row * shape.cols + col] = static_cast<float>(value);
     }
   }
   return y;
 }
 
-Problem f32(Shape shape, Op op = Op::softmax) {
+Problem f32(Shape shape, const Operation* op = &softmax_operation) {
   return {shape, DType::f32, op};
 }
 
+Verdict compare_with_reference(const Problem& problem, const void* x, const void* y,
+                               double tolerance_factor = 1) {
+  void* const inputs[] = {const_cast<void*>(x)};
+  void* const outputs[] = {const_cast<void*>(y)};
+  return problem.op->verify(problem, {inputs, outputs, Space::host}, tolerance_factor).front();
+}
+
 Verdict compare(const Problem& problem, const std::vector<float>& x, const std::vector<float>& y) {
-  return compare_with_reference(problem, x.data(), y.data(), Space::host);
+  return compare_with_reference(problem, x.data(), y.data());
 }
 
 std::vector<float> input(InputKind kind, Shape shape) {
@@ -50,7 +58,7 @@ TEST(Verify, AcceptsAnIndependentSoftmaxOfEveryFiniteInput) {
   for (const InputKind kind :
        {InputKind::normal, InputKind::uniform, InputKind::large_magnitude, InputKind::all_equal,
         InputKind::very_negative, InputKind::ascending, InputKind::one_outlier, InputKind::neg_inf_prefix}) {
-    for (const Op op : all_ops()) {
+    for (const Operation* op : softmax_operations()) {
       for (const Shape shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 2500}}) {
         const std::vector<float> x = input(kind, shape);
         const Verdict verdict = compare(f32(shape, op), x, softmax(x, shape, op));
@@ -64,7 +72,7 @@ TEST(Verify, AcceptsAnIndependentSoftmaxOfEveryFiniteInput) {
 TEST(Verify, CatchesOneWrongElement) {
   const Shape shape{3, 50000};
   const std::vector<float> x = input(InputKind::normal, shape);
-  const std::vector<float> right = softmax(x, shape, Op::softmax);
+  const std::vector<float> right = softmax(x, shape, &softmax_operation);
   // All of these would pass under an absolute tolerance of 1e-4: the mean result is 2e-5.
   for (const float factor : {1.0001f, 0.9999f, 0.0f, 2.0f}) {
     std::vector<float> y = right;
@@ -80,17 +88,17 @@ TEST(Verify, CatchesOneWrongElement) {
 
 TEST(Verify, TheToleranceFactorSaysWhatIsWrongAndLeavesTheErrorInUnitsOfTheTolerance) {
   const Shape shape{1, 2};
-  const Tolerance allowed = tolerance(DType::f32, Op::softmax);
+  const Tolerance allowed = tolerance(DType::f32);
   const std::vector<float> x{0, 0};
   const std::vector<float> y{0.5F, static_cast<float>(0.5 * (1 + 2.5 * allowed.relative))};
   for (const double factor : {1., 2., 3.}) {
-    const Verdict verdict = compare_with_reference(f32(shape), x.data(), y.data(), Space::host, factor);
+    const Verdict verdict = compare_with_reference(f32(shape), x.data(), y.data(), factor);
     EXPECT_EQ(verdict.correct, factor == 3) << factor;
     EXPECT_EQ(verdict.explanation.empty(), factor == 3) << factor;
     EXPECT_NEAR(verdict.max_error, 2.5, 0.01) << factor;
   }
   const std::vector<float> nan{0.5F, quiet_nan};
-  EXPECT_FALSE(compare_with_reference(f32(shape), x.data(), nan.data(), Space::host, 1e30).correct);
+  EXPECT_FALSE(compare_with_reference(f32(shape), x.data(), nan.data(), 1e30).correct);
 }
 
 TEST(Verify, NanIsRightOnlyWhereTheReferenceIsNan) {
@@ -107,8 +115,9 @@ TEST(Verify, InfinitiesAsTorchHasThem) {
   EXPECT_TRUE(compare(f32(shape), {-infinity, 0, 0}, {0, 0.5F, 0.5F}).correct);
   EXPECT_FALSE(compare(f32(shape), {-infinity, 0, 0}, {quiet_nan, 0.5F, 0.5F}).correct);
   const float half = std::log(0.5F);
-  EXPECT_TRUE(compare(f32(shape, Op::log_softmax), {-infinity, 0, 0}, {-infinity, half, half}).correct);
-  EXPECT_FALSE(compare(f32(shape, Op::log_softmax), {-infinity, 0, 0}, {-1e30F, half, half}).correct);
+  EXPECT_TRUE(
+      compare(f32(shape, &log_softmax_operation), {-infinity, 0, 0}, {-infinity, half, half}).correct);
+  EXPECT_FALSE(compare(f32(shape, &log_softmax_operation), {-infinity, 0, 0}, {-1e30F, half, half}).correct);
   EXPECT_TRUE(compare(f32(shape), {infinity, 0, 0}, std::vector<float>(3, quiet_nan)).correct);
   EXPECT_FALSE(compare(f32(shape), {infinity, 0, 0}, {1, 0, 0}).correct);
 }
@@ -124,7 +133,7 @@ TEST(Verify, PoisonCountsAsNotWrittenEvenWhereNanIsRight) {
 
 TEST(Verify, ToleranceFollowsTheDtype) {
   for (const DType dtype : all_dtypes()) {
-    const Tolerance allowed = tolerance(dtype, Op::softmax);
+    const Tolerance allowed = tolerance(dtype);
     EXPECT_LT(allowed.relative, dtype == DType::bf16 ? 0.005 : dtype == DType::f16 ? 0.0006 : 3e-5);
     EXPECT_LE(allowed.absolute, dtype == DType::f16 ? 1e-7 : 1.2e-38);
   }
@@ -133,15 +142,15 @@ TEST(Verify, ToleranceFollowsTheDtype) {
 TEST(Verify, ChecksumSeesEveryChange) {
   const Shape shape{7, 33};
   std::vector<float> x = input(InputKind::normal, shape);
-  const std::uint64_t before = checksum(f32(shape), x.data(), Space::host);
+  const std::uint64_t before = checksum(f32(shape).inputs().front(), x.data(), Space::host);
   for (float& value : x) {
     const float kept = value;
     value = std::nextafter(value, infinity);
-    EXPECT_NE(checksum(f32(shape), x.data(), Space::host), before);
+    EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
     value = kept;
   }
   std::swap(x.front(), x.back());
-  EXPECT_NE(checksum(f32(shape), x.data(), Space::host), before);
+  EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
 }
 
 TEST(Input, IsReproducibleAndDependsOnTheSeed) {
@@ -177,15 +186,15 @@ TEST(Input, KindsAreWhatTheyAreNamed) {
 }
 
 TEST(Traffic, PassesAreBytesOverTheTensor) {
-  const Problem problem{{10, 1000}, DType::f16, Op::softmax};
+  const Problem problem{{10, 1000}, DType::f16, &softmax_operation};
   EXPECT_DOUBLE_EQ(passes(whole_passes(3, 1)(problem), problem), 4);
   EXPECT_DOUBLE_EQ(whole_passes(3, 1)(problem).bytes_read, 60000);
   EXPECT_DOUBLE_EQ(whole_passes(3, 1)(problem).bytes_written, 20000);
-  EXPECT_DOUBLE_EQ(passes({0, 0}, {{0, 1000}, DType::f16, Op::softmax}), 0);
+  EXPECT_DOUBLE_EQ(passes({0, 0}, {{0, 1000}, DType::f16, &softmax_operation}), 0);
 }
 
 TEST(Traffic, EffectiveBandwidthCreditsTwoPasses) {
-  const Problem problem{{49152, 1024}, DType::f32, Op::softmax};
+  const Problem problem{{49152, 1024}, DType::f32, &softmax_operation};
   EXPECT_NEAR(effective_bandwidth_gb_s(problem, 100), 2 * 49152. * 1024 * 4 / 1e9 / 100e-6, 1e-6);
 }
 
