@@ -73,7 +73,7 @@ template <class T>
 struct ReferenceLoss : Row<T> {
   __host__ __device__ Expected operator()(std::int64_t row) const {
     const MaxSum<double> pair = this->rows[row];
-    const double loss = log(pair.sum) + pair.max - as_double(this->x[row * this->cols + this->label[row]]);
+    const double loss = log(pair.sum) + (pair.max - as_double(this->x[row * this->cols + this->label[row]]));
     return {loss, fabs(loss) + 1};
   }
 };
