@@ -138,9 +138,9 @@ one_line
 # shellcheck disable=SC2016  # for the stub's shell; -c asks for the version
 stub python3 '[[ $1 == -c ]] || exit 7'
 expect 7 ./run exercise 03 --hint
-called 'python3 common/tools/exercise.py 03 --hint$'
+called 'python3 common/tools exercise 03 --hint$'
 expect 7 ./run doctor
-called 'python3 common/tools/doctor.py *$'
+called 'python3 common/tools doctor *$'
 not_called 'cmake'
 rm "$top/bin/python3"
 touch gpu
@@ -216,7 +216,7 @@ one_line
 for arguments in --help --list '--shapes f32:8x8 --list'; do
   # shellcheck disable=SC2086
   expect 0 ./run sweep $arguments
-  called "python3 common/tools/sweep.py $arguments$"
+  called "python3 common/tools sweep $arguments$"
 done
 touch gpu
 expect 2 ./run sweep --colour
@@ -224,10 +224,10 @@ says err '--colour?'
 not_called 'cmake'
 expect 0 ./run sweep --shapes f32:8x8
 called 'cmake --build .* --target stage_libraries$'
-called 'python3 common/tools/sweep.py --shapes f32:8x8$'
+called 'python3 common/tools sweep --shapes f32:8x8$'
 touch build_fails
 expect 70 ./run sweep
-not_called 'python3 common/tools/sweep.py$'
+not_called 'python3 common/tools sweep$'
 expect 0 ./run --help
 says out './run sweep'
 
@@ -339,7 +339,7 @@ not_called 'python3'
 # --- ./run plot and ./run report build nothing; they fetch Python packages where there are none, and pass options on.
 # shellcheck disable=SC2016
 python_body='case $* in
-  "common/tools/draw.py") [[ -e .tools/python || -e has_packages ]] || { echo "draw.py: matplotlib is missing" >&2; exit 2; } ;;
+  "common/tools draw") [[ -e .tools/python || -e has_packages ]] || { echo "draw.py: matplotlib is missing" >&2; exit 2; } ;;
   *pip*) '"$pip_body"' ;;
   *bad_file*) exit 1 ;;
 esac'
@@ -350,19 +350,19 @@ for command in plot report; do
   expect 2 ./run $command
   says err 'matplotlib and Jinja are missing and could not be fetched: repeat this with a network'
   no_tool python
-  not_called "python3 common/tools/$command.py"
+  not_called "python3 common/tools $command"
   expect 0 ./run $command --help
-  called "python3 common/tools/$command.py --help$"
+  called "python3 common/tools $command --help$"
   not_called 'python3 -m pip'
 done
 rm no_network
 expect 0 ./run plot --out 'a folder'
 called 'python3 -m pip install .*--require-hashes'
-called 'python3 common/tools/plot.py --out a folder$'
+called 'python3 common/tools plot --out a folder$'
 not_called 'cmake'
 tool python
 expect 1 ./run report --results bad_file
-called 'python3 common/tools/report.py --results bad_file$'
+called 'python3 common/tools report --results bad_file$'
 not_called 'python3 -m pip'
 fresh_checkout
 stub python3 "$python_body"

@@ -149,14 +149,14 @@ find_or_fetch_cmake() {
 # The Python packages of ./run plot and ./run report, where python3 does not have them already.
 find_or_fetch_python_packages() {
   command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
-  if python3 common/tools/draw.py 2>/dev/null; then return; fi
+  if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
     fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
         "or install the packages of common/tools/requirements.txt"
   fi
-  python3 common/tools/draw.py || exit "$exit_usage"
+  python3 common/tools draw || exit "$exit_usage"
 }
 
 # Everything that a build needs, found or fetched, or the one line that says what to do.
