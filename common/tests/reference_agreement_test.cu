@@ -8,6 +8,7 @@
 #include "common/harness/cli/command_line.h"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device.h"
+#include "common/harness/simulator.h"
 #include "common/harness/verify.h"
 
 namespace {
@@ -55,13 +56,13 @@ int main() {
     std::printf("%s\n", error.what());
     return static_cast<int>(ExitCode::no_device);
   }
+  std::vector<Shape> shapes{{1, 1}, {7, 33}, {2, 1025}};
+  if (simulator() == nullptr) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
   bool all = true;
   for (const DType dtype : all_dtypes()) {
     for (const Op op : all_ops()) {
       for (const InputKind input : all_inputs()) {
-        for (const Shape shape : {Shape{1, 1}, Shape{7, 33}, Shape{40, 1025}, Shape{3, 50257}}) {
-          all = agree({shape, dtype, op}, input) && all;
-        }
+        for (const Shape shape : shapes) all = agree({shape, dtype, op}, input) && all;
       }
     }
   }
