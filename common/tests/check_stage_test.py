@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests what tests the stages: check_stage.py and expect.sh, with stages that are fakes. Where nothing is verified, or less
-than was asked for, they must fail.
+"""Tests what tests the stages: check_stage.py, physics.py and expect.sh, with stages and times that are fakes. Where
+nothing is verified, or less than was asked for, or no GPU could be so fast, they must fail.
 
     check_stage_test.py [-v]
 """
@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+import physics
 
 TESTS = Path(__file__).resolve().parent
 
@@ -157,6 +159,65 @@ class CheckStage(WithFakes):
         options = ["--rows", "1", "--cols", "1025", "--variant", "fastertransformer_block_per_row"]
         self.assertEqual(self.check(options=options), 1)
         self.assertIn("nothing was verified", self.printed)
+
+
+class Physics(unittest.TestCase):
+    """The timer's test, with times that a GPU could give and with those of timers that are wrong."""
+
+    GB_S = 4000.0
+
+    def record(self, time_us, copy_us, rows):
+        return {"time_us": time_us, "copy_us": copy_us, "percent_of_copy": 100 * copy_us / time_us,
+                "bandwidth_gb_s": 2 * rows * 4096 / time_us / 1e3}  # fmt: skip
+
+    def times_of(self, stage, variant, rows, l2="cold"):
+        copy = 2 * rows * 4096 / self.GB_S / 1e3 * (0.5 if l2 == "warm" else 1) + 1.5
+        slower = 8 if variant == "thread_per_row" else 1.2
+        return {variant: self.record(slower * copy, copy, rows), "copy": self.record(copy, copy, rows)}
+
+    def found(self, change=lambda times, rows, l2: times):
+        def times_of(stage, variant, rows, l2="cold"):
+            return change(self.times_of(stage, variant, rows, l2), rows, l2)
+
+        return " ".join(physics.implausible_times(times_of, 4915))
+
+    def test_accepts_what_a_gpu_could_give(self):
+        self.assertEqual(self.found(), "")
+
+    def test_refuses_what_none_could(self):
+        def scaled(factor):
+            return lambda times, rows, l2: {
+                name: self.record(t["time_us"] * factor, t["copy_us"] * factor, rows) for name, t in times.items()}  # fmt: skip
+
+        def changed(**fields):
+            return lambda times, rows, l2: {name: {**t, **fields} for name, t in times.items()}
+
+        def variant_is_the_copy(times, rows, l2):
+            return dict.fromkeys(times, times["copy"])
+
+        def l2_is_ignored(times, rows, l2):
+            return self.times_of("", "warp_then_shared", rows) if l2 == "warm" else times
+
+        for change, said in (
+            (changed(time_us=1e-3), "the copy: "),
+            (scaled(1 / 5), "the copy: "),
+            (scaled(1000), "the copy: "),
+            (changed(time_us=100.0), "twice the rows take 1.00 times the time"),
+            (lambda times, rows, l2: scaled(rows / 49152)(times, rows, l2), "twice the rows take 3.97"),
+            (changed(percent_of_copy=97.0), "the times say"),
+            (changed(bandwidth_gb_s=3000.0), "the time says"),
+            (lambda times, rows, l2: {**times, "copy": {**times["copy"], "percent_of_copy": 80.0}}, "of its own time"),
+            (variant_is_the_copy, "thread_per_row: 100.0 % of the copy"),
+            (l2_is_ignored, "µs from the L2"),
+        ):
+            with self.subTest(said):
+                self.assertIn(said, self.found(change))
+
+    def test_every_variant_has_a_time(self):
+        right = {"variant": "a", "time_us": "4.5", "copy_us": "3.1", "percent_of_copy": "69"}
+        self.assertEqual(physics.implausible_rows([right]), [])
+        for field, value in (("time_us", ""), ("time_us", "0.0"), ("copy_us", ""), ("percent_of_copy", "9999")):
+            self.assertEqual(len(physics.implausible_rows([right, {**right, field: value}])), 1)
 
 
 class Expect(WithFakes):
