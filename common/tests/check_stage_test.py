@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests what tests the stages: check_stage.py and expect.sh, with stages that are fakes. Where nothing is verified, or less
-than was asked for, they must fail.
+"""Tests what tests the stages: check_stage.py, physics.py and expect.sh, with stages and times that are fakes. Where
+nothing is verified, or less than was asked for, or no GPU could be so fast, they must fail.
 
     check_stage_test.py [-v]
 """
@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+import physics
 
 TESTS = Path(__file__).resolve().parent
 
@@ -51,7 +53,7 @@ def items(name):
     found = value.split(",")
     return found[:1] if fault == "first of " + name else found
 
-print("stage,variant,dtype,op,rows,cols,input,status,reason,passes,counted_passes")
+print("stage,variant,dtype,op,rows,cols,input,status,reason")
 if fault == "nothing":
     sys.exit(0)
 code = 0
@@ -63,7 +65,7 @@ for rows in items("--rows"):
                     for variant in items("--variant"):
                         if fault == "variant left out" and variant == "fastertransformer_block_per_row":
                             continue
-                        status, reason, counted = "verified", "", 4
+                        status, reason = "verified", ""
                         if int(cols) > limits[variant]:
                             status, reason = "not applicable", "at most 1024 columns"
                         if fault == "refuses odd widths" and int(cols) % 2:
@@ -75,9 +77,7 @@ for rows in items("--rows"):
                         code = 0
                         if fault in ("wrong", "wrong before the last", "wrong in silence") and cols == "31":
                             status, reason, code = "wrong", "1 of 31 elements wrong", 1
-                        if fault == "counts":
-                            counted = 5 if cols == "1000" else 4
-                        row = f"02_fused_block,{variant},{dtype},{op},{rows},{cols},{values},{status},{reason},4,{counted}"
+                        row = f"02_fused_block,{variant},{dtype},{op},{rows},{cols},{values},{status},{reason}"
                         print(row)
                         if fault == "twice" and cols == "31":
                             print(row)
@@ -114,13 +114,13 @@ class WithFakes(unittest.TestCase):
 
 
 class CheckStage(WithFakes):
-    def check(self, fault="", options=OPTIONS, counts=()):
-        return self.exit_code([sys.executable, TESTS / "check_stage.py", *counts, self.stage, *options], fault)
+    def check(self, fault="", options=OPTIONS):
+        return self.exit_code([sys.executable, TESTS / "check_stage.py", self.stage, *options], fault)
 
     def test_accepts_a_stage_that_verifies_all(self):
         self.assertEqual(self.check(), 0, self.printed)
         verified = 2 * 3 * 2 * 11 * (1 * 3 + 2 * 2)
-        self.assertEqual(self.printed, f"{2 * 3 * 3 * 2 * 11 * 3} rows, {verified} of them verified\n")
+        self.assertEqual(self.printed, f"{verified} verified\n")
         self.assertEqual(self.check(options=["--rows=3", "--cols", "8,8000"]), 1)  # the fake knows no --rows=3
         self.assertEqual(self.check(options=["--rows", "3", "--cols", "8,8000"]), 0, self.printed)
 
@@ -155,18 +155,69 @@ class CheckStage(WithFakes):
         self.assertIn("no usable NVIDIA GPU", self.printed)
         self.assertEqual(self.check("too large"), 3)
 
-    def test_counts(self):
-        right = ["--counts", "counted_passes == passes and size == (4 if dtype == 'f32' else 2)"]
-        self.assertEqual(self.check(counts=right), 0, self.printed)
-        self.assertEqual(self.check("counts", counts=right), 1)
-        self.assertIn("not so: counted_passes == passes", self.printed)
-        self.assertIn("--cols 1000", self.printed)
-        self.assertEqual(self.check(counts=["--counts", "counted_passes == passes + 1"]), 1)
-        self.assertEqual(self.check("first of --cols", counts=right), 1)
-        self.assertEqual(self.check("says WRONG", counts=right), 1)
-        nothing = ["--rows", "1", "--cols", "1025", "--variant", "fastertransformer_block_per_row"]
-        self.assertEqual(self.check(options=nothing, counts=right), 1)
-        self.assertIn("nothing was counted", self.printed)
+    def test_refuses_a_run_in_which_nothing_applies(self):
+        options = ["--rows", "1", "--cols", "1025", "--variant", "fastertransformer_block_per_row"]
+        self.assertEqual(self.check(options=options), 1)
+        self.assertIn("nothing was verified", self.printed)
+
+
+class Physics(unittest.TestCase):
+    """The timer's test, with times that a GPU could give and with those of timers that are wrong."""
+
+    GB_S = 4000.0
+
+    def record(self, time_us, copy_us, rows):
+        return {"time_us": time_us, "copy_us": copy_us, "percent_of_copy": 100 * copy_us / time_us,
+                "bandwidth_gb_s": 2 * rows * 4096 / time_us / 1e3}  # fmt: skip
+
+    def times_of(self, stage, variant, rows, l2="cold"):
+        copy = 2 * rows * 4096 / self.GB_S / 1e3 * (0.5 if l2 == "warm" else 1) + 1.5
+        slower = 8 if variant == "thread_per_row" else 1.2
+        return {variant: self.record(slower * copy, copy, rows), "copy": self.record(copy, copy, rows)}
+
+    def found(self, change=lambda times, rows, l2: times):
+        def times_of(stage, variant, rows, l2="cold"):
+            return change(self.times_of(stage, variant, rows, l2), rows, l2)
+
+        return " ".join(physics.implausible_times(times_of, 4915))
+
+    def test_accepts_what_a_gpu_could_give(self):
+        self.assertEqual(self.found(), "")
+
+    def test_refuses_what_none_could(self):
+        def scaled(factor):
+            return lambda times, rows, l2: {
+                name: self.record(t["time_us"] * factor, t["copy_us"] * factor, rows) for name, t in times.items()}  # fmt: skip
+
+        def changed(**fields):
+            return lambda times, rows, l2: {name: {**t, **fields} for name, t in times.items()}
+
+        def variant_is_the_copy(times, rows, l2):
+            return dict.fromkeys(times, times["copy"])
+
+        def l2_is_ignored(times, rows, l2):
+            return self.times_of("", "warp_then_shared", rows) if l2 == "warm" else times
+
+        for change, said in (
+            (changed(time_us=1e-3), "the copy: "),
+            (scaled(1 / 5), "the copy: "),
+            (scaled(1000), "the copy: "),
+            (changed(time_us=100.0), "twice the rows take 1.00 times the time"),
+            (lambda times, rows, l2: scaled(rows / 49152)(times, rows, l2), "twice the rows take 3.97"),
+            (changed(percent_of_copy=97.0), "the times say"),
+            (changed(bandwidth_gb_s=3000.0), "the time says"),
+            (lambda times, rows, l2: {**times, "copy": {**times["copy"], "percent_of_copy": 80.0}}, "of its own time"),
+            (variant_is_the_copy, "thread_per_row: 100.0 % of the copy"),
+            (l2_is_ignored, "µs from the L2"),
+        ):
+            with self.subTest(said):
+                self.assertIn(said, self.found(change))
+
+    def test_every_variant_has_a_time(self):
+        right = {"variant": "a", "time_us": "4.5", "copy_us": "3.1", "percent_of_copy": "69"}
+        self.assertEqual(physics.implausible_rows([right]), [])
+        for field, value in (("time_us", ""), ("time_us", "0.0"), ("copy_us", ""), ("percent_of_copy", "9999")):
+            self.assertEqual(len(physics.implausible_rows([right, {**right, field: value}])), 1)
 
 
 class Expect(WithFakes):

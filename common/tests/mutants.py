@@ -48,7 +48,7 @@ class Mistake:
     says: str  # a regular expression for a line of what is printed
     code: int
     at: tuple[str, str] | None = None  # a line of what is printed names the place of this text in this file, as changed
-    count: str | None = None  # not the stage alone: the suite's test sim.<stage>.counts.<count> of it
+    counted: bool = False  # shown by counts.py, not by verification
 
 
 def fault(name, *changes, run, says, at, file=None):
@@ -60,9 +60,9 @@ def wrong_result(name, *changes, run, says):
     return Mistake(name, changes, run, f"WRONG  {run.split()[0]}, .*{says}", 1)
 
 
-def wrong_count(name, *changes, run, count, says, at):
-    """The suite's test sim.<stage>.counts.<count> fails, and what it prints has `says` for the line that has `at`."""
-    return Mistake(name, changes, run, says, 1, (changes[0].file, at), count)
+def wrong_count(name, *changes, says, run="", at=None):
+    """counts.py fails, and `says` is in the line of what it prints that names the line of `at`."""
+    return Mistake(name, changes, run, says, 1, (changes[0].file, at) if at else None, True)
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ FUSED = "02_fused_block/fused_block.cuh"
 WARP = "03_warp_reduce/warp_reduce.cuh"
 SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
+ONLINE = "06_online/online.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
 
@@ -120,6 +121,12 @@ GROUPS = {
               says="read of 4 bytes of global memory at .*, which nobody has written yet: element 1000 of",
               at="chunk_value = ReduceOp{}(chunk_value,"),
     )),
+    "01_naive_2": Group("01_naive", (
+        wrong_count("no_division_for_every_element",
+                    Change(NAIVE, "division == Division::per_element ? exp / sum : exp * reciprocal", "exp * reciprocal"),
+                    run="--variant block_per_row,block_per_row_division",
+                    says="^block_per_row_division: not so: a division for every element"),
+    )),
     "02_fused_block_1": Group("02_fused_block", (
         fault("no_barrier_between_steps_of_the_tree",
               Change(REDUCE, "      }\n      __syncthreads();", "      }\n"),
@@ -154,6 +161,15 @@ GROUPS = {
                      run="cub_block_reduce --rows 7 --cols 1000 --input very_negative",
                      says="very_negative: .*first at row 0, column 0: got -?(nan|inf), expected 0.00"),
     )),
+    "02_fused_block_3": Group("02_fused_block", (
+        wrong_count("a_block_for_every_row",
+                    Change(FUSED, "LaunchShape::block_per_head ? shape.cols : 1", "LaunchShape::block_per_head ? 1 : 1"),
+                    says="^fastertransformer_block_per_row: not so: a block loops over a head's rows"),
+        wrong_count("a_barrier_too_many_for_narrow_rows",
+                    Change(FUSED, "const RowResult<Op> result(max, sum);",
+                           "if (cols < 100) __syncthreads();  // for nothing\n    const RowResult<Op> result(max, sum);"),
+                    says="block barriers .*", at="// for nothing"),
+    )),
     "03_warp_reduce_1": Group("03_warp_reduce", (
         fault("a_pack_too_many",
               Change(WARP, "col_of_pack(pack) < cols)", "col_of_pack(pack) <= cols)"),
@@ -176,13 +192,18 @@ GROUPS = {
               run="padded_packs --rows 7 --cols 1001",
               says="misaligned read of 16 bytes", at="load.template fetch<", file=WARP),
     )),
+    "03_warp_reduce_3": Group("03_warp_reduce", (
+        wrong_count("no_tiles_for_the_narrowest_rows",
+                    Change(WARP, "group_of(1), group_of(2), group_of(4),", "group_of(4),"),
+                    says="^shuffles of narrow groups: not so"),
+    )),
     "04_smem_bank_conflict_1": Group("04_smem_bank_conflict", (
         wrong_count("layouts_are_swapped",
                     Change(SMEM, "buffer[i * num_packs + pack] = values[i];",
                            "static_cast<volatile float*>(buffer)[i + pack * N] = values[i];"),
                     Change(SMEM, "values[i] = buffer[i * num_packs + pack];",
                            "values[i] = static_cast<const volatile float*>(buffer)[i + pack * N];"),
-                    run="transposed_layout --rows 3 --cols 512", count="no_conflict",
+                    run="--variant transposed_layout --rows 3 --cols 512",
                     says="shared stores .* [1-9][0-9]* bank conflicts", at="(buffer)[i + pack * N] = values[i]"),
     )),
     "05_uncached_1": Group("05_uncached", (
@@ -195,8 +216,17 @@ GROUPS = {
                     Change(UNCACHED, "(load, row, cols, update_max);",
                            "(load, row, cols, update_max);\n"
                            "  for_each_pack<pack_size, Direction::forward>(load, row, cols, update_max);  // again"),
-                    run="reversed_second_pass --rows 3 --cols 512", count="passes_and_barriers",
+                    run="--variant reversed_second_pass --rows 3 --cols 512",
                     says="global loads .* bytes", at="// again"),
+    )),
+    "05_uncached_2": Group("05_uncached", (
+        wrong_count("backwards_is_forwards",
+                    Change(UNCACHED, "(direction == Direction::forward ? pack : num_packs - 1 - pack)", "pack"),
+                    says="^large_block and reversed_second_pass: all counters are the same"),
+        wrong_count("no_hint_for_the_reads",
+                    Change(UNCACHED, "__ldcs(reinterpret_cast<const decltype(Pack<T, N>::word)*>(source))",
+                           "*reinterpret_cast<const decltype(Pack<T, N>::word)*>(source)"),
+                    says="^cache_hints: not so: the last read and the write have cache hints"),
     )),
     "06_online_1": Group("06_online", (
         fault("no_barrier_before_pairs_are_merged",
@@ -217,6 +247,18 @@ GROUPS = {
                      Change(MAX_SUM, "return fmax(max, cuda::std::numeric_limits<Float>::lowest());", "return max;"),
                      run="online_per_element --rows 7 --cols 31 --input neg_inf_prefix",
                      says="neg_inf_prefix: .*: got -?nan, expected"),
+    )),
+    "06_online_3": Group("06_online", (
+        wrong_count("no_tile_for_the_narrowest_rows",
+                    Change(ONLINE, "BlockTile{32, 8}, ", ""),
+                    says="^exponentials of the tile: not so"),
+        wrong_count("backwards_is_forwards",
+                    Change(UNCACHED, "(direction == Direction::forward ? pack : num_packs - 1 - pack)", "pack"),
+                    says="^online and online_reversed: all counters are the same"),
+        wrong_count("a_barrier_too_many_for_wide_rows",
+                    Change(MERGE, "  __syncthreads();\n  return state;",
+                           "  __syncthreads();\n  if (blockDim.x > 512) __syncthreads();  // for nothing\n  return state;"),
+                    says="block barriers .*", at="// for nothing"),
     )),
 }  # fmt: skip
 
@@ -267,7 +309,7 @@ def build_executable(build: Path, name: str, group: Group) -> Path:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    main = SOURCE / group.stage / "main.cu"
+    main = SOURCE / group.stage / "main.cu"  # its quoted names are looked for in the changed files first
     database = build / "compile_commands.json"
     commands = json.loads(database.read_text(encoding="utf-8"))
     command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == main))
@@ -287,21 +329,13 @@ def build_executable(build: Path, name: str, group: Group) -> Path:
     return executable
 
 
-def count_command(build: Path, stage: str, count: str, executable: Path) -> list[str]:
-    """The command of the suite's own test, for the changed stage."""
-    tests = subprocess.run(["ctest", "--show-only=json-v1", "-R", f"^sim\\.{stage}\\.counts\\.{count}$"], cwd=build,
-                           text=True, stdout=subprocess.PIPE, check=True)  # fmt: skip
-    command = json.loads(tests.stdout)["tests"][0]["command"]
-    return [str(executable) if Path(word).name == stage else word for word in command]
-
-
-def caught(build: Path, group: Group, mistake: Mistake, executable: Path) -> str:
-    """The line that names the mistake; raises Failure where the suite would not have seen it."""
-    command = [str(executable), "--device", "sim", "--verify-only"]
-    if mistake.count:
-        command = count_command(build, group.stage, mistake.count, executable)
-        command += ["--dtype", "f32"]
-    command += ["--variant", *mistake.run.split()]
+def caught(mistake: Mistake, executable: Path) -> str:
+    """The lines that name the mistake; raises Failure where the suite would not have seen it."""
+    if mistake.counted:
+        command = [sys.executable, str(SOURCE / "common/tests/counts.py"), str(executable), "--dtype", "f32"]
+    else:
+        command = [str(executable), "--device", "sim", "--verify-only", "--variant"]
+    command += mistake.run.split()
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     wanted = [mistake.says]
     if mistake.at:
@@ -310,7 +344,7 @@ def caught(build: Path, group: Group, mistake: Mistake, executable: Path) -> str
         if len(before) != 2:
             raise Failure(f"{mistake.name}: {file} has the text of the place {len(before) - 1} times, not once: {text!r}")
         place = f"(at|from) .*changed/{file}:{before[0].count(chr(10)) + 1}( |$)"
-        wanted = [f"{mistake.says}.*{place}"] if mistake.count else [mistake.says, place]
+        wanted = [f"{mistake.says}.*{place}"] if mistake.counted else [mistake.says, place]
     lines = [next((line for line in done.stdout.splitlines() if re.search(regex, line)), None) for regex in wanted]
     if done.returncode != mistake.code or None in lines:
         raise Failure(f"{mistake.name}: exit code {done.returncode}, expected {mistake.code} and lines that match\n"
@@ -328,10 +362,11 @@ def main() -> int:
         executable = build_executable(build, name, group)
         os.environ["LD_LIBRARY_PATH"] = f"{build / 'simulator'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         for mistake in group.mistakes:
-            print(f"{mistake.name}: {caught(build, group, mistake, executable)}")
+            print(f"{mistake.name}: {caught(mistake, executable)}")
         if not group.mistakes:
-            options = "--rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix " + group.variants
-            check_stage.check(None, [str(executable), "--device", "sim", *options.split()])
+            options = "--rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix"
+            options += f" {group.variants} --device sim --verify-only --format csv"
+            check_stage.verified_rows([str(executable), *options.split()])
     except (Failure, check_stage.Failure) as failure:
         print(failure)
         return 1

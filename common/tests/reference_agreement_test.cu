@@ -9,6 +9,7 @@
 #include "common/harness/device.h"
 #include "common/harness/errors.h"
 #include "common/harness/operation.h"
+#include "common/harness/simulator.h"
 
 namespace {
 
@@ -60,13 +61,13 @@ int main() {
     std::printf("%s\n", error.what());
     return static_cast<int>(ExitCode::no_device);
   }
+  std::vector<Shape> shapes{{1, 1}, {7, 33}, {2, 1025}};
+  if (simulator() == nullptr) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
   bool all = true;
   for (const DType dtype : all_dtypes()) {
     for (const Operation* op : softmax_operations()) {
       for (const InputKind input : all_inputs()) {
-        for (const Shape shape : {Shape{1, 1}, Shape{7, 33}, Shape{40, 1025}, Shape{3, 50257}}) {
-          all = agree({shape, dtype, op}, input) && all;
-        }
+        for (const Shape shape : shapes) all = agree({shape, dtype, op}, input) && all;
       }
     }
   }

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "common/harness/operation.h"
@@ -131,12 +134,44 @@ TEST(Verify, PoisonCountsAsNotWrittenEvenWhereNanIsRight) {
   EXPECT_EQ(verdict.explanation, "2 of 2 elements never written, 2 wrong in all; first at row 0, column 0");
 }
 
-TEST(Verify, ToleranceFollowsTheDtype) {
-  for (const DType dtype : all_dtypes()) {
-    const Tolerance allowed = tolerance(dtype);
-    EXPECT_LT(allowed.relative, dtype == DType::bf16 ? 0.005 : dtype == DType::f16 ? 0.0006 : 3e-5);
-    EXPECT_LE(allowed.absolute, dtype == DType::f16 ? 1e-7 : 1.2e-38);
+/// The verdict on one row of two zeros, whose result is `bits` twice.
+bool accepts_bits(DType dtype, const Operation* op, std::uint16_t bits) {
+  const std::array<std::uint16_t, 2> x{};
+  const std::array<std::uint16_t, 2> y{bits, bits};
+  return compare_with_reference({{1, 2}, dtype, op}, x.data(), y.data()).correct;
+}
+
+TEST(Verify, AResultTwoRoundingsOffIsWrongInEveryDtype) {
+  // 1/2 and log(1/2) = -0.6931, each as it is rounded; one more is the next number of the type.
+  struct Case {
+    DType dtype;
+    const Operation* op;
+    std::uint16_t right;
+  };
+  for (const auto& [dtype, op, right] :
+       {Case{DType::f16, &softmax_operation, 0x3800}, Case{DType::bf16, &softmax_operation, 0x3f00},
+        Case{DType::f16, &log_softmax_operation, 0xb98c},
+        Case{DType::bf16, &log_softmax_operation, 0xbf31}}) {
+    EXPECT_TRUE(accepts_bits(dtype, op, right)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts_bits(dtype, op, right + 2)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts_bits(dtype, op, right - 2)) << name(dtype) << name(op);
   }
+  for (const Operation* op : softmax_operations()) {
+    const std::vector<float> x{1, 2, 3};
+    const std::vector<float> right = softmax(x, {1, 3}, op);
+    for (const float off : {1e-5F, -1e-5F, 6e-5F, -6e-5F}) {
+      std::vector<float> y = right;
+      y[1] *= 1 + off;
+      EXPECT_EQ(compare(f32({1, 3}, op), x, y).correct, std::abs(off) < 2e-5F) << name(op) << off;
+    }
+  }
+}
+
+TEST(Verify, ASmallResultIsNotZero) {
+  const std::vector<float> x{0, -20};  // exp(-20) = 2e-9: a number in f32, and less than any in f16
+  const std::vector<float> right = softmax(x, {1, 2}, &softmax_operation);
+  EXPECT_TRUE(compare(f32({1, 2}), x, right).correct);
+  EXPECT_FALSE(compare(f32({1, 2}), x, {right[0], 0}).correct);
 }
 
 TEST(Verify, ChecksumSeesEveryChange) {
@@ -161,28 +196,71 @@ TEST(Input, IsReproducibleAndDependsOnTheSeed) {
   EXPECT_NE(input(InputKind::normal, shape), other);
 }
 
+/// The columns of the elements that are special, row by row; -1 where the row has none, -2 where it has several.
+template <class IsSpecial>
+std::vector<int> special_cols(const std::vector<float>& x, Shape shape, IsSpecial is_special) {
+  std::vector<int> cols(shape.rows, -1);
+  for (int row = 0; row < shape.rows; ++row) {
+    for (int col = 0; col < shape.cols; ++col) {
+      if (is_special(x[row * shape.cols + col])) cols[row] = cols[row] == -1 ? col : -2;
+    }
+  }
+  return cols;
+}
+
+/// One in each row, or in every second and in no other, and spread over the columns.
+void expect_one_somewhere(const std::vector<int>& cols, bool in_every_row) {
+  std::set<int> places;
+  for (std::size_t row = 0; row < cols.size(); ++row) {
+    if (in_every_row || row % 2 == 0) {
+      EXPECT_GE(cols[row], 0) << "row " << row;
+      places.insert(cols[row]);
+    } else {
+      EXPECT_EQ(cols[row], -1) << "row " << row;
+    }
+  }
+  EXPECT_GT(places.size(), cols.size() / 4);
+}
+
 TEST(Input, KindsAreWhatTheyAreNamed) {
-  const Shape shape{4, 1000};
+  const Shape shape{64, 1000};
   double sum = 0;
   double squares = 0;
   for (const float value : input(InputKind::normal, shape)) {
     sum += value;
     squares += double{value} * value;
   }
-  EXPECT_NEAR(sum / 4000, 0, 0.06);
-  EXPECT_NEAR(squares / 4000, 1, 0.08);
-  for (const float value : input(InputKind::very_negative, shape)) EXPECT_LT(value, -190);
+  EXPECT_NEAR(sum / 64000, 0, 0.015);
+  EXPECT_NEAR(squares / 64000, 1, 0.02);
+  const auto range = [&](InputKind kind) {
+    const std::vector<float> x = input(kind, shape);
+    const auto [least, most] = std::minmax_element(x.begin(), x.end());
+    return std::pair{*least, *most};
+  };
+  const auto expect_range = [&](InputKind kind, float above, float least, float most, float below) {
+    const auto [found_least, found_most] = range(kind);
+    EXPECT_TRUE(above <= found_least && found_least <= least && most <= found_most && found_most <= below)
+        << name(kind) << ": " << found_least << " to " << found_most;
+  };
+  expect_range(InputKind::uniform, -4, -3.99F, 3.99F, 4);
+  expect_range(InputKind::large_magnitude, -6000, -3000, 3000, 6000);
+  expect_range(InputKind::all_equal, 3, 3, 3, 3);
+  expect_range(InputKind::very_negative, -206, -203, -197, -194);
+  expect_range(InputKind::lowest, -1e31F, -1e29F, -1e31F, -1e29F);
   const std::vector<float> ascending = input(InputKind::ascending, shape);
   for (int col = 1; col < 1000; ++col) EXPECT_GT(ascending[col], ascending[col - 1]);
   const std::vector<float> prefix = input(InputKind::neg_inf_prefix, shape);
   EXPECT_EQ(prefix[1000 + 499], -infinity);
   EXPECT_TRUE(std::isfinite(prefix[1000 + 500]));
+  const std::vector<float> all_neg_inf = input(InputKind::all_neg_inf, shape);
+  EXPECT_EQ(std::count(all_neg_inf.begin(), all_neg_inf.end(), -infinity), 32 * 1000);
+
+  const std::vector<float> outlier = input(InputKind::one_outlier, shape);
+  expect_one_somewhere(special_cols(outlier, shape, [](float value) { return value > 50; }), true);
+  const std::vector<float> pos_inf = input(InputKind::one_pos_inf, shape);
+  expect_one_somewhere(special_cols(pos_inf, shape, [](float value) { return value == infinity; }), false);
   const std::vector<float> nan = input(InputKind::one_nan, shape);
-  for (int row = 0; row < 4; ++row) {
-    int nans = 0;
-    for (int col = 0; col < 1000; ++col) nans += std::isnan(nan[row * 1000 + col]) ? 1 : 0;
-    EXPECT_EQ(nans, row % 2 == 0 ? 1 : 0);
-  }
+  expect_one_somewhere(special_cols(nan, shape, [](float value) { return std::isnan(value); }), false);
 }
 
 TEST(Traffic, PassesAreBytesOverTheTensor) {
