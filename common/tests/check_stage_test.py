@@ -43,7 +43,7 @@ everything = {
     "--dtype": "f32,f16,bf16",
     "--op": "softmax,log_softmax",
     "--input": "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,"
-               "all_neg_inf,one_pos_inf,one_nan",
+               "all_neg_inf,one_pos_inf,one_nan,lowest",
     "--variant": ",".join(limits),
 }
 def items(name):
