@@ -2,11 +2,15 @@
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
+#include <cstring>
 #include <string>
+
+#include "common/harness/device.h"
 
 const SimApi* simulator() {
   const auto api = reinterpret_cast<sim_api_function>(dlsym(RTLD_DEFAULT, SIM_API_NAME));
@@ -21,12 +25,22 @@ bool gpu_is_present() {
 }
 
 void restart_under_simulator(const char* const* argv) {
-  std::error_code error;
-  if (simulator() != nullptr || !std::filesystem::exists(SIMULATOR_LIBRARY, error)) return;
+  if (simulator() != nullptr) return;
+  const std::string self = std::to_string(getpid());  // stays when the program starts again
+  const char* restarted = std::getenv("SIM_RESTARTED");
+  if (restarted != nullptr && self == restarted) {
+    throw NoDeviceError("the simulator cannot be loaded: " SIMULATOR_LIBRARY);
+  }
+  const int library = open(SIMULATOR_LIBRARY, O_RDONLY);
+  if (library < 0) return;
   // The loader takes a library that is there already for every later one of the same name (libcudart.so.13).
+  // It splits LD_PRELOAD at blanks and colons, which the path of a checkout may have, and this one has not. With
+  // the number in place of "self" it also leads children there that close what they inherit.
+  std::string libraries = "/proc/" + self + "/fd/" + std::to_string(library);
   const char* preloaded = std::getenv("LD_PRELOAD");
-  std::string libraries = SIMULATOR_LIBRARY;
   if (preloaded != nullptr && *preloaded != '\0') libraries += std::string(":") + preloaded;
   setenv("LD_PRELOAD", libraries.c_str(), 1);
+  setenv("SIM_RESTARTED", self.c_str(), 1);
   execv("/proc/self/exe", const_cast<char* const*>(argv));
+  throw NoDeviceError(std::string("cannot start again under the simulator: ") + std::strerror(errno));
 }
