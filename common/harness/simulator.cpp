@@ -34,8 +34,8 @@ void restart_under_simulator(const char* const* argv) {
   const int library = open(SIMULATOR_LIBRARY, O_RDONLY);
   if (library < 0) return;
   // The loader takes a library that is there already for every later one of the same name (libcudart.so.13).
-  // It splits LD_PRELOAD at blanks and colons, which the path of a checkout may have, and this one has not. With
-  // the number in place of "self" it also leads children there that close what they inherit.
+  // It splits LD_PRELOAD at blanks and colons, which the path of a checkout may have: this one has none. With
+  // the number in place of "self" it also leads children there that close the files that they inherit.
   std::string libraries = "/proc/" + self + "/fd/" + std::to_string(library);
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (preloaded != nullptr && *preloaded != '\0') libraries += std::string(":") + preloaded;

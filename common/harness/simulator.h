@@ -10,7 +10,7 @@ const SimApi* simulator();
 /// False when there is no GPU, or no driver, that the CUDA runtime could use.
 bool gpu_is_present();
 
-/// Starts this program again, with the same arguments, under the simulator. Returns only where there is nothing to
-/// do: the simulator was not built, or the program runs under it already. Throws NoDeviceError when the program was
-/// started again and still does not run under it.
+/// Starts this program again, with the same arguments, under the simulator. Returns only where the simulator
+/// was not built, or the program runs under it already. Throws NoDeviceError when the program was started again
+/// and still does not run under it.
 void restart_under_simulator(const char* const* argv);

@@ -186,9 +186,9 @@ void Timer::flush_l2() {
   launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());
 }
 
-// A kernel can ask the L2 to keep what lies in a window of memory. Lines that were kept stay when other memory is
-// read, so that neither rotating buffers nor flush_l2 get rid of them: who is timed next on the same buffers would
-// find them warm. A window that a launcher set on our stream would also hold for whoever is launched there next.
+// A kernel can ask the L2 to keep what lies in a window of memory. What is kept stays when other memory is
+// read, so that neither rotating buffers nor flush_l2 get rid of it: whoever is timed next on the same buffers
+// would find them warm. A window that a launcher set on our stream would hold for later launches there, too.
 void Timer::forget_persisting_l2() {
   if (attribute(cudaDevAttrMaxPersistingL2CacheSize) == 0) return;  // before compute capability 8.0
   cudaStreamAttrValue no_window{};

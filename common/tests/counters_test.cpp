@@ -1,5 +1,5 @@
-// The counters of an exercise are all that the simulator counted, added up. What it counted comes from this file: each
-// counter of each launch and line has a value of its own.
+// The counters of an exercise are all that the simulator counted, added up. What it counted comes from this
+// file: each counter of each launch and line has a value of its own.
 #include "common/exercise/counters.h"
 
 #include <gtest/gtest.h>

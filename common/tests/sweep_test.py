@@ -527,7 +527,8 @@ class FindPeersTest(unittest.TestCase):
                 [sys.executable, "-B", "-c", text],
                 capture_output=True,
                 text=True,
-                env={"PYTHONPATH": f"{folder}:{TOOLS}"},
+                cwd=TOOLS,  # not in PYTHONPATH, which splits at colons: the checkout's path may have one
+                env={"PYTHONPATH": folder},
             )
         for said in ("'pytorch': 'PyTorch is not installed for this python3'", "'triton': 'Triton is not installed"):
             self.assertIn(said, done.stdout, done.stderr)

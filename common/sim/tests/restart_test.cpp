@@ -1,5 +1,5 @@
-// A program that starts itself again under the simulator, and says whether it, and a child that closes what it inherits,
-// run there.
+// A program that starts itself again under the simulator, and says whether it runs there, and a child that closes
+// the files that it inherits.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -252,6 +252,32 @@ void test_graphs() {
   (void)cudaDeviceSynchronize();
 }
 
+// ---- Constants
+
+__constant__ int factors[4] = {1, 2, 3, 4};
+
+__global__ void multiply(const int* x, int* y) {
+  y[threadIdx.x] = x[threadIdx.x] * factors[threadIdx.x % 4];
+}
+
+void test_constants() {
+  constexpr int count = 32;
+  const DeviceMemory x = allocate_device(count * sizeof(int));
+  const DeviceMemory y = allocate_device(count * sizeof(int));
+  const std::vector<int> ones(count, 1);
+  CUDA_CHECK(cudaMemcpy(x.get(), ones.data(), count * sizeof(int), cudaMemcpyHostToDevice));
+  simulator->begin();
+  multiply<<<1, count>>>(static_cast<const int*>(x.get()), static_cast<int*>(y.get()));
+  CUDA_CHECK(cudaDeviceSynchronize());
+  simulator->end();
+  std::vector<int> result(count);
+  CUDA_CHECK(cudaMemcpy(result.data(), y.get(), count * sizeof(int), cudaMemcpyDeviceToHost));
+  expect(result[0] == 1 && result[31] == 4, "each lane reads a constant of its own");
+  const SimAccesses& loads = simulator->launch(0)->counters.global_loads;
+  expect(loads.requests == 1 && loads.bytes == count * sizeof(int), "which is no load from global memory",
+         std::to_string(loads.requests) + " requests, " + std::to_string(loads.bytes) + " bytes");
+}
+
 }  // namespace
 
 int main() {
@@ -264,5 +290,6 @@ int main() {
   test_libraries();
   test_printf_and_assert();
   test_graphs();
+  test_constants();
   return failures == 0 ? 0 : 1;
 }
