@@ -2,6 +2,7 @@
 #include "01_naive/naive.cuh"
 #include "common/exercise/exercise.h"
 #include "common/harness/cuda_handles.h"
+#include "common/kernel/row_operation.cuh"
 
 namespace {
 
@@ -44,10 +45,10 @@ double passes_of_exponentiate() {
 
 double passes_of_all_five() {
   const Matrices m(wide);
+  const DeviceMemory workspace = allocate_device(NaiveWorkspace::bytes(wide));
   return passes(count(wide, [&] {
-    naive_softmax<NaiveReduction::block_per_row, Division::per_row>(
-        floats(m.x), floats(m.y), {floats(m.shifted), floats(m.exps), floats(m.row_max), floats(m.row_sum)},
-        wide, nullptr);
+    FiveKernels<NaiveReduction::block_per_row, Division::per_row>::launch<Softmax>(
+        floats(m.x), floats(m.y), workspace.get(), wide, nullptr);
   }));
 }
 
