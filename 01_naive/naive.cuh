@@ -6,25 +6,17 @@
 //   row_sum[r] = sum over the row          reads  exps
 //   y          = exps / row_sum[r]         reads  exps, writes y
 //
-// Eight passes over the data where two would do. Three ways to write the same five steps: reductions with one
-// thread per row, reductions with one block per row, and Thrust calls.
+// Eight passes over the data where two would do. Two ways to write the reductions, steps 1 and 4: with one
+// thread per row, and with one block per row. The same five steps as Thrust calls: thrust_calls.cuh.
 // Source: the five steps are those of OneFlow's article on its softmax kernel.
 #pragma once
 
-#include <thrust/execution_policy.h>
-#include <thrust/functional.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/discard_iterator.h>
-#include <thrust/iterator/permutation_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <thrust/reduce.h>
-#include <thrust/transform.h>
-
-#include <cstdint>
 #include <cub/block/block_reduce.cuh>
 
 #include "common/harness/cuda_check.h"
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/reduce_op.cuh"
+#include "common/kernel/shape.h"
 
 /// What lies between the steps stays float: rounded to f16, x - max would give an exp that is off by a
 /// percent.
@@ -33,6 +25,13 @@ struct NaiveWorkspace {
   float* exps;     // rows x cols
   float* row_max;  // rows
   float* row_sum;  // rows
+
+  NaiveWorkspace(void* memory, Shape shape)
+      : shifted(static_cast<float*>(memory)),
+        exps(shifted + shape.elements()),
+        row_max(exps + shape.elements()),
+        row_sum(row_max + shape.rows) {}
+  static std::size_t bytes(Shape shape) { return sizeof(float) * 2 * (shape.elements() + shape.rows); }
 };
 
 constexpr int naive_block_size = 128;
@@ -129,64 +128,20 @@ void launch_reduce_rows(const T* in, float* result, Shape shape, cudaStream_t st
 }
 
 /// Softmax of each row of x (rows x cols, row-major) into y, in five kernels. Throws CudaError.
-template <NaiveReduction reduction, Division division, class T>
-void naive_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cudaStream_t stream) {
-  if (shape.rows == 0) return;
-  const auto [shifted, exps, row_max, row_sum] = workspace;
-  const unsigned grid = grid_for(shape.rows);
-  launch_reduce_rows<reduction, MaxOp>(x, row_max, shape, stream);
-  broadcast_subtract<<<grid, naive_block_size, 0, stream>>>(x, row_max, shifted, shape);
-  CUDA_CHECK(cudaGetLastError());
-  exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, shape);
-  CUDA_CHECK(cudaGetLastError());
-  launch_reduce_rows<reduction, SumOp>(exps, row_sum, shape, stream);
-  broadcast_divide<division><<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
-  CUDA_CHECK(cudaGetLastError());
-}
-
-// ---- The same five steps as Thrust calls: a row is a run of equal keys.
-struct RowOfIndex {
-  std::int64_t cols;
-  __host__ __device__ std::int64_t operator()(std::int64_t index) const { return index / cols; }
-};
-struct ToFloat {
-  template <class T>
-  __device__ float operator()(T value) const {
-    return static_cast<float>(value);
+template <NaiveReduction reduction, Division division>
+struct FiveKernels {
+  template <class Op, class T>  // Op: Softmax alone
+  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(workspace, shape);
+    const unsigned grid = grid_for(shape.rows);
+    launch_reduce_rows<reduction, MaxOp>(x, row_max, shape, stream);
+    broadcast_subtract<<<grid, naive_block_size, 0, stream>>>(x, row_max, shifted, shape);
+    CUDA_CHECK(cudaGetLastError());
+    exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, shape);
+    CUDA_CHECK(cudaGetLastError());
+    launch_reduce_rows<reduction, SumOp>(exps, row_sum, shape, stream);
+    broadcast_divide<division><<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
+    CUDA_CHECK(cudaGetLastError());
   }
 };
-struct Subtract {
-  template <class T>
-  __device__ float operator()(T x, float max) const {
-    return static_cast<float>(x) - max;
-  }
-};
-struct Exponential {
-  __device__ float operator()(float shifted) const { return expf(shifted); }
-};
-template <class T>
-struct Divide {
-  __device__ T operator()(float exp, float sum) const { return static_cast<T>(exp / sum); }
-};
-
-/// As naive_softmax. reduce_by_key allocates its temporary storage and waits for the device to learn how many
-/// runs there were, in every call: this variant cannot be captured into a graph.
-template <class T>
-void thrust_softmax(const T* x, T* y, NaiveWorkspace workspace, Shape shape, cudaStream_t stream) {
-  const auto [shifted, exps, row_max, row_sum] = workspace;
-  const std::int64_t n = shape.elements();
-  const auto policy = thrust::cuda::par_nosync.on(stream);
-  const auto rows =
-      thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0), RowOfIndex{shape.cols});
-  const auto max_of_row = thrust::make_permutation_iterator(row_max, rows);
-  const auto sum_of_row = thrust::make_permutation_iterator(row_sum, rows);
-  const auto none = thrust::make_discard_iterator();
-  const thrust::equal_to<std::int64_t> same_row;
-
-  thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(x, ToFloat{}), none, row_max,
-                        same_row, MaxOp{});
-  thrust::transform(policy, x, x + n, max_of_row, shifted, Subtract{});
-  thrust::transform(policy, shifted, shifted + n, exps, Exponential{});
-  thrust::reduce_by_key(policy, rows, rows + n, exps, none, row_sum, same_row, SumOp{});
-  thrust::transform(policy, exps, exps + n, sum_of_row, y, Divide<T>{});
-}

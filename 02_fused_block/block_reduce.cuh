@@ -7,7 +7,7 @@
 
 #include <cub/block/block_reduce.cuh>
 
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/reduce_op.cuh"
 
 /// Halve the number of values until one is left: log2(block size) steps with a barrier each.
 /// block_size: the number of threads, a power of two.

@@ -6,15 +6,14 @@
 // FasterTransformer's masked softmax kernels, AITemplate's block softmax.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-
 #include "02_fused_block/block_reduce.cuh"
 #include "common/harness/cuda_check.h"
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/row_operation.cuh"
+#include "common/kernel/shape.h"
 
 /// BlockReduce: one of block_reduce.cuh. The block size is free where it allows it.
-template <class BlockReduce, Op op, class T>
+template <class BlockReduce, class Op, class T>
 __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape) {
   __shared__ typename BlockReduce::Storage storage;
   const auto [rows, cols] = shape;
@@ -33,7 +32,7 @@ __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape 
     }
     sum = BlockReduce::template all_reduce<SumOp>(sum, storage);
 
-    const RowResult<op> result(max, sum);
+    const RowResult<Op> result(max, sum);
     for (std::int64_t col = threadIdx.x; col < cols; col += blockDim.x) {
       y[row * cols + col] = static_cast<T>(result(static_cast<float>(row_x[col])));
     }
@@ -41,17 +40,20 @@ __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape 
 }
 
 /// Softmax (or log-softmax) of each row of x (rows x cols, row-major) into y. Throws CudaError.
-template <class BlockReduce, int block_size, Op op, class T>
-void launch_fused_softmax(const T* x, T* y, Shape shape, cudaStream_t stream) {
-  if (shape.rows == 0) return;
-  fused_softmax<BlockReduce, op><<<grid_for(shape.rows), block_size, 0, stream>>>(x, y, shape);
-  CUDA_CHECK(cudaGetLastError());
-}
+template <class BlockReduce, int block_size>
+struct FusedSoftmax {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    fused_softmax<BlockReduce, Op><<<grid_for(shape.rows), block_size, 0, stream>>>(x, y, shape);
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
 
 // ---- FasterTransformer: a thread per column keeps its element in a register between the steps.
 constexpr std::int64_t max_thread_per_column_cols = 1024;  // threads in a block
 
-template <Op op, class T>
+template <class Op, class T>
 __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape,
                                           std::int64_t rows_per_block) {
   __shared__ WarpThenShared::Storage storage;
@@ -65,7 +67,7 @@ __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict
     const float max = WarpThenShared::all_reduce<MaxOp>(value, storage);
     // A thread without a column adds 0, also where the maximum is -inf and exp(-inf - -inf) would be NaN.
     const float sum = WarpThenShared::all_reduce<SumOp>(has_column ? __expf(value - max) : 0.0f, storage);
-    if (has_column) y[index] = static_cast<T>(RowResult<op>(max, sum)(value));
+    if (has_column) y[index] = static_cast<T>(RowResult<Op>(max, sum)(value));
   }
 }
 
@@ -74,15 +76,18 @@ __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict
 /// row.
 enum class LaunchShape { block_per_head, block_per_row };
 
-/// As launch_fused_softmax, for cols <= max_thread_per_column_cols.
-template <LaunchShape launch_shape, Op op, class T>
-void launch_thread_per_column(const T* x, T* y, Shape shape, cudaStream_t stream) {
-  if (shape.rows == 0) return;
-  const auto block_size = static_cast<unsigned>(round_up(shape.cols, 32));
-  const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? shape.cols : 1;
-  // More where there would be more blocks than a grid can have.
-  const std::int64_t rows_per_block = std::max(rows_of_shape, divide_up(shape.rows, 0x7fffffff));
-  const unsigned grid = grid_for(divide_up(shape.rows, rows_per_block));
-  thread_per_column_softmax<op><<<grid, block_size, 0, stream>>>(x, y, shape, rows_per_block);
-  CUDA_CHECK(cudaGetLastError());
-}
+/// As FusedSoftmax, for cols <= max_thread_per_column_cols.
+template <LaunchShape launch_shape>
+struct ThreadPerColumn {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto block_size = static_cast<unsigned>(round_up(shape.cols, 32));
+    const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? shape.cols : 1;
+    // More where there would be more blocks than a grid can have.
+    const std::int64_t rows_per_block = max(rows_of_shape, divide_up(shape.rows, max_grid_blocks));
+    const unsigned grid = grid_for(divide_up(shape.rows, rows_per_block));
+    thread_per_column_softmax<Op><<<grid, block_size, 0, stream>>>(x, y, shape, rows_per_block);
+    CUDA_CHECK(cudaGetLastError());
+  }
+};

@@ -1,6 +1,6 @@
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/direct_launch.cuh"
+#include "common/harness/launches.cuh"
 
 namespace {
 
@@ -16,15 +16,15 @@ std::string at_most(const Problem& problem, std::int64_t cols, const char* reaso
                                     : std::string(reason) + ": at most " + std::to_string(cols) + " columns";
 }
 
-std::string why_not_registers(const Problem& problem) {
+std::string too_wide_for_a_warp(const Problem& problem, const Machine& /*machine*/) {
   return at_most(problem, max_warp_reduce_cols, "the row must fit the registers of a warp");
 }
 
-std::string why_not_narrow(const Problem& problem) {
+std::string too_wide_for_packs(const Problem& problem, const Machine& /*machine*/) {
   return at_most(problem, 32 * elements_in_pack(problem), "one pack of 16 bytes for each of 32 lanes");
 }
 
-std::string why_not_exact(const Problem& problem) {
+std::string lanes_not_full(const Problem& problem, const Machine& /*machine*/) {
   const std::int64_t packs = problem.shape.cols / (32 * elements_in_pack(problem));
   const bool fills_lanes = problem.shape.cols % (32 * elements_in_pack(problem)) == 0;
   const bool has_tile =
@@ -38,24 +38,34 @@ std::string why_not_exact(const Problem& problem) {
 }  // namespace
 
 Stage stage() {
-  return {"03_warp_reduce",
-          "the row lives in registers, lanes exchange by shuffles",
-          {
-              {"scalar_loads", "32 lanes a row, one element per access",
-               direct_launch([](auto op, auto... arguments) { launch_scalar_loads<op()>(arguments...); }),
-               whole_passes(1, 1, warps_alone), why_not_registers},
-              {"packs", "32 lanes a row, 16 bytes per access, the row fills every lane",
-               direct_launch([](auto op, auto... arguments) { launch_packs<op(), false>(arguments...); }),
-               whole_passes(1, 1, warps_alone), why_not_exact},
-              {"padded_packs", "the same for any width: the row is padded to the next tile",
-               direct_launch([](auto op, auto... arguments) { launch_packs<op(), true>(arguments...); }),
-               whole_passes(1, 1, warps_alone), why_not_registers},
-              {"narrow_groups", "1 to 32 lanes a row, one pack each: several rows a warp",
-               direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 1>(arguments...); }),
-               whole_passes(1, 1, warps_alone), why_not_narrow},
-              {"two_rows_per_access", "narrow groups that load two rows at once",
-               direct_launch([](auto op, auto... arguments) { launch_narrow_groups<op(), 2>(arguments...); }),
-               whole_passes(1, 1, warps_alone), why_not_narrow},
+  return {.name = "03_warp_reduce",
+          .idea = "the row lives in registers, lanes exchange by shuffles",
+          .variants = {
+              {.name = "scalar_loads",
+               .idea = "32 lanes a row, one element per access",
+               .prepare = launches_load_store<ScalarLoads>(),
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_a_warp},
+              {.name = "packs",
+               .idea = "32 lanes a row, 16 bytes per access, the row fills every lane",
+               .prepare = launches_load_store<Packs<false>>(),
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = lanes_not_full},
+              {.name = "padded_packs",
+               .idea = "the same for any width: the row is padded to the next tile",
+               .prepare = launches_load_store<Packs<true>>(),
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_a_warp},
+              {.name = "narrow_groups",
+               .idea = "1 to 32 lanes a row, one pack each: several rows a warp",
+               .prepare = launches_load_store<NarrowGroups<1>>(),
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_packs},
+              {.name = "two_rows_per_access",
+               .idea = "narrow groups that load two rows at once",
+               .prepare = launches_load_store<NarrowGroups<2>>(),
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_packs},
           }};
 }
 

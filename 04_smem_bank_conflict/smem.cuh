@@ -6,12 +6,12 @@
 // size by occupancy, layout [pack][num_packs]).
 #pragma once
 
-#include <cstdint>
-
 #include "02_fused_block/block_reduce.cuh"
 #include "common/harness/cuda_check.h"
+#include "common/kernel/grid.cuh"
 #include "common/kernel/load_store.cuh"
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/row_operation.cuh"
+#include "common/kernel/shape.h"
 
 // ---- Layouts: where element i of pack p lies in the buffer of a row. Each writes and reads one pack of a
 // lane; neighbouring lanes have neighbouring packs.
@@ -90,7 +90,7 @@ struct VectorLayout {
 // barriers are those of the two block reductions.
 constexpr int packs_in_flight = 4;  // of each thread
 
-template <Op op, int pack_size, class Layout, class Load, class Store>
+template <class Op, int pack_size, class Layout, class Load, class Store>
 __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
   extern __shared__ __align__(16) float buffer[];  // one row
   __shared__ WarpThenShared::Storage storage;
@@ -127,12 +127,12 @@ __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
       Layout::template read<pack_size>(buffer, pack, num_packs, values);
 #pragma unroll
       for (float& value : values) {
-        value = RowResult<op>::kept(value, max);
-        sum += RowResult<op>::summand(value);
+        value = Op::kept(value, max);
+        sum += Op::summand(value);
       }
       Layout::template write<pack_size>(buffer, pack, num_packs, values);
     }
-    const RowResult<op> result(max, WarpThenShared::all_reduce<SumOp>(sum, storage));
+    const RowResult<Op> result(max, WarpThenShared::all_reduce<SumOp>(sum, storage));
 
     for (int pack = first_pack; pack < num_packs; pack += step) {
       float values[pack_size];
@@ -149,20 +149,15 @@ inline std::int64_t row_buffer_bytes(std::int64_t cols) {
   return cols * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Most columns whose row fits the shared memory that a block of the current device may have. Throws
-/// CudaError.
-inline std::int64_t max_shared_memory_cols() {
-  int device = 0;
-  int block_bytes = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return (block_bytes - static_cast<std::int64_t>(sizeof(WarpThenShared::Storage))) /
-         static_cast<std::int64_t>(sizeof(float));
+/// Most columns whose row fits the shared memory that a block may ask for.
+inline std::int64_t max_shared_memory_cols(std::size_t shared_bytes_per_block) {
+  return static_cast<std::int64_t>((shared_bytes_per_block - sizeof(WarpThenShared::Storage)) /
+                                   sizeof(float));
 }
 
-template <Op op, int pack_size, class Layout, class Load, class Store>
+template <class Op, int pack_size, class Layout, class Load, class Store>
 void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
-  const auto kernel = shared_memory_softmax<op, pack_size, Layout, Load, Store>;
+  const auto kernel = shared_memory_softmax<Op, pack_size, Layout, Load, Store>;
   const auto shared_bytes = static_cast<int>(row_buffer_bytes(shape.cols));
   // Above 48 KiB a kernel must be told that it may; below, this changes nothing.
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
@@ -185,10 +180,13 @@ void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream)
 
 /// Softmax (or log-softmax) of each row, read through `load` and written through `store`; rows = 0 does
 /// nothing. cols <= max_shared_memory_cols(). Where packs do not cover the rows, it takes single elements.
-template <Op op, class Layout, class Load, class Store>
-void launch_shared_memory_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
-  if (shape.rows == 0) return;
-  with_widest_packs(load, store, [&]<int pack_size>() {
-    launch_with_packs<op, pack_size, Layout>(load, store, shape, stream);
-  });
-}
+template <class Layout>
+struct SharedMemorySoftmax {
+  template <class Op, class Load, class Store>
+  static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      launch_with_packs<Op, pack_size, Layout>(load, store, shape, stream);
+    });
+  }
+};

@@ -7,12 +7,12 @@
 // Source: OneFlow's third softmax kernel.
 #pragma once
 
-#include <cstdint>
-
 #include "02_fused_block/block_reduce.cuh"
 #include "common/harness/cuda_check.h"
+#include "common/kernel/grid.cuh"
 #include "common/kernel/load_store.cuh"
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/row_operation.cuh"
+#include "common/kernel/shape.h"
 
 enum class Direction { forward, backward };
 
@@ -49,11 +49,11 @@ __device__ void for_each_pack(const Load& load, std::int64_t row, std::int64_t c
 template <int pack_size>
 unsigned block_size_for(std::int64_t cols, unsigned largest) {
   const std::int64_t useful = round_up(divide_up(cols / pack_size, uncached_packs_in_flight), 32);
-  return static_cast<unsigned>(std::min<std::int64_t>(useful, largest));
+  return static_cast<unsigned>(min(useful, std::int64_t{largest}));
 }
 
 /// `load` reads for the maximum and the sum, `last_load` for the result: that read is the last of the row.
-template <Op op, int pack_size, Direction second_pass, class Load, class LastLoad, class Store>
+template <class Op, int pack_size, Direction second_pass, class Load, class LastLoad, class Store>
 __global__ void __launch_bounds__(1024)
     uncached_softmax(Load load, LastLoad last_load, Store store, Shape shape) {
   __shared__ WarpThenShared::Storage storage;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(1024)
     for_each_pack<pack_size, second_pass>(load, row, cols, add_to_sum);
     sum = WarpThenShared::all_reduce<SumOp>(sum, storage);
 
-    const auto write_result = [&, result = RowResult<op>(max, sum)](float(&values)[pack_size],
+    const auto write_result = [&, result = RowResult<Op>(max, sum)](float(&values)[pack_size],
                                                                     std::int64_t col) {
 #pragma unroll
       for (float& value : values) value = result(value);
@@ -87,16 +87,24 @@ __global__ void __launch_bounds__(1024)
 
 /// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. Where packs do not cover the rows,
 /// it takes single elements. Throws CudaError.
-template <Op op, unsigned largest_block, Direction second_pass, class Load, class LastLoad, class Store>
-void launch_uncached_softmax(Load load, LastLoad last_load, Store store, Shape shape, cudaStream_t stream) {
-  if (shape.rows == 0) return;
-  with_widest_packs(load, store, [&]<int pack_size>() {
-    const unsigned block_size = block_size_for<pack_size>(shape.cols, largest_block);
-    uncached_softmax<op, pack_size, second_pass>
-        <<<grid_for(shape.rows), block_size, 0, stream>>>(load, last_load, store, shape);
-    CUDA_CHECK(cudaGetLastError());
-  });
-}
+template <unsigned largest_block, Direction second_pass>
+struct UncachedSoftmax {
+  template <class Op, class Load, class Store>
+  static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
+    launch<Op>(load, load, store, shape, stream);
+  }
+  /// `last_load` reads for the result.
+  template <class Op, class Load, class LastLoad, class Store>
+  static void launch(Load load, LastLoad last_load, Store store, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      const unsigned block_size = block_size_for<pack_size>(shape.cols, largest_block);
+      uncached_softmax<Op, pack_size, second_pass>
+          <<<grid_for(shape.rows), block_size, 0, stream>>>(load, last_load, store, shape);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};
 
 // ---- Cache hints are a matter of Load and Store alone: the kernel does not change.
 
@@ -118,5 +126,16 @@ struct StreamingStore : DirectStore<T> {
   __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
     T* destination = this->y + row * this->cols + col;
     __stcs(reinterpret_cast<decltype(Pack<T, N>::word)*>(destination), make_pack<T>(values).word);
+  }
+};
+
+/// As UncachedSoftmax: a large block, the sum walking backwards, the last read and the write with hints.
+struct CacheHints {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    const DirectLoad<T> load{x, shape.cols};
+    const StreamingLoad<T> last_load{load};
+    const StreamingStore<T> store{{y, shape.cols}};
+    UncachedSoftmax<1024, Direction::backward>::launch<Op>(load, last_load, store, shape, stream);
   }
 };

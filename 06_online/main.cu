@@ -1,6 +1,6 @@
 #include "06_online/online.cuh"
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/direct_launch.cuh"
+#include "common/harness/launches.cuh"
 
 namespace {
 
@@ -9,44 +9,44 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// How the pairs' two floats are read is up to ptxas: bank conflicts are not declared.
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
-template <Rescale rescale, Direction second_pass>
-auto online() {
-  return direct_launch(
-      [](auto op, auto... arguments) { launch_online_softmax<op(), rescale, second_pass>(arguments...); });
-}
-
-template <Direction second_pass>
-auto three_pass_tile() {
-  return direct_launch([](auto op, auto load, auto store, Shape shape, cudaStream_t stream) {
-    launch_uncached_softmax<op(), 1024, second_pass>(load, load, store, shape, stream);
-  });
-}
-
-std::string why_not_fused(const Problem& problem) {
-  if (problem.shape.cols <= max_fused_cols) return "";
-  return "the row must fit the registers of a block: at most " + std::to_string(max_fused_cols) + " columns";
+std::string too_wide(const Problem& problem, const Machine& /*machine*/) {
+  if (problem.shape.cols <= widest_tile.cols()) return "";
+  return "the row must fit the registers of a block: at most " + std::to_string(widest_tile.cols()) +
+         " columns";
 }
 
 }  // namespace
 
 Stage stage() {
-  return {"06_online",
-          "maximum and sum in one pass",
-          {
-              {"fused", "the row stays in the registers of a block",
-               direct_launch(
-                   [](auto op, auto... arguments) { launch_fused_register_softmax<op()>(arguments...); }),
-               whole_passes(1, 1, one_merge), why_not_fused},
-              {"three_pass_tile", "maximum, sum, result: stage 05's kernel",
-               three_pass_tile<Direction::forward>(), whole_passes(3, 1, two_reductions)},
-              {"three_pass_tile_reversed", "the same, the sum walks backwards",
-               three_pass_tile<Direction::backward>(), whole_passes(3, 1, two_reductions)},
-              {"online_per_element", "online, the sum rescaled for every element",
-               online<Rescale::per_element, Direction::forward>(), whole_passes(2, 1, one_merge)},
-              {"online", "online, the sum rescaled once per chunk",
-               online<Rescale::per_chunk, Direction::forward>(), whole_passes(2, 1, one_merge)},
-              {"online_reversed", "the same, the result walks backwards",
-               online<Rescale::per_chunk, Direction::backward>(), whole_passes(2, 1, one_merge)},
+  using enum Direction;
+  return {.name = "06_online",
+          .idea = "maximum and sum in one pass",
+          .variants = {
+              {.name = "fused",
+               .idea = "the row stays in the registers of a block",
+               .prepare = launches_load_store<FusedRegisterSoftmax>(),
+               .traffic = whole_passes(1, 1, one_merge),
+               .unsupported = too_wide},
+              {.name = "three_pass_tile",
+               .idea = "maximum, sum, result: stage 05's kernel",
+               .prepare = launches_load_store<UncachedSoftmax<1024, forward>>(),
+               .traffic = whole_passes(3, 1, two_reductions)},
+              {.name = "three_pass_tile_reversed",
+               .idea = "the same, the sum walks backwards",
+               .prepare = launches_load_store<UncachedSoftmax<1024, backward>>(),
+               .traffic = whole_passes(3, 1, two_reductions)},
+              {.name = "online_per_element",
+               .idea = "online, the sum rescaled for every element",
+               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_element, forward>>(),
+               .traffic = whole_passes(2, 1, one_merge)},
+              {.name = "online",
+               .idea = "online, the sum rescaled once per chunk",
+               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_chunk, forward>>(),
+               .traffic = whole_passes(2, 1, one_merge)},
+              {.name = "online_reversed",
+               .idea = "the same, the result walks backwards",
+               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_chunk, backward>>(),
+               .traffic = whole_passes(2, 1, one_merge)},
           }};
 }
 

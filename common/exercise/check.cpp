@@ -14,10 +14,11 @@
 #include "common/exercise/exercise.h"
 #include "common/exercise/learners_library.h"
 #include "common/exercise/messages.h"
-#include "common/harness/cli/command_line.h"
 #include "common/harness/device.h"
 #include "common/harness/device_data.h"
-#include "common/harness/reference.cuh"
+#include "common/harness/cli/command_line.h"
+#include "common/harness/fenced_memory.h"
+#include "common/harness/reference.h"
 #include "common/harness/simulator.h"
 
 namespace {
@@ -56,27 +57,22 @@ DeviceMemory to_device(const std::vector<float>& host) {
   return device;
 }
 
-ReferenceMaxSum reference_row(const float* x, std::int64_t cols) {
-  ReferenceMaxSum row{-INFINITY, 0};
-  const std::int64_t chunks = (cols + ReduceChunk<float>::chunk_cols - 1) / ReduceChunk<float>::chunk_cols;
-  const ReduceChunk<float> reduce{x, cols, chunks};
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) row = MergeReference{}(row, reduce(chunk));
-  return row;
-}
-
 /// The device memory of one case, filled.
 class CaseMemory {
  public:
   explicit CaseMemory(const Case& run)
-      : run_(run), problem_{run.shape, DType::f32, Op::softmax}, x_(problem_, 0), y_(problem_, 0) {
-    fill_device_input(run.input, seed, problem_, x_.data());
-    checksum_ = device_checksum(problem_, x_.data());
+      : run_(run),
+        problem_{run.shape, DType::f32, &softmax_operation},
+        x_(problem_.matrix_bytes()),
+        y_(problem_.matrix_bytes()) {
+    fill_device_inputs(problem_, run.input, seed, tensors());
+    checksum_ = device_checksum(problem_.inputs()[0], x_.data());
     const auto rows = static_cast<std::size_t>(run.shape.rows);
     const auto x = to_host<float>(x_.data(), rows * static_cast<std::size_t>(run.shape.cols));
     std::vector<float> row_max;
     std::vector<float> row_sum;
     for (std::int64_t row = 0; row < run.shape.rows; ++row) {
-      const ReferenceMaxSum pair = reference_row(x.data() + row * run.shape.cols, run.shape.cols);
+      const ReferenceRow pair = reference_row(x.data() + row * run.shape.cols, run.shape.cols);
       row_max.push_back(static_cast<float>(pair.max));
       row_sum.push_back(static_cast<float>(pair.sum));
     }
@@ -102,13 +98,13 @@ class CaseMemory {
 
   /// Throws NotYet when the output is wrong.
   void verify() const {
-    if (const std::string broken = y_.broken_fence(); !broken.empty()) {
+    if (const std::string broken = y_.broken_fence("output"); !broken.empty()) {
       throw NotYet{"Wrong result, " + describe(run_) + ": the kernel " + broken + "."};
     }
-    if (!x_.broken_fence().empty() || device_checksum(problem_, x_.data()) != checksum_) {
+    if (!x_.broken_fence("input").empty() || device_checksum(problem_.inputs()[0], x_.data()) != checksum_) {
       throw NotYet{"Wrong result, " + describe(run_) + ": the kernel changed its input x."};
     }
-    const Verdict verdict = compare_device_result(problem_, x_.data(), y_.data());
+    const Verdict verdict = verify_device_outputs(problem_, tensors());
     if (!verdict.correct) throw NotYet{explain(verdict)};
   }
 
@@ -118,6 +114,8 @@ class CaseMemory {
   [[nodiscard]] float* as_if_from_row_0(void* memory) const {
     return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
   }
+
+  [[nodiscard]] DeviceTensors tensors() const { return {{x_.data()}, {y_.data()}}; }
 
   [[nodiscard]] std::string explain(const Verdict& verdict) const {
     const auto cols = static_cast<std::size_t>(run_.shape.cols);
@@ -131,8 +129,8 @@ class CaseMemory {
 
   Case run_;
   Problem problem_;
-  FencedTensor x_;
-  FencedTensor y_;
+  FencedMemory x_;
+  FencedMemory y_;
   DeviceMemory row_max_;
   DeviceMemory row_sum_;
   std::uint64_t checksum_ = 0;
@@ -334,7 +332,7 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
   Arguments arguments = parse(argc, argv);
   if (simulator() == nullptr) {
     if (arguments.device == RunOn::gpu) {
-      arguments.verified_on = open_device().gpu;
+      arguments.verified_on = open_machine().devices[0].gpu;
       const LearnersLibrary library(arguments.learners, exercise.launcher);
       try {
         verify_on_gpu(exercise, library);

@@ -8,7 +8,7 @@
 //   check.cpp     a main() that hands an Exercise or a Prediction to this header (check.cu where it has
 //   kernels) before.cu     optional: what a learner's counters are compared with, if not with the starter's
 //
-// common/tools/exercise.py compiles the learner's file into a library, and starts the check with it.
+// common/tools/learn/exercise.py compiles the learner's file into a library, and starts the check with it.
 #pragma once
 
 #include <cstdint>

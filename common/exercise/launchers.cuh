@@ -4,7 +4,9 @@
 #pragma once
 
 #include "common/harness/cuda_check.h"
-#include "common/kernel/softmax_math.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/reduce_op.cuh"
+#include "common/kernel/shape.h"
 
 extern "C" {
 

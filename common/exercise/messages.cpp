@@ -94,8 +94,8 @@ std::string join(const std::vector<std::string>& words) {
 
 std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict, Element element,
                           const std::vector<float>& x, const std::vector<float>& y,
-                          ReferenceMaxSum reference) {
-  const auto expected = [&](std::size_t col) { return reference_element(Op::softmax, x[col], reference); };
+                          const ReferenceRow& reference) {
+  const auto expected = [&](std::size_t col) { return reference.softmax(x[col]); };
   const auto got = [&](std::size_t col) {
     return was_written(y[col]) ? short_number(y[col]) : "not written";
   };

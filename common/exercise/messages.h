@@ -7,7 +7,7 @@
 
 #include "common/exercise/counters.h"
 #include "common/harness/input.h"
-#include "common/harness/reference.cuh"
+#include "common/harness/reference.h"
 #include "common/harness/verify.h"
 
 /// "a, b"
@@ -21,7 +21,7 @@ struct Element {
 /// The first wrong element in words, and a table of its neighbours. x, y: the element's row.
 std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict, Element element,
                           const std::vector<float>& x, const std::vector<float>& y,
-                          ReferenceMaxSum reference);
+                          const ReferenceRow& reference);
 
 /// A fault's report with the text of the source line that it names, which is not in a header of nvcc.
 std::string with_source_line(std::string report);

@@ -25,7 +25,7 @@ Counted count_launch(const Problem& problem, const std::function<void()>& launch
   Counted counted;
   counted.totals = total;
   counted.passes =
-      ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.tensor_bytes()));
+      ratio(number(total.global_loads.bytes + total.global_stores.bytes), number(problem.matrix_bytes()));
   counted.sectors_per_load_request =
       ratio(number(total.global_loads.sectors), number(total.global_loads.requests));
   counted.sectors_per_store_request =

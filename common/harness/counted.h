@@ -8,7 +8,7 @@
 #include "common/sim/counters.h"
 
 struct Counted {
-  double passes = 0;                    ///< bytes requested / bytes of one tensor
+  double passes = 0;                    ///< bytes requested / bytes of the matrix
   double sectors_per_load_request = 0;  ///< 32-byte sectors; 4 bytes per lane, coalesced: 4
   double sectors_per_store_request = 0;
   std::uint64_t shared_wavefronts = 0;       ///< passes of the 32 banks, loads and stores

@@ -1,4 +1,4 @@
-// The one macro of this repository: every CUDA call and every launch goes through it.
+// Every CUDA call and every launch goes through this macro.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -2,8 +2,9 @@
 
 #include <cuda_runtime.h>
 
-#include "common/harness/copy_ceiling.h"
+#include "common/harness/ceiling.h"
 #include "common/harness/cuda_check.h"
+#include "common/harness/errors.h"
 #include "common/harness/simulator.h"
 
 namespace {
@@ -14,7 +15,7 @@ std::string cuda_version(int version) {
 
 }  // namespace
 
-Device open_device() {
+Machine open_machine() {
   int driver = 0;
   int runtime = 0;
   int count = 0;
@@ -35,15 +36,17 @@ Device open_device() {
   CUDA_CHECK(cudaSetDevice(0));
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  Device device{properties.name,
-                std::to_string(properties.major) + "." + std::to_string(properties.minor),
-                properties.multiProcessorCount,
-                static_cast<std::size_t>(properties.l2CacheSize),
-                properties.totalGlobalMem,
-                cuda_version(driver),
-                cuda_version(runtime),
-                simulator() != nullptr};
-  if (!copy_kernel_is_loadable()) {
+  const Device device{
+      .gpu = properties.name,
+      .compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor),
+      .multiprocessors = properties.multiProcessorCount,
+      .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize),
+      .memory_bytes = properties.totalGlobalMem,
+      .shared_bytes_per_block = properties.sharedMemPerBlockOptin,
+      .cuda_driver = cuda_version(driver),
+      .cuda_runtime = cuda_version(runtime),
+      .simulated = simulator() != nullptr};
+  if (!ceiling_is_loadable()) {
     if (device.simulated)
       throw NoDeviceError("the simulator cannot run this executable, for the reason above");
     throw NoDeviceError(
@@ -51,7 +54,7 @@ Device open_device() {
         ", which this was not compiled for; configure again with -DCMAKE_CUDA_ARCHITECTURES=" +
         std::to_string(properties.major) + std::to_string(properties.minor) + " (7.5 or newer is needed)");
   }
-  return device;
+  return {{device}};
 }
 
 std::size_t free_device_memory() {

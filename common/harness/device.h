@@ -1,14 +1,9 @@
-// The GPU that everything runs on: device 0 of the CUDA runtime (choose with CUDA_VISIBLE_DEVICES).
+// The GPUs that everything runs on: device 0 of the CUDA runtime (choose with CUDA_VISIBLE_DEVICES).
 #pragma once
 
 #include <cstddef>
-#include <stdexcept>
 #include <string>
-
-/// No device that the stages can run on. what() says why, and what is needed.
-class NoDeviceError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+#include <vector>
 
 struct Device {
   std::string gpu;                 ///< "NVIDIA H200"
@@ -16,14 +11,20 @@ struct Device {
   int multiprocessors = 0;
   std::size_t l2_bytes = 0;
   std::size_t memory_bytes = 0;
-  std::string cuda_driver;   ///< newest CUDA version that the driver supports, "13.0"
-  std::string cuda_runtime;  ///< of the runtime library that is loaded, "13.0"
-  bool simulated = false;    ///< the CPU simulator: it counts, and never gives a time
+  std::size_t shared_bytes_per_block = 0;  ///< the most that a block may ask for
+  std::string cuda_driver;                 ///< newest CUDA version that the driver supports, "13.0"
+  std::string cuda_runtime;                ///< of the runtime library that is loaded, "13.0"
+  bool simulated = false;                  ///< the CPU simulator: it counts, and never gives a time
+};
+
+/// The devices that work together on a problem, in the order in which they share it.
+struct Machine {
+  std::vector<Device> devices;
 };
 
 /// Makes device 0 current and describes it. Throws NoDeviceError when there is none, the driver is too old
 /// for the runtime, or the device is one that this executable was not compiled for.
-Device open_device();
+Machine open_machine();
 
 /// Bytes that can still be allocated.
 std::size_t free_device_memory();

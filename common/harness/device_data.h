@@ -3,17 +3,24 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
-#include "common/harness/input.h"
-#include "common/harness/problem.h"
-#include "common/harness/verify.h"
+#include "common/harness/operation.h"
 
-/// See fill_input; x is a device pointer.
-void fill_device_input(InputKind kind, std::uint64_t seed, const Problem& problem, void* x);
+/// Device pointers to the tensors of one problem.
+struct DeviceTensors {
+  std::vector<void*> inputs;
+  std::vector<void*> outputs;
+};
 
-/// See checksum; x is a device pointer.
-std::uint64_t device_checksum(const Problem& problem, const void* x);
+/// See Operation::fill.
+void fill_device_inputs(const Problem& problem, InputKind kind, std::uint64_t seed,
+                        const DeviceTensors& tensors);
 
-/// See compare_with_reference; x and y are device pointers.
-Verdict compare_device_result(const Problem& problem, const void* x, const void* y,
+/// See checksum; `data` is a device pointer.
+std::uint64_t device_checksum(const Tensor& tensor, const void* data);
+
+/// See Operation::verify; joined to one verdict, that of the first output which is wrong.
+Verdict verify_device_outputs(const Problem& problem, const DeviceTensors& tensors,
                               double tolerance_factor = 1);

@@ -2,9 +2,10 @@
 #include <thrust/tabulate.h>
 
 #include <cmath>
+#include <type_traits>
 
+#include "common/harness/dtype.cuh"
 #include "common/harness/input.h"
-#include "common/harness/variant.h"
 
 namespace {
 
@@ -50,7 +51,7 @@ struct InputElement {
       case InputKind::very_negative:
         return normal(index) - 200;
       case InputKind::lowest:
-        return -1e30;
+        return std::is_same_v<T, __half> ? -6e4 : -1e30;  // the lowest f16 is -65504
       case InputKind::ascending:
         return 20.0 * static_cast<double>(col) / static_cast<double>(cols) - 10;
       case InputKind::one_outlier:
@@ -108,7 +109,7 @@ const std::vector<InputKind>& all_inputs() {
   static const std::vector<InputKind> all{
       InputKind::normal,        InputKind::uniform,     InputKind::large_magnitude, InputKind::all_equal,
       InputKind::very_negative, InputKind::ascending,   InputKind::one_outlier,     InputKind::neg_inf_prefix,
-      InputKind::all_neg_inf,   InputKind::one_pos_inf, InputKind::one_nan};
+      InputKind::all_neg_inf,   InputKind::one_pos_inf, InputKind::one_nan,         InputKind::lowest};
   return all;
 }
 

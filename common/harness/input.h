@@ -2,8 +2,6 @@
 // element can be made again. Constant inputs hide everything; these are chosen to show something.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 #include <vector>
 
@@ -22,13 +20,11 @@ enum class InputKind {
   all_neg_inf,      // every second row has only -inf: NaN
   one_pos_inf,      // every second row holds a +inf: NaN
   one_nan,          // every second row holds a NaN: NaN
-  lowest,           // all -1e30: below a maximum that starts at any usual number (not among all_inputs())
+  lowest,           // all -1e30 (f16: -60000): below a maximum that starts at any usual number
 };
 
 const char* name(InputKind kind);
 const std::vector<InputKind>& all_inputs();  ///< what --input accepts
-
-enum class Space { host, device };  ///< where a pointer points, and so where the work on it is done
 
 /// Writes shape.elements() elements of `dtype` to x. On the device it returns when they are written.
 void fill_input(InputKind kind, std::uint64_t seed, DType dtype, Shape shape, void* x, Space space);

@@ -1,11 +1,18 @@
 #include "common/harness/problem.h"
 
-std::size_t Problem::tensor_bytes() const {
-  return static_cast<std::size_t>(shape.elements()) * size_of(dtype);
-}
+#include "common/harness/operation.h"
 
 std::size_t size_of(DType dtype) {
-  return dtype == DType::f32 ? 4 : 2;
+  switch (dtype) {
+    case DType::f32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+      return 2;
+    case DType::i64:
+      return 8;
+  }
+  return 0;
 }
 
 const char* name(DType dtype) {
@@ -16,12 +23,10 @@ const char* name(DType dtype) {
       return "f16";
     case DType::bf16:
       return "bf16";
+    case DType::i64:
+      return "i64";
   }
   return "?";
-}
-
-const char* name(Op op) {
-  return op == Op::softmax ? "softmax" : "log_softmax";
 }
 
 const std::vector<DType>& all_dtypes() {
@@ -29,12 +34,30 @@ const std::vector<DType>& all_dtypes() {
   return all;
 }
 
-const std::vector<Op>& all_ops() {
-  static const std::vector<Op> all{Op::softmax, Op::log_softmax};
-  return all;
+std::size_t Tensor::bytes() const {
+  return static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+}
+
+std::vector<Tensor> Problem::inputs() const {
+  return op->inputs(*this);
+}
+
+std::vector<Tensor> Problem::outputs() const {
+  return op->outputs(*this);
+}
+
+std::size_t Problem::matrix_bytes() const {
+  return static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+}
+
+std::size_t Problem::least_bytes() const {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : inputs()) bytes += tensor.bytes();
+  for (const Tensor& tensor : outputs()) bytes += tensor.bytes();
+  return bytes;
 }
 
 std::string describe(const Problem& problem) {
-  return std::string(name(problem.dtype)) + " " + name(problem.op) + ", " +
+  return std::string(name(problem.dtype)) + " " + problem.op->name + ", " +
          std::to_string(problem.shape.rows) + " x " + std::to_string(problem.shape.cols);
 }

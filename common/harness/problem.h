@@ -1,36 +1,48 @@
-// What is computed: a row-wise operation on a row-major rows x cols matrix of one data type.
+// What is computed: an operation on the rows of a row-major matrix of one data type.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
-enum class DType { f32, f16, bf16 };
-enum class Op { softmax, log_softmax };
+#include "common/kernel/shape.h"
 
-struct Shape {
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  [[nodiscard]] std::int64_t elements() const { return rows * cols; }
-};
-
-struct Problem {
-  Shape shape;
-  DType dtype = DType::f32;
-  Op op = Op::softmax;
-  /// Bytes of one tensor (the input, or the output).
-  [[nodiscard]] std::size_t tensor_bytes() const;
+enum class DType {
+  f32,
+  f16,
+  bf16,
+  i64  ///< of tensors beside the matrix: labels
 };
 
 std::size_t size_of(DType dtype);  ///< bytes of one element
-
 const char* name(DType dtype);
-const char* name(Op op);
-
-/// All values in the order in which they are listed to the user.
+/// Of matrices, in the order in which they are listed to the user.
 const std::vector<DType>& all_dtypes();
-const std::vector<Op>& all_ops();
+
+/// One input or output of an operation, row-major.
+struct Tensor {
+  const char* name;
+  DType dtype = DType::f32;
+  Shape shape;
+  [[nodiscard]] std::size_t bytes() const;
+};
+
+enum class Space { host, device };  ///< where a pointer points, and so where the work on it is done
+
+struct Operation;
+
+struct Problem {
+  Shape shape;  ///< of the matrix that the operation works on
+  DType dtype = DType::f32;
+  const Operation* op = nullptr;
+
+  [[nodiscard]] std::vector<Tensor> inputs() const;
+  [[nodiscard]] std::vector<Tensor> outputs() const;
+  /// Bytes of a rows x cols matrix of the dtype: the unit of passes.
+  [[nodiscard]] std::size_t matrix_bytes() const;
+  /// Bytes of all inputs and outputs: the least that any kernel reads and writes.
+  [[nodiscard]] std::size_t least_bytes() const;
+};
 
 /// "f32 softmax, 49152 x 1024"
 std::string describe(const Problem& problem);

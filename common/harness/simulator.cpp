@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/harness/device.h"
+#include "common/harness/errors.h"
 
 const SimApi* simulator() {
   const auto api = reinterpret_cast<sim_api_function>(dlsym(RTLD_DEFAULT, SIM_API_NAME));

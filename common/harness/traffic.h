@@ -21,13 +21,16 @@ struct Traffic {
   RowCosts row{};
 };
 
-/// Bytes requested / bytes of one tensor: 2 is the least possible, one read and one write of every element.
-/// 0 for an empty problem.
+/// Bytes requested / bytes of the matrix: for softmax 2 is the least possible, one read and one write of every
+/// element. 0 for an empty problem.
 double passes(const Traffic& traffic, const Problem& problem);
 
-/// 2 * tensor bytes / time, in GB/s (1e9): the "effective bandwidth" of the published tables. It credits the
-/// two passes that softmax needs, so a kernel that makes more shows less.
+/// The passes of the ceiling: each input read once, each output written once.
+double least_passes(const Problem& problem);
+
+/// Bytes of all inputs and outputs / time, in GB/s (1e9): the "effective bandwidth" of the published tables. It
+/// counts only what the operation needs, so a kernel that makes more passes shows less.
 double effective_bandwidth_gb_s(const Problem& problem, double microseconds);
 
-/// Traffic of a variant that reads the input `reads` times and writes the output `writes` times.
+/// Traffic of a variant that reads as much as the matrix `reads` times and writes as much `writes` times.
 std::function<Traffic(const Problem&)> whole_passes(double reads, double writes, RowCosts row = {});

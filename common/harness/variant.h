@@ -1,41 +1,52 @@
-// All that the harness knows of a kernel: its name, when it applies, what it moves, and how to launch it.
+// All that the harness knows of a kernel: its name, what it cannot do, what it moves, and how to launch it.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "common/harness/problem.h"
+#include "common/harness/device.h"
+#include "common/harness/operation.h"
 #include "common/harness/traffic.h"
 
-/// Device pointers of one launch. x and y hold rows x cols elements of the problem's dtype, row-major, at any
-/// element offset; workspace holds Variant::workspace_bytes bytes, aligned to 256.
-struct Buffers {
-  const void* x = nullptr;
-  void* y = nullptr;
+/// The device memory of one problem on one device: a pointer to each tensor, at any element offset, and to the
+/// workspace that the variant asked for, aligned to 256 bytes.
+struct Memory {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
   void* workspace = nullptr;
 };
+
+/// Memory of its own that a variant needs.
+struct Workspace {
+  std::size_t bytes = 0;
+  /// Zero before the first launch, and left so by each launch; otherwise it holds anything before a launch.
+  bool zeroed = false;
+};
+
+/// Enqueues one launch, on one stream for each device of the machine, and nothing else: it can go into a CUDA
+/// graph. Checks every launch; throws CudaError. What was prepared is kept alive by what it captured.
+using Plan = std::function<void(std::span<const cudaStream_t>)>;
 
 struct Variant {
   std::string name;  ///< named after its idea, as typed after --variant
   std::string idea;  ///< one line for --list
-  /// Enqueues the work on the stream and checks every launch; throws CudaError. rows = 0 does nothing.
-  std::function<void(const Problem&, const Buffers&, cudaStream_t)> launch;
+  /// Prepares launches on this memory (one Memory for each device): may allocate and wait. rows = 0 does
+  /// nothing.
+  std::function<Plan(const Problem&, const Machine&, std::span<const Memory>)> prepare;
   /// Bytes that the kernels request from memory, and what a row costs a block: what the lesson's arithmetic
   /// says.
   std::function<Traffic(const Problem&)> traffic;
-  /// Why the variant cannot do this problem; empty when it can. Not set: it does every problem.
-  std::function<std::string(const Problem&)> why_not = {};
+  /// Why the variant cannot do this problem on this machine; empty when it can. Not set: it does every problem.
+  std::function<std::string(const Problem&, const Machine&)> unsupported = {};
   /// Not set: none needed.
-  std::function<std::size_t(const Problem&)> workspace_bytes = {};
-  /// False for a variant that waits for the device inside launch(): it cannot go into a CUDA graph, and is
-  /// timed by plain launches instead.
+  std::function<Workspace(const Problem&, const Machine&)> workspace = {};
+  /// False for a variant whose plan waits for the device: it cannot go into a CUDA graph, and is timed by plain
+  /// launches instead.
   bool capturable = true;
 };
 
@@ -43,34 +54,11 @@ struct Stage {
   std::string name;  ///< the folder, e.g. "03_warp_reduce"
   std::string idea;
   std::vector<Variant> variants;
+  std::vector<const Operation*> operations = softmax_operations();  ///< what --op accepts; the first is usual
 };
 
-/// Calls function.template operator()<T>() with the C++ type of the problem's dtype.
-template <class Function>
-void dispatch_dtype(DType dtype, Function&& function) {
-  switch (dtype) {
-    case DType::f32:
-      return function.template operator()<float>();
-    case DType::f16:
-      return function.template operator()<__half>();
-    case DType::bf16:
-      return function.template operator()<__nv_bfloat16>();
-  }
-}
+/// Variant::unsupported, empty where it is not set.
+std::string why_unsupported(const Variant& variant, const Problem& problem, const Machine& machine);
 
-/// A Variant::launch from a launcher that takes the operation as a constant and typed pointers:
-///   launcher(op, const T* x, T* y, Shape, cudaStream_t), where `op` can be used as a template argument.
-template <class Launcher>
-auto typed_launch(Launcher launcher) {
-  return [launcher](const Problem& problem, const Buffers& buffers, cudaStream_t stream) {
-    dispatch_dtype(problem.dtype, [&]<class T>() {
-      const T* x = static_cast<const T*>(buffers.x);
-      T* y = static_cast<T*>(buffers.y);
-      if (problem.op == Op::softmax) {
-        launcher(std::integral_constant<Op, Op::softmax>{}, x, y, problem.shape, stream);
-      } else {
-        launcher(std::integral_constant<Op, Op::log_softmax>{}, x, y, problem.shape, stream);
-      }
-    });
-  };
-}
+/// Variant::workspace, nothing where it is not set.
+Workspace workspace_of(const Variant& variant, const Problem& problem, const Machine& machine);

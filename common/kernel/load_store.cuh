@@ -5,18 +5,16 @@
 // A Load reads N neighbouring columns of a row, in two steps, so that a kernel can have many reads on their
 // way before it waits for the first:
 //   template <int N> __device__ auto fetch(std::int64_t row, std::int64_t col) const     issues the reads
-//   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   uses what
-//   arrived
+//   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   uses what came
 // A Store writes them:
-//   template <int N> __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col)
-//   const
+//   template <int N> __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const
 // and both say on the host whether packs of N elements cover every row, aligned:
 //   template <int N> bool fits_packs() const
 // `col` is the first of the N columns, a multiple of N; N > 1 is used only where fits_packs<N>() is true.
 #pragma once
 
-#include <cstdint>
-#include <utility>
+#include <cuda/std/cstdint>
+#include <cuda/std/utility>
 
 #include "common/kernel/pack.cuh"
 
@@ -57,7 +55,7 @@ struct DirectStore {
 
 /// What Load::fetch<N> returns.
 template <class Load, int N>
-using Fetched = decltype(std::declval<const Load&>().template fetch<N>(0, 0));
+using Fetched = decltype(cuda::std::declval<const Load&>().template fetch<N>(0, 0));
 
 /// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
 /// the input's type, or single elements.

@@ -5,14 +5,15 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <cstdint>
-#include <type_traits>
+#include <cuda/std/cstdint>
+#include <cuda/std/type_traits>
 
 /// The built-in type of as many bytes.
 template <int bytes>
-using WordOf = std::conditional_t<
+using WordOf = cuda::std::conditional_t<
     bytes == 16, uint4,
-    std::conditional_t<bytes == 8, uint2, std::conditional_t<bytes == 4, unsigned, unsigned short>>>;
+    cuda::std::conditional_t<bytes == 8, uint2,
+                             cuda::std::conditional_t<bytes == 4, unsigned, unsigned short>>>;
 
 /// Holds a built-in word, not `T elements[N]`: nvcc copies an array of __half element by element, eight
 /// 2-byte loads (LDG.E.U16 in the SASS) where one of 16 bytes was meant.

@@ -17,8 +17,9 @@ from typing import Callable, Dict, List
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from harness import Contender, Harness, HarnessError  # noqa: E402
-from results import ROOT, Shape, ToolError, stage_names  # noqa: E402
+from command import ToolError  # noqa: E402
+from measure.harness import Contender, Harness, HarnessError  # noqa: E402
+from measure.results import ROOT, Shape, stage_names  # noqa: E402
 
 BUILD = Path()  # set from the command line
 SMALL = Shape("f32", 4, 96)

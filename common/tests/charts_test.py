@@ -22,14 +22,11 @@ from xml.etree import ElementTree
 
 from tools_test import TOOLS, Repository, quietly
 
-import charts
-import draw
-import generate
-import plot
-import report
-import results
 import synthetic_sweep
-from charts import Chart
+from command import MissingTool
+from measure import results
+from pages import charts, draw, plot, report
+from pages.charts import Chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -225,12 +222,12 @@ class DrawingTest(Repository):
         def compare(path: Path, chart: Chart) -> bool:
             drawn.append(path.name)
             self.assertEqual(
-                path.read_text(encoding="utf-8"), draw.svg(chart), f"{path.name}: run generate.py --redraw"
+                path.read_text(encoding="utf-8"), draw.svg(chart), f"{path.name}: run python3 common/tools generate --redraw"
             )
             return True
 
         with mock.patch.object(charts, "shows", compare):
-            self.assertEqual(quietly(generate.main, "--check"), (0, ""))
+            self.assertEqual(quietly("generate", "--check"), (0, ""))
         self.assertGreaterEqual(len(drawn), 3)
 
 
@@ -242,10 +239,10 @@ class ToolsTest(Repository):
         self.sweep = self.results / "nvidia-fake-1-sweep.json"
 
     def plot(self, *more: str) -> Tuple[int, str]:
-        return quietly(plot.main, "--root", str(self.root), "--out", str(self.out), *more)
+        return quietly("plot", "--root", str(self.root), "--out", str(self.out), *more)
 
     def report(self, *more: str) -> Tuple[int, str]:
-        return quietly(report.main, "--root", str(self.root), *more)
+        return quietly("report", "--root", str(self.root), *more)
 
     def test_plot(self) -> None:
         self.sweep.write_text(json.dumps(synthetic_sweep.sweep()))
@@ -264,7 +261,7 @@ class ToolsTest(Repository):
         self.assertEqual(printed.splitlines()[0], said)
         self.file.unlink()
         self.assertEqual(
-            self.plot(), (1, "plot.py: no results in common/results: run common/tools/record.py on a GPU first\n")
+            self.plot(), (1, "./run plot: no results in common/results: run python3 common/tools record on a GPU first\n")
         )
         self.sweep.write_text(json.dumps(synthetic_sweep.sweep()))
         code, printed = self.report()
@@ -355,7 +352,7 @@ class ToolsTest(Repository):
 if __name__ == "__main__":
     try:
         draw.load()
-    except results.MissingTool as error:
+    except MissingTool as error:
         print(error)
         sys.exit(3)
     unittest.main()

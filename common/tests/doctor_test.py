@@ -19,7 +19,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import doctor  # noqa: E402
+from learn import doctor  # noqa: E402
 
 NVIDIA_SMI = """case $1 in
   *gpu=name*) echo "NVIDIA Fake 1" ;;

@@ -32,7 +32,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/tools"))
 
-import exercise as tool  # noqa: E402
+from learn import exercise as tool  # noqa: E402
 
 
 class Wrong(NamedTuple):
@@ -543,7 +543,7 @@ def check_terminal(checks: Path) -> int:
     with copy_of_the_exercises() as root:
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("NO_COLOR", None)
-        base = [sys.executable, str(ROOT / "common/tools/exercise.py"), "--root", str(root), "--checks", str(checks)]
+        base = [sys.executable, str(ROOT / "common/tools"), "exercise", "--root", str(root), "--checks", str(checks)]
 
         def terminal(*arguments: str) -> Terminal:
             return Terminal(base + list(arguments), environment)

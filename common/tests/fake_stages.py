@@ -13,8 +13,7 @@ from typing import Any, List, Tuple
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-import generate  # noqa: E402
-import record  # noqa: E402
+import command  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
@@ -98,13 +97,13 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def quietly(main: Any, *arguments: str) -> Tuple[int, str]:
-    """Runs a tool's main; returns its exit code and all that it printed."""
+def quietly(name: str, *arguments: str) -> Tuple[int, str]:
+    """Runs a tool; returns its exit code and all that it printed."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            code = main(list(arguments))
-        except SystemExit as stop:  # argparse
+            code = command.main([name, *arguments])
+        except SystemExit as stop:  # --help
             code = int(stop.code or 0)
     return code, printed.getvalue()
 
@@ -144,10 +143,10 @@ class Repository(unittest.TestCase):
         (self.build / stage).with_suffix(".mode").write_text(mode)
 
     def record(self, *more: str) -> Tuple[int, str]:
-        return quietly(record.main, "--root", str(self.root), "--commit", COMMIT, *more)
+        return quietly("record", "--root", str(self.root), "--commit", COMMIT, *more)
 
     def generate(self, *more: str) -> Tuple[int, str]:
-        return quietly(generate.main, "--root", str(self.root), *more)
+        return quietly("generate", "--root", str(self.root), *more)
 
     def page(self, text: str, name: str = "README.md") -> Path:
         path = self.root / name

@@ -11,8 +11,8 @@
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
 #include "06_online/online.cuh"
-#include "common/harness/cli/command_line.h"
 #include "common/harness/device.h"
+#include "common/harness/errors.h"
 #include "common/harness/input.h"
 
 namespace {
@@ -111,21 +111,20 @@ bool check(const char* name, Shape shape, Launch launch) {
 bool check_all() {
   bool all = true;
   for (const std::int64_t cols : {33, 100, 128}) {
-    all &=
-        check("03 narrow groups", {37, cols}, [](auto... a) { launch_narrow_groups<Op::softmax, 2>(a...); });
+    all &= check("03 narrow groups", {37, cols}, [](auto... a) { NarrowGroups<2>::launch<Softmax>(a...); });
   }
   for (const std::int64_t cols : {33, 1000, 1024, 4099}) {
     const Shape shape{37, cols};
-    if (cols <= 1024)
-      all &= check("03 padded packs", shape, [](auto... a) { launch_packs<Op::softmax, true>(a...); });
+    if (cols <= 1024) {
+      all &= check("03 padded packs", shape, [](auto... a) { Packs<true>::launch<Softmax>(a...); });
+    }
     all &= check("04 transposed layout", shape,
-                 [](auto... a) { launch_shared_memory_softmax<Op::softmax, TransposedLayout>(a...); });
-    all &= check("05 uncached", shape, [](auto load, auto... a) {
-      launch_uncached_softmax<Op::softmax, 1024, Direction::backward>(load, load, a...);
-    });
-    all &= check("06 fused", shape, [](auto... a) { launch_fused_register_softmax<Op::softmax>(a...); });
+                 [](auto... a) { SharedMemorySoftmax<TransposedLayout>::launch<Softmax>(a...); });
+    all &= check("05 uncached", shape,
+                 [](auto... a) { UncachedSoftmax<1024, Direction::backward>::launch<Softmax>(a...); });
+    all &= check("06 fused", shape, [](auto... a) { FusedRegisterSoftmax::launch<Softmax>(a...); });
     all &= check("06 online", shape, [](auto... a) {
-      launch_online_softmax<Op::softmax, Rescale::per_chunk, Direction::forward>(a...);
+      OnlineSoftmax<Rescale::per_chunk, Direction::forward>::launch<Softmax>(a...);
     });
   }
   return all;
@@ -135,7 +134,7 @@ bool check_all() {
 
 int main() {
   try {
-    open_device();
+    open_machine();
     return static_cast<int>(check_all() ? ExitCode::fine : ExitCode::wrong_result);
   } catch (const NoDeviceError& error) {
     std::printf("%s\n", error.what());

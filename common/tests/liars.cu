@@ -2,7 +2,9 @@
 // each does; the tests say with which message it must be caught.
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/cuda_check.h"
-#include "common/kernel/softmax_math.cuh"
+#include "common/harness/launches.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/reduce_op.cuh"
 
 namespace {
 
@@ -20,10 +22,13 @@ enum class Lie {
   writes_before_the_start,
   writes_half_a_row_past_the_end,
   changes_its_input,
+  reads_what_another_left,
+  writes_past_its_workspace,
+  leaves_its_counter,
 };
 
 /// One thread per row, as plain as can be.
-template <Op op, class T>
+template <class Op, class T>
 __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
   const auto [rows, cols] = shape;
   const std::int64_t row = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
@@ -37,7 +42,7 @@ __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
   for (std::int64_t col = 0; col < end_col; ++col) max = fmaxf(max, element(col));
   for (std::int64_t col = 0; col < end_col; ++col) sum += expf(element(col) - max);
 
-  const RowResult<op> result(max, sum);
+  const RowResult<Op> result(max, sum);
   const std::int64_t written_row = lie == Lie::writes_the_row_above ? (row + 1) % rows : row;
   for (std::int64_t col = 0; col < cols; ++col) {
     float value = result(element(col));
@@ -54,22 +59,84 @@ __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
 }
 
 template <Lie lie>
-Variant variant(const char* name) {
-  const auto launch = typed_launch([]<class T>(auto op, const T* x, T* y, Shape shape, cudaStream_t stream) {
+struct Lies {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (lie == Lie::never_runs || shape.rows == 0) return;
-    softmax_with<op()>
+    softmax_with<Op>
         <<<grid_for(divide_up(shape.rows, 64)), 64, 0, stream>>>(lie, const_cast<T*>(x), y, shape);
     CUDA_CHECK(cudaGetLastError());
-  });
-  return {name, "wrong on purpose", launch, whole_passes(3, 1)};
+  }
+};
+
+template <Lie lie>
+Variant variant(const char* name) {
+  return {.name = name,
+          .idea = "wrong on purpose",
+          .prepare = launches<Lies<lie>>(),
+          .traffic = whole_passes(3, 1)};
+}
+
+/// Right where its rows begin at multiples of 4 bytes.
+struct AssumesAlignment {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    const auto down = [](auto* pointer) {
+      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::uintptr_t>(pointer) / 16 * 16);
+    };
+    Lies<Lie::none>::launch<Op>(down(x), down(y), shape, stream);
+  }
+};
+
+/// What a workspace holds decides on the result.
+template <Lie lie, class T>
+__global__ void use_workspace(float* workspace, T* y) {
+  if (lie == Lie::none) workspace[0] = 1;
+  if (lie == Lie::reads_what_another_left && workspace[0] != 1) y[0] = static_cast<T>(2.0f);
+  if (lie == Lie::writes_past_its_workspace) workspace[1] = 1;
+  if (lie == Lie::leaves_its_counter) workspace[0] += 1;
+}
+
+/// A kernel that was right when it was verified.
+struct WrongFromTheThirdLaunchOn {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    static int launches = 0;
+    if (++launches <= 2) {
+      Lies<Lie::none>::launch<Op>(x, y, shape, stream);
+    } else {
+      Lies<Lie::one_percent_off>::launch<Op>(x, y, shape, stream);
+    }
+  }
+};
+
+template <Lie lie>
+struct UsesWorkspace {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
+    Lies<Lie::none>::launch<Op>(x, y, shape, stream);
+    use_workspace<lie><<<1, 1, 0, stream>>>(static_cast<float*>(workspace), y);
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+template <Lie lie>
+Variant with_workspace(const char* name, bool zeroed) {
+  return {.name = name,
+          .idea = "wrong on purpose, by its workspace",
+          .prepare = launches_with_workspace<UsesWorkspace<lie>>(),
+          .traffic = whole_passes(3, 1),
+          .workspace = [zeroed](const Problem&, const Machine&) {
+            return Workspace{.bytes = sizeof(float), .zeroed = zeroed};
+          }};
 }
 
 }  // namespace
 
 Stage stage() {
-  return {"liars",
-          "kernels that are wrong on purpose",
-          {
+  return {.name = "liars",
+          .idea = "kernels that are wrong on purpose",
+          .variants = {
               variant<Lie::none>("honest"),
               variant<Lie::never_runs>("never_runs"),
               variant<Lie::skips_last_column>("skips_last_column"),
@@ -83,6 +150,18 @@ Stage stage() {
               variant<Lie::writes_before_the_start>("writes_before_the_start"),
               variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
               variant<Lie::changes_its_input>("changes_its_input"),
+              {.name = "assumes_alignment",
+               .idea = "wrong on purpose",
+               .prepare = launches<AssumesAlignment>(),
+               .traffic = whole_passes(3, 1)},
+              {.name = "wrong_from_the_third_launch_on",
+               .idea = "wrong on purpose",
+               .prepare = launches<WrongFromTheThirdLaunchOn>(),
+               .traffic = whole_passes(3, 1)},
+              with_workspace<Lie::none>("honest_with_workspace", false),
+              with_workspace<Lie::reads_what_another_left>("reads_what_another_left", false),
+              with_workspace<Lie::writes_past_its_workspace>("writes_past_its_workspace", false),
+              with_workspace<Lie::leaves_its_counter>("leaves_its_counter", true),
           }};
 }
 

@@ -22,13 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fake_stages import COMMIT, Repository, fake_ncu, quietly, script  # noqa: E402
 
-import hardware_table  # noqa: E402
-import ncu  # noqa: E402
-import profiling  # noqa: E402
-import quantities  # noqa: E402
-import results  # noqa: E402
-from ncu import Launch  # noqa: E402
-from results import NoDevice, Shape, ToolError  # noqa: E402
+from command import NoDevice, ToolError  # noqa: E402
+from measure import hardware_table, ncu, profiling, quantities, results  # noqa: E402
+from measure.ncu import Launch  # noqa: E402
+from measure.results import Shape  # noqa: E402
 
 # As ncu 2025.3 prints it on an H200, with fewer columns and shorter lists of opcodes.
 RAW_PAGE = '''==PROF== Connected to process 1012 (/build/01_naive)
@@ -159,7 +156,7 @@ class ProfileTest(Repository):
     def run_profile(self, *more: str, where: Tuple[str, ...] = ("--rows", "64", "--cols", "1000")) -> Tuple[int, str]:
         given = ("--root", str(self.root), "--ncu", str(self.build / "ncu"), *where, *more)
         with mock.patch.dict(os.environ, COLUMNS="200"):
-            return quietly(profiling.main, *given)
+            return quietly("profile", *given)
 
     def csv_rows(self, name: str) -> List[Dict[str, str]]:
         with (self.build / "profile" / name).open(encoding="utf-8") as file:
@@ -245,7 +242,7 @@ class ProfileTest(Repository):
         self.assertEqual(self.run_profile("--device", "gpu"), (3, "./run profile: no usable NVIDIA GPU\n"))
         code, printed = self.run_profile("--device", "sim")
         self.assertEqual((code, "not measured" in printed), (0, False))
-        code, printed = quietly(profiling.main, "--root", str(self.root), "--record", "--commit", COMMIT)
+        code, printed = quietly("profile", "--root", str(self.root), "--record", "--commit", COMMIT)
         self.assertEqual((code, self.recording_of_profiles.exists()), (3, False), printed)
 
     def test_counted_on_a_part_of_the_rows(self) -> None:
@@ -301,7 +298,7 @@ class ProfileTest(Repository):
     # --- What the lessons show.
 
     def record_profiles(self) -> Tuple[int, str]:
-        return quietly(profiling.main, "--root", str(self.root), "--ncu", str(self.build / "ncu"), "--record", "--commit", COMMIT)
+        return quietly("profile", "--root", str(self.root), "--ncu", str(self.build / "ncu"), "--record", "--commit", COMMIT)
 
     def test_recorded_and_shown_in_the_lessons(self) -> None:
         self.recorded()

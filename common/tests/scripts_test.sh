@@ -52,8 +52,11 @@ cmake_body='case $1 in
     [[ ! -e configure_fails ]] || exit 1
     mkdir -p build
     echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
+    for option; do case $option in -D*) echo "${option#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;; esac; done
     case $* in *Makefiles*) >build/Makefile ;; *) >build/build.ninja ;; esac
     echo "configure chatter" ;;
+  -D*)
+    echo "${1#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;;
   --build)
     echo "build chatter"
     [[ ! -e build_fails ]] || exit 1
@@ -135,9 +138,9 @@ one_line
 # shellcheck disable=SC2016  # for the stub's shell; -c asks for the version
 stub python3 '[[ $1 == -c ]] || exit 7'
 expect 7 ./run exercise 03 --hint
-called 'python3 common/tools/exercise.py 03 --hint$'
+called 'python3 common/tools exercise 03 --hint$'
 expect 7 ./run doctor
-called 'python3 common/tools/doctor.py *$'
+called 'python3 common/tools doctor *$'
 not_called 'cmake'
 rm "$top/bin/python3"
 touch gpu
@@ -213,7 +216,7 @@ one_line
 for arguments in --help --list '--shapes f32:8x8 --list'; do
   # shellcheck disable=SC2086
   expect 0 ./run sweep $arguments
-  called "python3 common/tools/sweep.py $arguments$"
+  called "python3 common/tools sweep $arguments$"
 done
 touch gpu
 expect 2 ./run sweep --colour
@@ -221,10 +224,10 @@ says err '--colour?'
 not_called 'cmake'
 expect 0 ./run sweep --shapes f32:8x8
 called 'cmake --build .* --target stage_libraries$'
-called 'python3 common/tools/sweep.py --shapes f32:8x8$'
+called 'python3 common/tools sweep --shapes f32:8x8$'
 touch build_fails
 expect 70 ./run sweep
-not_called 'python3 common/tools/sweep.py$'
+not_called 'python3 common/tools sweep$'
 expect 0 ./run --help
 says out './run sweep'
 
@@ -336,7 +339,7 @@ not_called 'python3'
 # --- ./run plot and ./run report build nothing; they fetch Python packages where there are none, and pass options on.
 # shellcheck disable=SC2016
 python_body='case $* in
-  "common/tools/draw.py") [[ -e .tools/python || -e has_packages ]] || { echo "draw.py: matplotlib is missing" >&2; exit 2; } ;;
+  "common/tools draw") [[ -e .tools/python || -e has_packages ]] || { echo "draw.py: matplotlib is missing" >&2; exit 2; } ;;
   *pip*) '"$pip_body"' ;;
   *bad_file*) exit 1 ;;
 esac'
@@ -347,19 +350,19 @@ for command in plot report; do
   expect 2 ./run $command
   says err 'matplotlib and Jinja are missing and could not be fetched: repeat this with a network'
   no_tool python
-  not_called "python3 common/tools/$command.py"
+  not_called "python3 common/tools $command"
   expect 0 ./run $command --help
-  called "python3 common/tools/$command.py --help$"
+  called "python3 common/tools $command --help$"
   not_called 'python3 -m pip'
 done
 rm no_network
 expect 0 ./run plot --out 'a folder'
 called 'python3 -m pip install .*--require-hashes'
-called 'python3 common/tools/plot.py --out a folder$'
+called 'python3 common/tools plot --out a folder$'
 not_called 'cmake'
 tool python
 expect 1 ./run report --results bad_file
-called 'python3 common/tools/report.py --results bad_file$'
+called 'python3 common/tools report --results bad_file$'
 not_called 'python3 -m pip'
 fresh_checkout
 stub python3 "$python_body"
@@ -390,10 +393,24 @@ fresh_checkout
 stub ctest "$ctest_body"
 expect 0 ./test -R some
 called 'ctest --test-dir build --output-on-failure .* -R some'
+called 'cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$'
 called 'cmake --build .* --target all$'
 says err 'no GPU: the GPU tests will be skipped'
 says out 'Summary: 1 passed, 0 failed, 1 skipped.'
 summed_up '  1 skipped: no device <0>' '    gpu'
+not_called 'cmake -D'
+# A reader's build has no tests; ./test adds them, once, and ./run goes on with that folder.
+rm build/*
+expect 0 ./run 1
+not_called 'cmake .*SOFTMAX_TESTS'
+expect 0 ./test
+called 'cmake -DSOFTMAX_TESTS=ON build$'
+for command in ./test './run 1' ./test; do
+  # shellcheck disable=SC2086
+  expect 0 $command
+  not_called 'cmake -D'
+  not_called 'cmake --preset'
+done
 touch one_fails
 expect 1 ./test
 says out 'Summary: 1 passed, 1 failed, 1 skipped.'

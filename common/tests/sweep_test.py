@@ -28,18 +28,14 @@ sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-import generate  # noqa: E402
-import peers  # noqa: E402
-import report  # noqa: E402
-import results  # noqa: E402
-import sweep  # noqa: E402
-import sweep_journal  # noqa: E402
-import sweep_plan  # noqa: E402
-import sweep_tables  # noqa: E402
+from command import NoDevice  # noqa: E402
+import command  # noqa: E402
+from pages import report  # noqa: E402
+from measure import peers, results, sweep, sweep_journal, sweep_plan, sweep_tables  # noqa: E402
 import synthetic_sweep  # noqa: E402
-from harness import Contender, HarnessError, Timing, Verdict  # noqa: E402
-from peers import Candidate, Missing, NotApplicable, PeerContender, Problem  # noqa: E402
-from results import Json, NoDevice, Shape  # noqa: E402
+from measure.harness import Contender, HarnessError, Timing, Verdict  # noqa: E402
+from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem  # noqa: E402
+from measure.results import Json, Shape  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 STAGES = {"01_naive": ["slow"], "02_fast": ["packs", "wide"]}
@@ -170,7 +166,7 @@ class SweepTest(unittest.TestCase):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = sweep.main(["--root", str(self.root), "--commit", COMMIT, *arguments])
+                code = command.main(["sweep", "--root", str(self.root), "--commit", COMMIT, *arguments])
             except SystemExit as stop:  # --help
                 code = int(stop.code or 0)
         return code, out.getvalue(), err.getvalue()
@@ -213,10 +209,11 @@ class CompileAheadTest(unittest.TestCase):
 
     def start(self, mode: str) -> subprocess.Popen:
         """A process that compiles 16 jobs ahead, in up to 4 processes."""
-        shutil.copy(TOOLS / "sweep_compile.py", self.folder)
-        (self.folder / "peers.py").write_text(FAKE_PEERS.replace("{mode}", mode))
+        (self.folder / "measure").mkdir(exist_ok=True)
+        shutil.copy(TOOLS / "measure/sweep_compile.py", self.folder / "measure")
+        (self.folder / "measure/peers.py").write_text(FAKE_PEERS.replace("{mode}", mode))
         text = (
-            "import os, sweep_compile; from peers import Problem; os.sched_getaffinity = lambda _: range(4); "
+            "import os; from measure import sweep_compile; from measure.peers import Problem; os.sched_getaffinity = lambda _: range(4); "
             "sweep_compile.triton_ahead([Problem('f32', 8, cols, 'softmax') for cols in (1, 2, 3, 4)], '9.0')"
         )
         return subprocess.Popen(
@@ -522,7 +519,7 @@ class FindPeersTest(unittest.TestCase):
         )
 
     def test_the_real_files_say_what_is_missing(self) -> None:
-        text = "import peers; print(peers.find(['pytorch', 'triton', 'quack', 'liger'])[2])"
+        text = "from measure import peers; print(peers.find(['pytorch', 'triton', 'quack', 'liger'])[2])"
         with tempfile.TemporaryDirectory() as folder:
             for module in ("torch", "triton"):
                 (Path(folder) / f"{module}.py").write_text("raise ImportError('hidden')")
@@ -538,7 +535,7 @@ class FindPeersTest(unittest.TestCase):
         self.assertEqual(done.stdout.count(" is not installed"), 4)
 
     def test_autotuning_is_for_few_shapes(self) -> None:
-        from peers import pytorch
+        from measure.peers import pytorch
 
         shapes = sweep_plan.all_shapes(list(sweep_plan.TABLES))
         tuned = [s for s in shapes if len(pytorch.modes(Problem(*s, "softmax"))) > 1]
@@ -833,7 +830,7 @@ class ProgressTest(SweepTest):
         err = io.StringIO()
         err.isatty = lambda: True  # type: ignore[method-assign]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-            self.assertEqual(sweep.main(["--root", str(self.root), "--commit", COMMIT, "--shapes", SMALL]), 0)
+            self.assertEqual(command.main(["sweep", "--root", str(self.root), "--commit", COMMIT, "--shapes", SMALL]), 0)
         percents = [int(found) for found in re.findall(r"\] +(\d+) %, \d+:\d\d left", err.getvalue())]
         self.assertEqual((percents[0], percents), (0, sorted(percents)))
         self.assertGreater(percents[-1], 80)
@@ -841,7 +838,7 @@ class ProgressTest(SweepTest):
 
 
 class PublishedTablesTest(SweepTest):
-    """The block `sweep` of generate.py, made from a sweep's file; and which file the other blocks take."""
+    """The block `sweep` of generate, made from a sweep's file; and which file the other blocks take."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -873,11 +870,11 @@ class PublishedTablesTest(SweepTest):
                 self.world.reasons[name, cols] = "too narrow"
 
     def generate(self, text: str) -> Tuple[int, str, str]:
-        """Exit code, what generate.py says, and the page that it makes."""
+        """Exit code, what generate says, and the page that it makes."""
         page, said = self.root / "README.md", io.StringIO()
         page.write_text(text, encoding="utf-8")
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            code = generate.main(["--root", str(self.root)])
+            code = command.main(["generate", "--root", str(self.root)])
         return code, said.getvalue(), page.read_text(encoding="utf-8")
 
     def test_a_published_table(self) -> None:

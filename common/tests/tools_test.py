@@ -21,15 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, Repository, fake_ncu, quietly, script  # noqa: E402
 
-import charts  # noqa: E402
-import count  # noqa: E402
-import draw  # noqa: E402
-import generate  # noqa: E402
-import hardware_table  # noqa: E402
-import plot  # noqa: E402
-import record  # noqa: E402
-import report  # noqa: E402
-import results  # noqa: E402
+from pages import charts, draw  # noqa: E402
+from measure import count, hardware_table, record, results  # noqa: E402
 import synthetic_sweep  # noqa: E402
 
 class RecordTest(Repository):
@@ -106,7 +99,7 @@ class RecordTest(Repository):
         self.assertEqual((self.files(), self.file.read_text()), ([self.file.name], "the old recording"))
 
     def test_the_commit(self) -> None:
-        code, printed = quietly(record.main, "--root", str(self.root))
+        code, printed = quietly("record", "--root", str(self.root))
         self.assertEqual(code, 1)
         self.assertIn("pass --commit", printed)
         self.assertEqual(results.commit_of(self.root, "0123456-dirty"), ("0123456", True))
@@ -134,13 +127,13 @@ class GenerateTest(Repository):
     def setUp(self) -> None:
         super().setUp()
         self.recorded()
-        # What generate.py does with charts needs no matplotlib; charts_test.py tests the drawing.
+        # What generate does with charts needs no matplotlib; charts_test.py tests the drawing.
         drawn = mock.patch.object(draw, "svg", lambda chart: charts.signed(f"<svg>{chart.title}</svg>\n", chart))
         drawn.start()
         self.addCleanup(drawn.stop)
 
     def fill(self, marker: str, name: str = "README.md") -> str:
-        """The text that generate.py puts into one block or, for a value, into a line."""
+        """The text that generate puts into one block or, for a value, into a line."""
         block = marker.startswith("generated")
         text = "<!-- {} -->\n<!-- end generated -->\n" if block else "x <!-- {} --><!-- end value -->\n"
         page = self.page(text.format(marker), name)
@@ -151,7 +144,7 @@ class GenerateTest(Repository):
         return found[1]
 
     def refused(self, text: str) -> str:
-        """generate.py refuses the page and leaves it alone; returns what it says."""
+        """generate refuses the page and leaves it alone; returns what it says."""
         page = self.page(text)
         code, printed = self.generate()
         self.assertEqual((code, page.read_text(encoding="utf-8")), (1, text), printed)
@@ -448,15 +441,15 @@ class ChartTest(Repository):
 
     def test_without_matplotlib(self) -> None:
         with mock.patch.dict(sys.modules, {"matplotlib": None, "jinja2": None}):
-            for tool, arguments in ((plot, ["--out", str(self.root / "out")]), (report, []), (generate, [])):
+            for tool, arguments in (("plot", ["--out", str(self.root / "out")]), ("report", []), ("generate", [])):
                 self.page("<!-- generated: chart a.svg predicted -->\n<!-- end generated -->\n")
-                code, printed = quietly(tool.main, "--root", str(self.root), *arguments)
+                code, printed = quietly(tool, "--root", str(self.root), *arguments)
                 self.assertEqual((code, printed.count("\n")), (2, 1), printed)
                 self.assertRegex(printed, r"is missing .*: ./run plot fetches it into .tools/python")
         self.assertEqual(self.files(), [self.file.name])
 
     def test_bad_usage(self) -> None:
-        for tool in (plot, report):
+        for tool in ("plot", "report"):
             for arguments, said in {
                 ("--colour",): "unrecognized arguments: --colour",
                 ("--results", "no.json"): "there is no file 'no.json'",
@@ -464,7 +457,7 @@ class ChartTest(Repository):
                 ("more",): "unrecognized arguments: more",
                 ("--out",): "expected one argument",
             }.items():
-                code, printed = quietly(tool.main, *arguments)
+                code, printed = quietly(tool, *arguments)
                 self.assertEqual(code, 2, printed)
                 self.assertIn(said, printed)
 
@@ -483,7 +476,7 @@ class CountTest(Repository):
         self.out = self.results / "simulator.json"
 
     def count(self, *more: str) -> Tuple[int, str]:
-        return quietly(count.main, "--root", str(self.root), *more)
+        return quietly("count", "--root", str(self.root), *more)
 
     def test_counts_every_variant_and_checks_the_same(self) -> None:
         code, printed = self.count()
@@ -579,7 +572,7 @@ class HardwareTableTest(Repository):
 
     def table(self, *more: str) -> Tuple[int, str]:
         where = ("--root", str(self.root), "--commit", COMMIT)
-        return quietly(hardware_table.main, *where, "--ncu", str(self.build / "ncu"), *more)
+        return quietly("hardware_table", *where, "--ncu", str(self.build / "ncu"), *more)
 
     def recorded(self) -> None:
         """Puts a recording there; made once, since it runs many processes."""

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <vector>
 
+#include "common/harness/operation.h"
 #include "common/harness/traffic.h"
 
 namespace {
@@ -15,7 +19,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float quiet_nan = std::numeric_limits<float>::quiet_NaN();
 
 /// Softmax in long double, written independently of the project's reference.
-std::vector<float> softmax(const std::vector<float>& x, Shape shape, Op op) {
+std::vector<float> softmax(const std::vector<float>& x, Shape shape, const Operation* op) {
   std::vector<float> y(x.size());
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const float* row_x = x.data() + row * shape.cols;
@@ -25,19 +29,26 @@ std::vector<float> softmax(const std::vector<float>& x, Shape shape, Op op) {
     for (std::int64_t col = 0; col < shape.cols; ++col) sum += std::exp(row_x[col] - max);
     for (std::int64_t col = 0; col < shape.cols; ++col) {
       const long double value =
-          op == Op::softmax ? std::exp(row_x[col] - max) / sum : row_x[col] - max - std::log(sum);
+          op == &softmax_operation ? std::exp(row_x[col] - max) / sum : row_x[col] - max - std::log(sum);
       y[row * shape.cols + col] = static_cast<float>(value);
     }
   }
   return y;
 }
 
-Problem f32(Shape shape, Op op = Op::softmax) {
+Problem f32(Shape shape, const Operation* op = &softmax_operation) {
   return {shape, DType::f32, op};
 }
 
+Verdict compare_with_reference(const Problem& problem, const void* x, const void* y,
+                               double tolerance_factor = 1) {
+  void* const inputs[] = {const_cast<void*>(x)};
+  void* const outputs[] = {const_cast<void*>(y)};
+  return problem.op->verify(problem, {inputs, outputs, Space::host}, tolerance_factor).front();
+}
+
 Verdict compare(const Problem& problem, const std::vector<float>& x, const std::vector<float>& y) {
-  return compare_with_reference(problem, x.data(), y.data(), Space::host);
+  return compare_with_reference(problem, x.data(), y.data());
 }
 
 std::vector<float> input(InputKind kind, Shape shape) {
@@ -50,7 +61,7 @@ TEST(Verify, AcceptsAnIndependentSoftmaxOfEveryFiniteInput) {
   for (const InputKind kind :
        {InputKind::normal, InputKind::uniform, InputKind::large_magnitude, InputKind::all_equal,
         InputKind::very_negative, InputKind::ascending, InputKind::one_outlier, InputKind::neg_inf_prefix}) {
-    for (const Op op : all_ops()) {
+    for (const Operation* op : softmax_operations()) {
       for (const Shape shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 2500}}) {
         const std::vector<float> x = input(kind, shape);
         const Verdict verdict = compare(f32(shape, op), x, softmax(x, shape, op));
@@ -64,7 +75,7 @@ TEST(Verify, AcceptsAnIndependentSoftmaxOfEveryFiniteInput) {
 TEST(Verify, CatchesOneWrongElement) {
   const Shape shape{3, 50000};
   const std::vector<float> x = input(InputKind::normal, shape);
-  const std::vector<float> right = softmax(x, shape, Op::softmax);
+  const std::vector<float> right = softmax(x, shape, &softmax_operation);
   // All of these would pass under an absolute tolerance of 1e-4: the mean result is 2e-5.
   for (const float factor : {1.0001f, 0.9999f, 0.0f, 2.0f}) {
     std::vector<float> y = right;
@@ -80,17 +91,17 @@ TEST(Verify, CatchesOneWrongElement) {
 
 TEST(Verify, TheToleranceFactorSaysWhatIsWrongAndLeavesTheErrorInUnitsOfTheTolerance) {
   const Shape shape{1, 2};
-  const Tolerance allowed = tolerance(DType::f32, Op::softmax);
+  const Tolerance allowed = tolerance(DType::f32);
   const std::vector<float> x{0, 0};
   const std::vector<float> y{0.5F, static_cast<float>(0.5 * (1 + 2.5 * allowed.relative))};
   for (const double factor : {1., 2., 3.}) {
-    const Verdict verdict = compare_with_reference(f32(shape), x.data(), y.data(), Space::host, factor);
+    const Verdict verdict = compare_with_reference(f32(shape), x.data(), y.data(), factor);
     EXPECT_EQ(verdict.correct, factor == 3) << factor;
     EXPECT_EQ(verdict.explanation.empty(), factor == 3) << factor;
     EXPECT_NEAR(verdict.max_error, 2.5, 0.01) << factor;
   }
   const std::vector<float> nan{0.5F, quiet_nan};
-  EXPECT_FALSE(compare_with_reference(f32(shape), x.data(), nan.data(), Space::host, 1e30).correct);
+  EXPECT_FALSE(compare_with_reference(f32(shape), x.data(), nan.data(), 1e30).correct);
 }
 
 TEST(Verify, NanIsRightOnlyWhereTheReferenceIsNan) {
@@ -107,8 +118,9 @@ TEST(Verify, InfinitiesAsTorchHasThem) {
   EXPECT_TRUE(compare(f32(shape), {-infinity, 0, 0}, {0, 0.5F, 0.5F}).correct);
   EXPECT_FALSE(compare(f32(shape), {-infinity, 0, 0}, {quiet_nan, 0.5F, 0.5F}).correct);
   const float half = std::log(0.5F);
-  EXPECT_TRUE(compare(f32(shape, Op::log_softmax), {-infinity, 0, 0}, {-infinity, half, half}).correct);
-  EXPECT_FALSE(compare(f32(shape, Op::log_softmax), {-infinity, 0, 0}, {-1e30F, half, half}).correct);
+  EXPECT_TRUE(
+      compare(f32(shape, &log_softmax_operation), {-infinity, 0, 0}, {-infinity, half, half}).correct);
+  EXPECT_FALSE(compare(f32(shape, &log_softmax_operation), {-infinity, 0, 0}, {-1e30F, half, half}).correct);
   EXPECT_TRUE(compare(f32(shape), {infinity, 0, 0}, std::vector<float>(3, quiet_nan)).correct);
   EXPECT_FALSE(compare(f32(shape), {infinity, 0, 0}, {1, 0, 0}).correct);
 }
@@ -122,26 +134,58 @@ TEST(Verify, PoisonCountsAsNotWrittenEvenWhereNanIsRight) {
   EXPECT_EQ(verdict.explanation, "2 of 2 elements never written, 2 wrong in all; first at row 0, column 0");
 }
 
-TEST(Verify, ToleranceFollowsTheDtype) {
-  for (const DType dtype : all_dtypes()) {
-    const Tolerance allowed = tolerance(dtype, Op::softmax);
-    EXPECT_LT(allowed.relative, dtype == DType::bf16 ? 0.005 : dtype == DType::f16 ? 0.0006 : 3e-5);
-    EXPECT_LE(allowed.absolute, dtype == DType::f16 ? 1e-7 : 1.2e-38);
+/// The verdict on one row of two zeros, whose result is `bits` twice.
+bool accepts_bits(DType dtype, const Operation* op, std::uint16_t bits) {
+  const std::array<std::uint16_t, 2> x{};
+  const std::array<std::uint16_t, 2> y{bits, bits};
+  return compare_with_reference({{1, 2}, dtype, op}, x.data(), y.data()).correct;
+}
+
+TEST(Verify, AResultTwoRoundingsOffIsWrongInEveryDtype) {
+  // 1/2 and log(1/2) = -0.6931, each as it is rounded; one more is the next number of the type.
+  struct Case {
+    DType dtype;
+    const Operation* op;
+    std::uint16_t right;
+  };
+  for (const auto& [dtype, op, right] :
+       {Case{DType::f16, &softmax_operation, 0x3800}, Case{DType::bf16, &softmax_operation, 0x3f00},
+        Case{DType::f16, &log_softmax_operation, 0xb98c},
+        Case{DType::bf16, &log_softmax_operation, 0xbf31}}) {
+    EXPECT_TRUE(accepts_bits(dtype, op, right)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts_bits(dtype, op, right + 2)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts_bits(dtype, op, right - 2)) << name(dtype) << name(op);
   }
+  for (const Operation* op : softmax_operations()) {
+    const std::vector<float> x{1, 2, 3};
+    const std::vector<float> right = softmax(x, {1, 3}, op);
+    for (const float off : {1e-5F, -1e-5F, 6e-5F, -6e-5F}) {
+      std::vector<float> y = right;
+      y[1] *= 1 + off;
+      EXPECT_EQ(compare(f32({1, 3}, op), x, y).correct, std::abs(off) < 2e-5F) << name(op) << off;
+    }
+  }
+}
+
+TEST(Verify, ASmallResultIsNotZero) {
+  const std::vector<float> x{0, -20};  // exp(-20) = 2e-9: a number in f32, and less than any in f16
+  const std::vector<float> right = softmax(x, {1, 2}, &softmax_operation);
+  EXPECT_TRUE(compare(f32({1, 2}), x, right).correct);
+  EXPECT_FALSE(compare(f32({1, 2}), x, {right[0], 0}).correct);
 }
 
 TEST(Verify, ChecksumSeesEveryChange) {
   const Shape shape{7, 33};
   std::vector<float> x = input(InputKind::normal, shape);
-  const std::uint64_t before = checksum(f32(shape), x.data(), Space::host);
+  const std::uint64_t before = checksum(f32(shape).inputs().front(), x.data(), Space::host);
   for (float& value : x) {
     const float kept = value;
     value = std::nextafter(value, infinity);
-    EXPECT_NE(checksum(f32(shape), x.data(), Space::host), before);
+    EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
     value = kept;
   }
   std::swap(x.front(), x.back());
-  EXPECT_NE(checksum(f32(shape), x.data(), Space::host), before);
+  EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
 }
 
 TEST(Input, IsReproducibleAndDependsOnTheSeed) {
@@ -152,40 +196,83 @@ TEST(Input, IsReproducibleAndDependsOnTheSeed) {
   EXPECT_NE(input(InputKind::normal, shape), other);
 }
 
+/// The columns of the elements that are special, row by row; -1 where the row has none, -2 where it has several.
+template <class IsSpecial>
+std::vector<int> special_cols(const std::vector<float>& x, Shape shape, IsSpecial is_special) {
+  std::vector<int> cols(shape.rows, -1);
+  for (int row = 0; row < shape.rows; ++row) {
+    for (int col = 0; col < shape.cols; ++col) {
+      if (is_special(x[row * shape.cols + col])) cols[row] = cols[row] == -1 ? col : -2;
+    }
+  }
+  return cols;
+}
+
+/// One in each row, or in every second and in no other, and spread over the columns.
+void expect_one_somewhere(const std::vector<int>& cols, bool in_every_row) {
+  std::set<int> places;
+  for (std::size_t row = 0; row < cols.size(); ++row) {
+    if (in_every_row || row % 2 == 0) {
+      EXPECT_GE(cols[row], 0) << "row " << row;
+      places.insert(cols[row]);
+    } else {
+      EXPECT_EQ(cols[row], -1) << "row " << row;
+    }
+  }
+  EXPECT_GT(places.size(), cols.size() / 4);
+}
+
 TEST(Input, KindsAreWhatTheyAreNamed) {
-  const Shape shape{4, 1000};
+  const Shape shape{64, 1000};
   double sum = 0;
   double squares = 0;
   for (const float value : input(InputKind::normal, shape)) {
     sum += value;
     squares += double{value} * value;
   }
-  EXPECT_NEAR(sum / 4000, 0, 0.06);
-  EXPECT_NEAR(squares / 4000, 1, 0.08);
-  for (const float value : input(InputKind::very_negative, shape)) EXPECT_LT(value, -190);
+  EXPECT_NEAR(sum / 64000, 0, 0.015);
+  EXPECT_NEAR(squares / 64000, 1, 0.02);
+  const auto range = [&](InputKind kind) {
+    const std::vector<float> x = input(kind, shape);
+    const auto [least, most] = std::minmax_element(x.begin(), x.end());
+    return std::pair{*least, *most};
+  };
+  const auto expect_range = [&](InputKind kind, float above, float least, float most, float below) {
+    const auto [found_least, found_most] = range(kind);
+    EXPECT_TRUE(above <= found_least && found_least <= least && most <= found_most && found_most <= below)
+        << name(kind) << ": " << found_least << " to " << found_most;
+  };
+  expect_range(InputKind::uniform, -4, -3.99F, 3.99F, 4);
+  expect_range(InputKind::large_magnitude, -6000, -3000, 3000, 6000);
+  expect_range(InputKind::all_equal, 3, 3, 3, 3);
+  expect_range(InputKind::very_negative, -206, -203, -197, -194);
+  expect_range(InputKind::lowest, -1e31F, -1e29F, -1e31F, -1e29F);
   const std::vector<float> ascending = input(InputKind::ascending, shape);
   for (int col = 1; col < 1000; ++col) EXPECT_GT(ascending[col], ascending[col - 1]);
   const std::vector<float> prefix = input(InputKind::neg_inf_prefix, shape);
   EXPECT_EQ(prefix[1000 + 499], -infinity);
   EXPECT_TRUE(std::isfinite(prefix[1000 + 500]));
+  const std::vector<float> all_neg_inf = input(InputKind::all_neg_inf, shape);
+  EXPECT_EQ(std::count(all_neg_inf.begin(), all_neg_inf.end(), -infinity), 32 * 1000);
+
+  const std::vector<float> outlier = input(InputKind::one_outlier, shape);
+  expect_one_somewhere(special_cols(outlier, shape, [](float value) { return value > 50; }), true);
+  const std::vector<float> pos_inf = input(InputKind::one_pos_inf, shape);
+  expect_one_somewhere(special_cols(pos_inf, shape, [](float value) { return value == infinity; }), false);
   const std::vector<float> nan = input(InputKind::one_nan, shape);
-  for (int row = 0; row < 4; ++row) {
-    int nans = 0;
-    for (int col = 0; col < 1000; ++col) nans += std::isnan(nan[row * 1000 + col]) ? 1 : 0;
-    EXPECT_EQ(nans, row % 2 == 0 ? 1 : 0);
-  }
+  expect_one_somewhere(special_cols(nan, shape, [](float value) { return std::isnan(value); }), false);
 }
 
 TEST(Traffic, PassesAreBytesOverTheTensor) {
-  const Problem problem{{10, 1000}, DType::f16, Op::softmax};
+  const Problem problem{{10, 1000}, DType::f16, &softmax_operation};
   EXPECT_DOUBLE_EQ(passes(whole_passes(3, 1)(problem), problem), 4);
   EXPECT_DOUBLE_EQ(whole_passes(3, 1)(problem).bytes_read, 60000);
   EXPECT_DOUBLE_EQ(whole_passes(3, 1)(problem).bytes_written, 20000);
-  EXPECT_DOUBLE_EQ(passes({0, 0}, {{0, 1000}, DType::f16, Op::softmax}), 0);
+  EXPECT_DOUBLE_EQ(passes({0, 0}, {{0, 1000}, DType::f16, &softmax_operation}), 0);
 }
 
 TEST(Traffic, EffectiveBandwidthCreditsTwoPasses) {
-  const Problem problem{{49152, 1024}, DType::f32, Op::softmax};
+  const Problem problem{{49152, 1024}, DType::f32, &softmax_operation};
   EXPECT_NEAR(effective_bandwidth_gb_s(problem, 100), 2 * 49152. * 1024 * 4 / 1e9 / 100e-6, 1e-6);
 }
 

@@ -149,14 +149,14 @@ find_or_fetch_cmake() {
 # The Python packages of ./run plot and ./run report, where python3 does not have them already.
 find_or_fetch_python_packages() {
   command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
-  if python3 common/tools/draw.py 2>/dev/null; then return; fi
+  if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
     fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
         "or install the packages of common/tools/requirements.txt"
   fi
-  python3 common/tools/draw.py || exit "$exit_usage"
+  python3 common/tools draw || exit "$exit_usage"
 }
 
 # Everything that a build needs, found or fetched, or the one line that says what to do.
@@ -187,16 +187,20 @@ need_python() {
 # asks nvidia-smi, and without its answer would make the same build again and again.
 lacks_this_gpu() { grep -qx built_without_gpu:INTERNAL=ON build/CMakeCache.txt && nvidia-smi -L >/dev/null 2>&1; }
 
-# Configures build/ once; a later change of a CMakeLists.txt is the build's own business. A copied or
-# moved checkout brings a build/ that belongs to the old place: that one is configured afresh.
+# configure [OPTION=ON...]: configures build/ once, and again for an option that is not set there; a later change of a
+# CMakeLists.txt is the build's own business. A copied or moved checkout brings a build/ that belongs to the old
+# place: that one is configured afresh.
 configure() {
-  local generator=Ninja
+  local generator=Ninja option set=1
   if [[ -e build/build.ninja || -e build/Makefile ]] &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt && ! lacks_this_gpu; then
+    for option; do grep -qx "${option/=/:BOOL=}" build/CMakeCache.txt || set=; done
+    [[ ! $set ]] || return 0
+    cmake "${@/#/-D}" build >&2 || die "$exit_build" "CMake could not configure build/ (its message is above)"
     return
   fi
   command -v ninja >/dev/null || generator='Unix Makefiles'
-  cmake --preset default --fresh -G "$generator" >&2 ||
+  cmake --preset default --fresh -G "$generator" "${@/#/-D}" >&2 ||
     die "$exit_build" "CMake could not configure build/ (its message is above)"
 }
 

@@ -16,7 +16,7 @@ Counts count_kernel() {
   const DirectLoad<float> load{static_cast<const float*>(x.get()), wide.cols};
   const DirectStore<float> store{static_cast<float*>(y.get()), wide.cols};
   return count(wide, [&] {
-    launch_uncached_softmax<Op::softmax, 256, Direction::backward>(load, load, store, wide, nullptr);
+    UncachedSoftmax<256, Direction::backward>::launch<Softmax>(load, store, wide, nullptr);
     CUDA_CHECK(cudaDeviceSynchronize());
   });
 }

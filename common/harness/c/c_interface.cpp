@@ -11,21 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "common/harness/cli/command_line.h"
 #include "common/harness/cuda_check.h"
 #include "common/harness/device.h"
+#include "common/harness/errors.h"
 #include "common/harness/problem_run.h"
 
 struct Contender {
   std::string stage;
   Variant variant;
   bool is_callback;
+  double tolerance_factor = 1;  ///< of the last verification
 };
 
 struct softmax_session {
-  Device device;
+  Machine machine;
   L2 l2;
   Timer timer;
+  std::vector<const Operation*> operations;
   std::vector<Contender> contenders;
   std::optional<ProblemRun> run;
 };
@@ -40,20 +42,13 @@ thread_local std::string last_error;
 /// Runs the function; what it throws becomes the return code, and softmax_error()'s text.
 template <class Function>
 int guarded(Function&& function) {
-  ExitCode code = ExitCode::fine;
   try {
     function();
-  } catch (const UsageError& error) {
-    last_error = error.what();
-    code = ExitCode::bad_usage;
-  } catch (const NoDeviceError& error) {
-    last_error = error.what();
-    code = ExitCode::no_device;
+    return static_cast<int>(ExitCode::fine);
   } catch (const std::exception& error) {
     last_error = error.what();
-    code = ExitCode::cuda_error;
+    return static_cast<int>(exit_code(error));
   }
-  return static_cast<int>(code);
 }
 
 void copy_text(const std::string& text, std::span<char> destination) {
@@ -73,7 +68,7 @@ T named(const char* what, const std::string& text, const std::vector<T>& all) {
   throw UsageError(std::string(what) + ": '" + text + "' is not accepted; accepted: " + names);
 }
 
-const Contender& contender_of(const softmax_session& session, int index) {
+Contender& contender_of(softmax_session& session, int index) {
   if (index < 0 || static_cast<std::size_t>(index) >= session.contenders.size()) {
     throw UsageError("there is no contender " + std::to_string(index));
   }
@@ -96,9 +91,30 @@ const Stage& load_stage(const char* library) {
 /// Why the contender cannot do the open problem.
 std::string reason_not_applicable(softmax_session& session, const Variant& variant) {
   const ProblemRun& run = open_run(session);
-  std::string reason = reason_not_applicable(variant, run.problem());
-  if (!reason.empty() || largest_workspace({&variant}, run.problem()) <= run.workspace_bytes()) return reason;
+  std::string reason = why_unsupported(variant, run.problem(), session.machine);
+  const std::size_t workspace = workspace_of(variant, run.problem(), session.machine).bytes;
+  if (!reason.empty() || workspace <= run.workspace_bytes()) return reason;
   return "not enough device memory for its workspace";
+}
+
+/// The inputs of a problem, and behind them its outputs.
+std::vector<Tensor> tensors_of(const Problem& problem) {
+  std::vector<Tensor> tensors = problem.inputs();
+  const std::vector<Tensor> outputs = problem.outputs();
+  tensors.insert(tensors.end(), outputs.begin(), outputs.end());
+  return tensors;
+}
+
+/// prepare of a variant that calls back.
+auto calls(softmax_launch launch, void* context) {
+  return [=](const Problem&, const Machine&, std::span<const Memory> memory) -> Plan {
+    return
+        [=, inputs = memory[0].inputs, outputs = memory[0].outputs](std::span<const cudaStream_t> streams) {
+          if (launch(context, inputs.data(), outputs.data(), streams[0]) != 0) {
+            throw std::runtime_error("its launch failed");
+          }
+        };
+  };
 }
 
 }  // namespace
@@ -114,9 +130,13 @@ int softmax_open(const char* l2, softmax_session** session) {
       throw UsageError("l2: '" + text + "' is not accepted; accepted: cold, warm");
     }
     const L2 state = text == "cold" ? L2::cold : L2::warm;
-    const Device device = open_device();
-    Variant copy{"copy", "the ceiling: one read, one write", {}, whole_passes(1, 1)};
-    *session = new softmax_session{device, state, Timer(device, state), {{"", copy, false}}, {}};
+    const Machine machine = open_machine();
+    const auto least = [](const Problem& problem) {
+      return Traffic{static_cast<double>(problem.least_bytes()), 0};
+    };
+    Variant copy{"copy", "the ceiling: each input read once, each output written once", {}, least};
+    *session = new softmax_session{
+        machine, state, Timer(machine.devices[0], state), softmax_operations(), {{"", copy, false}}, {}};
   });
 }
 
@@ -125,7 +145,7 @@ void softmax_close(softmax_session* session) {
 }
 
 void softmax_describe_device(const softmax_session* session, softmax_device* device) {
-  const Device& from = session->device;
+  const Device& from = session->machine.devices[0];
   *device = {};
   copy_text(from.gpu, device->gpu);
   copy_text(from.compute_capability, device->compute_capability);
@@ -145,17 +165,17 @@ int softmax_add_stage(softmax_session* session, const char* library) {
   return guarded([&] {
     const Stage& stage = load_stage(library);
     for (const Variant& variant : stage.variants) session->contenders.push_back({stage.name, variant, false});
+    for (const Operation* op : stage.operations) {
+      auto& known = session->operations;
+      if (std::find(known.begin(), known.end(), op) == known.end()) known.push_back(op);
+    }
   });
 }
 
 int softmax_add_contender(softmax_session* session, const char* stage, const char* name,
                           softmax_launch launch, void* context) {
   return guarded([&] {
-    const auto call = [launch, context](const Problem& /*problem*/, const Buffers& buffers,
-                                        cudaStream_t stream) {
-      if (launch(context, buffers.x, buffers.y, stream) != 0) throw std::runtime_error("its launch failed");
-    };
-    session->contenders.push_back({stage, Variant{name, "", call, {}}, true});
+    session->contenders.push_back({stage, Variant{name, "", calls(launch, context), {}}, true});
   });
 }
 
@@ -176,22 +196,23 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
                          int64_t cols, const char* input, uint64_t seed, int64_t offset) {
   return guarded([&] {
     session->run.reset();
-    const Problem problem{{rows, cols}, named("dtype", dtype, all_dtypes()), named("op", op, all_ops())};
+    const Problem problem{
+        {rows, cols}, named("dtype", dtype, all_dtypes()), named("op", op, session->operations)};
     const InputKind kind = named("input", input, all_inputs());
     if (rows < 1 || cols < 1 || offset < 0) {
       throw UsageError("rows, cols: at least 1; offset: at least 0");
     }
     std::vector<const Variant*> variants;
     for (const Contender& contender : session->contenders) variants.push_back(&contender.variant);
-    const bool takes_times = !session->device.simulated;
-    const ProblemSetup without{seed,        offset, session->l2,
-                               takes_times, 0,      takes_times ? left_to_contenders : 0};
+    ProblemSetup without{.seed = seed, .offsets = {offset, offset}, .l2 = session->l2};
+    without.takes_times = !session->machine.devices[0].simulated;
+    without.spare_bytes = without.takes_times ? left_to_contenders : 0;
     ProblemSetup with = without;
-    with.workspace_bytes = largest_workspace(variants, problem);
+    with.workspace_bytes = largest_workspace(variants, problem, session->machine);
     try {
-      session->run.emplace(problem, with, session->device);
+      session->run.emplace(problem, with, session->machine);
     } catch (const UsageError&) {
-      session->run.emplace(problem, without, session->device);
+      session->run.emplace(problem, without, session->machine);
     }
     session->run->fill(kind);
   });
@@ -199,6 +220,26 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
 
 void softmax_close_problem(softmax_session* session) {
   session->run.reset();
+}
+
+int softmax_num_tensors(const softmax_session* session) {
+  return session->run ? static_cast<int>(tensors_of(session->run->problem()).size()) : 0;
+}
+
+int softmax_describe_tensor(softmax_session* session, int tensor, softmax_tensor* description) {
+  return guarded([&] {
+    const Problem& problem = open_run(*session).problem();
+    const std::vector<Tensor> tensors = tensors_of(problem);
+    if (tensor < 0 || static_cast<std::size_t>(tensor) >= tensors.size()) {
+      throw UsageError("there is no tensor " + std::to_string(tensor));
+    }
+    const Tensor& from = tensors[static_cast<std::size_t>(tensor)];
+    copy_text(from.name, description->name);
+    copy_text(name(from.dtype), description->dtype);
+    description->rows = from.shape.rows;
+    description->cols = from.shape.cols;
+    description->is_output = static_cast<std::size_t>(tensor) < problem.inputs().size() ? 0 : 1;
+  });
 }
 
 int softmax_applies(softmax_session* session, int contender, softmax_applicability* applicability) {
@@ -213,16 +254,18 @@ int softmax_applies(softmax_session* session, int contender, softmax_applicabili
 int softmax_verify(softmax_session* session, int contender, double tolerance_factor,
                    softmax_verdict* verdict) {
   return guarded([&] {
-    const Variant& variant = contender_of(*session, contender).variant;
+    Contender& verified = contender_of(*session, contender);
     ProblemRun& run = open_run(*session);
     if (!(tolerance_factor > 0)) throw UsageError("tolerance_factor: above 0");
+    verified.tolerance_factor = tolerance_factor;
     Verdict found{true, "", 0};
     if (contender != copy_index) {
-      const auto launch_and_wait = [&](const Buffers& buffers) {
-        variant.launch(run.problem(), buffers, session->timer.stream());
-        CUDA_CHECK(cudaStreamSynchronize(session->timer.stream()));
+      const auto run_and_wait = [&](const Plan& plan) {
+        const cudaStream_t stream = session->timer.stream();
+        plan({&stream, 1});
+        CUDA_CHECK(cudaStreamSynchronize(stream));
       };
-      found = run.verify(launch_and_wait, tolerance_factor);
+      found = run.verify(verified.variant, run_and_wait, tolerance_factor);
     }
     copy_text(found.explanation, verdict->explanation);
     verdict->max_error = found.max_error;
@@ -233,24 +276,25 @@ int softmax_verify(softmax_session* session, int contender, double tolerance_fac
 int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
                  softmax_timing* timing) {
   return guarded([&] {
-    const Variant& variant = contender_of(*session, contender).variant;
+    const Contender& timed_contender = contender_of(*session, contender);
+    const Variant& variant = timed_contender.variant;
     ProblemRun& run = open_run(*session);
-    if (session->device.simulated) throw UsageError("the simulator takes no times");
+    if (session->machine.devices[0].simulated) throw UsageError("the simulator takes no times");
     if (repeats < 1) throw UsageError("repeats: at least 1");
     if (warm_up_ms < 0 || limit_ms < 0) throw UsageError("warm_up_ms, limit_ms: at least 0");
     const Sampling sampling{repeats, std::chrono::milliseconds(warm_up_ms),
                             std::chrono::milliseconds(limit_ms)};
-    const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
-      variant.launch(run.problem(), buffers, stream);
-    };
     // It may set itself up for pointers that it has not seen, which a capture would forbid.
-    if (session->contenders[static_cast<std::size_t>(contender)].is_callback) {
-      run.launch_on_every_set(launch, session->timer.stream());
-    }
-    const TimedVariant timed = contender == copy_index
-                                   ? run.time_copy(session->timer, sampling)
-                                   : run.time(launch, variant.capturable, session->timer, sampling);
-    *timing = {timed.variant.median_us, timed.variant.spread_percent, timed.copy.median_us,
-               timed.copy.spread_percent};
+    if (timed_contender.is_callback) run.launch_on_every_set(variant, session->timer.stream());
+    Verdict verdict{true, "", 0};
+    const TimedVariant timed = contender == copy_index ? run.time_copy(session->timer, sampling)
+                                                       : run.time(variant, session->timer, sampling, verdict,
+                                                                  timed_contender.tolerance_factor);
+    if (!verdict.correct) throw WrongResultError(verdict.explanation);
+    *timing = {timed.variant.median_us,
+               timed.variant.spread_percent,
+               timed.copy.median_us,
+               timed.copy.spread_percent,
+               {}};
   });
 }

@@ -5,7 +5,7 @@
    A session holds device 0, the timer and a list of contenders, each with a number from 0: first the plain
    copy (the ceiling), then what is added. At most one problem is open at a time.
 
-   Every function that returns int returns 0, or one of the stages' exit codes: 2 bad usage (an unknown name,
+   Every function that returns int returns 0, or one of the stages' exit codes: 1 wrong result, 2 bad usage (an unknown name,
    a shape that does not fit, times asked of the simulator), 3 no usable device, 4 anything else.
    softmax_error() then says in one line what is wrong. Pointers are never null where not said otherwise. One
    thread at a time. */
@@ -45,11 +45,12 @@ int softmax_synchronize(softmax_session* session);
 /* Adds the variants of a stage from its library, build/libstage_NN_name.so. */
 int softmax_add_stage(softmax_session* session, const char* library);
 
-/* Enqueues one launch on `stream` (a cudaStream_t) that reads rows x cols elements at x and writes as many at
-   y, row-major, device memory; it is called while the stream is captured into a graph, so that it must
-   neither wait nor allocate then. It was called once without a capture before, by softmax_verify. Returns 0,
-   or anything else for a failure. */
-typedef int (*softmax_launch)(void* context, const void* x, void* y, void* stream);
+/* Enqueues one launch on `stream` (a cudaStream_t) that reads the operation's inputs and writes its outputs: a
+   pointer to device memory for each tensor, in the order of softmax_describe_tensor (for softmax one input, x,
+   and one output, y). It is called while the stream is captured into a graph, so that it must neither wait nor
+   allocate then. It was called once without a capture before, by softmax_verify. Returns 0, or anything else
+   for a failure. */
+typedef int (*softmax_launch)(void* context, const void* const* inputs, void* const* outputs, void* stream);
 /* `stage` and `name` are copied; `context` is passed on to `launch`. */
 int softmax_add_contender(softmax_session* session, const char* stage, const char* name,
                           softmax_launch launch, void* context);
@@ -63,15 +64,26 @@ int softmax_num_contenders(const softmax_session* session);
 int softmax_describe(softmax_session* session, int contender, softmax_contender* description);
 
 /* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are
-   those of the stages' options: dtype "f32", "f16" or "bf16", op "softmax" or "log_softmax", input "normal",
-   ... ; offset in elements. */
+   those of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added stage has beside
+   them, input "normal", ... ; offset in elements. */
 int softmax_open_problem(softmax_session* session, const char* dtype, const char* op, int64_t rows,
                          int64_t cols, const char* input, uint64_t seed, int64_t offset);
 void softmax_close_problem(softmax_session* session);
 
 typedef struct {
+  char name[32]; /* "x" */
+  char dtype[8]; /* "f32", "f16", "bf16"; "i64" for labels */
+  int64_t rows;
+  int64_t cols;
+  int64_t is_output;
+} softmax_tensor;
+/* The tensors of the open problem, row-major: its inputs, then its outputs. 0 where none is open. */
+int softmax_num_tensors(const softmax_session* session);
+int softmax_describe_tensor(softmax_session* session, int tensor, softmax_tensor* description);
+
+typedef struct {
   char reason[512]; /* why the contender cannot do the open problem; "" when it can */
-  double passes;    /* bytes that it says it requests / bytes of one tensor; 0 when unknown */
+  double passes;    /* bytes that it says it requests / bytes of the matrix; 0 when unknown */
 } softmax_applicability;
 int softmax_applies(softmax_session* session, int contender, softmax_applicability* applicability);
 
@@ -90,10 +102,11 @@ typedef struct {
   double spread_percent; /* (third quartile - first quartile) / median */
   double copy_us;        /* the copy, timed in turn with the contender */
   double copy_spread_percent;
+  char note[128]; /* what makes the time doubtful; "" when nothing does */
 } softmax_timing;
 /* `repeats` samples each of the contender and the copy, after copies for `warm_up_ms` milliseconds. A slow
-   contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first: nothing here looks at the
-   result. */
+   contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first. What the last launches left is
+   verified again, with the same tolerance_factor: 1 and softmax_error() where it is wrong now. */
 int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
                  softmax_timing* timing);
 

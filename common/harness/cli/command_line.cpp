@@ -86,6 +86,12 @@ Sections parse_sections(const std::string& list) {
   return sections;
 }
 
+Offsets parse_offsets(const std::string& list) {
+  const std::vector<std::string> items = split(list);
+  if (items.size() > 2) refuse("--offset", list, "one number, or two: of inputs and of outputs");
+  return {whole_number("--offset", items.front(), 0, 1024), whole_number("--offset", items.back(), 0, 1024)};
+}
+
 struct Option {
   std::string name;
   std::string value;  ///< what stands for the value in --help; empty: the option takes none
@@ -97,6 +103,12 @@ std::vector<std::string> variant_names(const Stage& stage) {
   std::vector<std::string> names;
   for (const Variant& variant : stage.variants) names.push_back(variant.name);
   return names;
+}
+
+std::string operation_names(const Stage& stage) {
+  std::vector<std::string> names;
+  for (const Operation* op : stage.operations) names.emplace_back(op->name);
+  return join(names);
 }
 
 std::vector<std::string> input_names() {
@@ -115,8 +127,8 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) { o.cols = whole_numbers("--cols", v, 1); }},
       {"--dtype", "T,...", "f32 (default), f16, bf16 or all",
        [](Options& o, Text v) { o.dtypes = choices("--dtype", v, all_dtypes()); }},
-      {"--op", "OP,...", "softmax (default), log_softmax or all",
-       [](Options& o, Text v) { o.ops = choices("--op", v, all_ops()); }},
+      {"--op", "OP,...", operation_names(stage) + " or all (default the first)",
+       [&stage](Options& o, Text v) { o.ops = choices("--op", v, stage.operations); }},
       {"--variant", "NAME,...", "only these variants; --list names them (default all)",
        [&stage](Options& o, Text v) { o.variants = choices("--variant", v, variant_names(stage)); }},
       {"--input", "KIND,...", "values to compute on (default normal), or all: " + join(input_names()),
@@ -131,8 +143,8 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) {
          o.l2 = choice<L2>("--l2", v, {{"cold", L2::cold}, {"warm", L2::warm}});
        }},
-      {"--offset", "N", "move input and output N elements off their alignment (default 0)",
-       [](Options& o, Text v) { o.offset = whole_number("--offset", v, 0, 1024); }},
+      {"--offset", "N[,M]", "move inputs and outputs N elements off their alignment, outputs M (default 0)",
+       [](Options& o, Text v) { o.offsets = parse_offsets(v); }},
       {"--verify-only", "", "check results, take no times", [](Options& o, Text) { o.verify_only = true; }},
       {"--profile", "", "one launch of one --variant between cudaProfilerStart and Stop, for ncu",
        [](Options& o, Text) { o.profile = true; }},
@@ -162,6 +174,7 @@ std::int64_t default_rows(bool simulated) {
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage) {
   const std::vector<Option> table = option_table(stage);
   Options options;
+  options.ops = {stage.operations.front()};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');  // both --rows 7 and --rows=7
     const std::string given = arguments[i].substr(0, equals);

@@ -2,22 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "common/harness/errors.h"
 #include "common/harness/input.h"
 #include "common/harness/problem.h"
+#include "common/harness/problem_run.h"
 #include "common/harness/timer.h"
 #include "common/harness/variant.h"
-
-/// Exit codes of every executable, as --help lists them.
-enum class ExitCode { fine = 0, wrong_result = 1, bad_usage = 2, no_device = 3, cuda_error = 4 };
-
-/// A command line that cannot be done. what() is one line: what was wrong, the value, and what is accepted.
-class UsageError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 enum class Format { table, csv, json };
 
@@ -35,12 +28,12 @@ struct Options {
   std::vector<std::int64_t> rows;  ///< empty: not given, default_rows()
   std::vector<std::int64_t> cols{1024};
   std::vector<DType> dtypes{DType::f32};
-  std::vector<Op> ops{Op::softmax};
+  std::vector<const Operation*> ops;  ///< the stage's first, if not given
   std::vector<std::string> variants;  ///< empty: all
   std::vector<InputKind> inputs{InputKind::normal};
   std::uint64_t seed = 1;
   int repeats = 25;
-  std::int64_t offset = 0;
+  Offsets offsets;
   L2 l2 = L2::cold;
   bool verify_only = false;
   bool profile = false;
@@ -54,7 +47,7 @@ struct Options {
 /// Rows where the command line gives none: few on the simulator, which runs one warp after the other.
 std::int64_t default_rows(bool simulated);
 
-/// Throws UsageError. `arguments` without the program's name.
+/// Throws UsageError: the option, its value, and what is accepted. `arguments` without the program's name.
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage);
 
 std::string help_text(const Stage& stage);

@@ -61,7 +61,7 @@ std::vector<Field> fields(const Record& record, bool simulated) {
       {"stage", record.stage, true},
       {"variant", record.variant, true},
       {"dtype", name(record.problem.dtype), true},
-      {"op", name(record.problem.op), true},
+      {"op", record.problem.op == nullptr ? "" : record.problem.op->name, true},
       {"rows", std::to_string(record.problem.shape.rows), false},
       {"cols", std::to_string(record.problem.shape.cols), false},
       {"input", name(record.input), true},
@@ -70,12 +70,14 @@ std::vector<Field> fields(const Record& record, bool simulated) {
       {"time_us", timed([&] { return record.timing->variant.median_us; }, 3), false},
       {"spread_percent", timed([&] { return record.timing->variant.spread_percent; }, 2), false},
       {"copy_us", timed([&] { return record.timing->copy.median_us; }, 3), false},
+      {"copy_spread_percent", timed([&] { return record.timing->copy.spread_percent; }, 2), false},
       {"percent_of_copy", timed([&] { return percent_of_copy(record); }, 2), false},
       {"bandwidth_gb_s",
        timed([&] { return effective_bandwidth_gb_s(record.problem, record.timing->variant.median_us); }, 1),
        false},
       {"passes", ran ? fixed(record.passes, 4) : "", false},
       {"max_error", ran && record.status == Status::verified ? fixed(record.max_error, 4) : "", false},
+      {"note", record.timing ? doubts(*record.timing) : "", true},
   };
   if (!simulated) return all;
   const auto declare = [&](const char* field, const std::optional<double>& value) {
@@ -235,6 +237,9 @@ void Report::print_table_row(const Record& record) {
   cells.insert(cells.end(), numbers.begin(), numbers.end());
   if (!numbers.empty() && !record.stage.empty()) cells.push_back(fixed(record.max_error, 2));
   print_columns(out_, columns(), cells);
+  if (record.timing && !doubts(*record.timing).empty()) {
+    out_ << padded("", columns().front().width) << "    " << doubts(*record.timing) << std::endl;
+  }
   if (!record.reason.empty()) {
     out_ << padded("", columns().front().width) << "    "
          << (record.status == Status::wrong ? "WRONG: " : "not applicable: ") << record.reason << std::endl;
@@ -258,7 +263,8 @@ void Report::print_json() {
        << ", \"cuda_driver\": " << json_quoted(device_.cuda_driver)
        << ", \"cuda_runtime\": " << json_quoted(device_.cuda_runtime) << "},\n \"settings\": {\"l2\": \""
        << (options_.l2 == L2::cold ? "cold" : "warm") << "\", \"repeats\": " << options_.repeats
-       << ", \"seed\": " << options_.seed << ", \"offset\": " << options_.offset << "},\n \"results\": [";
+       << ", \"seed\": " << options_.seed << ", \"offset\": " << options_.offsets.input
+       << ", \"output_offset\": " << options_.offsets.output << "},\n \"results\": [";
   const char* separator = "\n  ";
   for (const Record& record : records_) {
     out_ << separator << "{";
@@ -281,9 +287,9 @@ void Report::print_verify_summary() {
     int not_applicable = 0;
     double max_error = 0;
   };
-  std::map<std::tuple<std::string, DType, Op>, Count> counts;
+  std::map<std::tuple<std::string, DType, std::string>, Count> counts;
   for (const Record& record : records_) {
-    Count& count = counts[{record.variant, record.problem.dtype, record.problem.op}];
+    Count& count = counts[{record.variant, record.problem.dtype, record.problem.op->name}];
     count.verified += record.status == Status::verified ? 1 : 0;
     count.wrong += record.status == Status::wrong ? 1 : 0;
     count.not_applicable += record.status == Status::not_applicable ? 1 : 0;
@@ -291,7 +297,7 @@ void Report::print_verify_summary() {
   }
   for (const auto& [key, count] : counts) {
     const auto& [variant, dtype, op] = key;
-    out_ << padded(variant, columns().at(1).width + 2) << padded(name(dtype), 6) << padded(name(op), 13)
+    out_ << padded(variant, columns().at(1).width + 2) << padded(name(dtype), 6) << padded(op, 13)
          << padded(std::to_string(count.verified), 6, true) << " verified"
          << padded(std::to_string(count.wrong), 6, true) << " wrong"
          << padded(std::to_string(count.not_applicable), 6, true) << " not applicable   worst error "

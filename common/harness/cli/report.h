@@ -14,12 +14,12 @@
 enum class Status { verified, wrong, not_applicable };
 
 struct Record {
-  std::string stage;    ///< empty for the copy ceiling
-  std::string variant;  ///< "copy" for the copy ceiling
-  Problem problem;
+  std::string stage{};    ///< empty for the copy ceiling
+  std::string variant{};  ///< "copy" for the copy ceiling
+  Problem problem{};
   InputKind input = InputKind::normal;
   Status status = Status::verified;
-  std::string reason;  ///< why not applicable, or what is wrong
+  std::string reason{};  ///< why not applicable, or what is wrong
   double passes = 0;
   double max_error = 0;                  ///< worst |got - reference| / allowed
   std::optional<TimedVariant> timing{};  ///< on a GPU

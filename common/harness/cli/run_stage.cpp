@@ -4,7 +4,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <iomanip>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -31,18 +31,22 @@ std::vector<const Variant*> selected_variants(const Stage& stage, const Options&
 /// Runs the selected variants on one problem and reports them.
 class StageRun {
  public:
-  StageRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem,
+  StageRun(const Stage& stage, const Options& options, const Machine& machine, const Problem& problem,
            Timer& timer, Report& report)
       : stage_(stage),
         options_(options),
-        simulated_(device.simulated),
+        machine_(machine),
         problem_(problem),
         variants_(selected_variants(stage, options)),
         timer_(timer),
         report_(report),
         run_(problem,
-             {options.seed, options.offset, options.l2, takes_times(), largest_workspace(variants_, problem)},
-             device) {}
+             {.seed = options.seed,
+              .offsets = options.offsets,
+              .l2 = options.l2,
+              .takes_times = takes_times(),
+              .workspace_bytes = largest_workspace(variants_, problem, machine)},
+             machine) {}
 
   /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
   bool run(InputKind input) {
@@ -65,37 +69,38 @@ class StageRun {
   }
 
  private:
+  [[nodiscard]] bool simulated() const { return machine_.devices[0].simulated; }
   [[nodiscard]] bool reports_numbers() const {
     return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
   }
-  [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated_; }
+  [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated(); }
 
   Record run_variant(const Variant& variant) {
-    Record record{stage_.name, variant.name, problem_, input_, Status::not_applicable, "", 0, 0, {}, {}, {}};
-    record.reason = reason_not_applicable(variant, problem_);
-    if (!record.reason.empty()) return record;
-
-    const Verdict verdict =
-        run_.verify([&](const Buffers& buffers) { launch_once(variant, buffers, record.counted); });
-    record.status = verdict.correct ? Status::verified : Status::wrong;
-    record.reason = verdict.explanation;
-    record.max_error = verdict.max_error;
+    Record record{.stage = stage_.name, .variant = variant.name, .problem = problem_, .input = input_};
+    record.reason = why_unsupported(variant, problem_, machine_);
+    if (!record.reason.empty()) {
+      record.status = Status::not_applicable;
+      return record;
+    }
+    Verdict verdict =
+        run_.verify(variant, [&](const Plan& plan) { run_once(variant, plan, record.counted); });
     const Traffic traffic = variant.traffic(problem_);
     record.passes = passes(traffic, problem_);
     record.row_costs = traffic.row;
+    record.max_error = verdict.max_error;
     if (verdict.correct && takes_times()) {
-      const auto launch = [&](const Buffers& buffers, cudaStream_t stream) {
-        variant.launch(problem_, buffers, stream);
-      };
-      record.timing = run_.time(launch, variant.capturable, timer_, {.repeats = options_.repeats});
+      record.timing = run_.time(variant, timer_, {.repeats = options_.repeats}, verdict);
+      if (!verdict.correct) record.timing.reset();
     }
+    record.status = verdict.correct ? Status::verified : Status::wrong;
+    record.reason = verdict.explanation;
     return record;
   }
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
   Record copy_record() {
-    Record record{"", "copy", problem_, input_, Status::verified, "", 2, 0, {}, {}, {}};
-    if (simulated_) {
+    Record record{.variant = "copy", .problem = problem_, .input = input_, .passes = least_passes(problem_)};
+    if (simulated()) {
       record.counted = count_launch(problem_, [&] { run_.copy(0, timer_.stream()); });
     } else {
       record.timing = run_.time_copy(timer_, {.repeats = options_.repeats});
@@ -104,10 +109,11 @@ class StageRun {
   }
 
   /// Returns when the launch is done.
-  void launch_once(const Variant& variant, const Buffers& buffers, std::optional<Counted>& counted) {
+  void run_once(const Variant& variant, const Plan& plan, std::optional<Counted>& counted) {
     const auto launch = [&] {
-      variant.launch(problem_, buffers, timer_.stream());
-      CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
+      const cudaStream_t stream = timer_.stream();
+      plan({&stream, 1});
+      CUDA_CHECK(cudaStreamSynchronize(stream));
     };
     if (options_.profile) {
       CUDA_CHECK(cudaProfilerStart());
@@ -115,7 +121,7 @@ class StageRun {
       launch();
       nvtxRangePop();
       CUDA_CHECK(cudaProfilerStop());
-    } else if (simulated_ && reports_numbers()) {
+    } else if (simulated() && reports_numbers()) {
       counted = count_launch(problem_, launch);
     } else {
       launch();
@@ -124,7 +130,7 @@ class StageRun {
 
   const Stage& stage_;
   const Options& options_;
-  bool simulated_;
+  const Machine& machine_;
   Problem problem_;
   std::vector<const Variant*> variants_;
   Timer& timer_;
@@ -139,7 +145,7 @@ std::vector<Problem> problems_of(const Options& options, bool simulated) {
   for (const std::int64_t rows : options.rows.empty() ? default_only : options.rows) {
     for (const std::int64_t cols : options.cols) {
       for (const DType dtype : options.dtypes) {
-        for (const Op op : options.ops) problems.push_back({{rows, cols}, dtype, op});
+        for (const Operation* op : options.ops) problems.push_back({{rows, cols}, dtype, op});
       }
     }
   }
@@ -166,26 +172,22 @@ ExitCode run_options(const Stage& stage, const Options& options, const char* con
   }
   if (options.list) {
     for (const Variant& variant : stage.variants) {
-      std::printf("%-32s  %s\n", variant.name.c_str(), variant.idea.c_str());
+      std::cout << std::left << std::setw(32) << variant.name << "  " << variant.idea << "\n";
     }
     return ExitCode::fine;
   }
   choose_device(options, argv);
-  const Device device = open_device();
+  const Machine machine = open_machine();
+  const Device& device = machine.devices[0];
   Timer timer(device, options.l2);
   Report report(std::cout, options, device);
   bool all_correct = true;
   for (const Problem& problem : problems_of(options, device.simulated)) {
-    StageRun stage_run(stage, options, device, problem, timer, report);
+    StageRun stage_run(stage, options, machine, problem, timer, report);
     for (const InputKind input : options.inputs) all_correct = stage_run.run(input) && all_correct;
   }
   report.finish();
   return all_correct ? ExitCode::fine : ExitCode::wrong_result;
-}
-
-int fail(const Stage& stage, const char* what, ExitCode code) {
-  std::cerr << stage.name << ": " << what << std::endl;
-  return static_cast<int>(code);
 }
 
 }  // namespace
@@ -193,12 +195,12 @@ int fail(const Stage& stage, const char* what, ExitCode code) {
 int run_stage(const Stage& stage, int argc, const char* const* argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    return static_cast<int>(run_options(stage, parse_command_line(arguments, stage), argv));
-  } catch (const UsageError& error) {
-    return fail(stage, error.what(), ExitCode::bad_usage);
-  } catch (const NoDeviceError& error) {
-    return fail(stage, error.what(), ExitCode::no_device);
+    const ExitCode code = run_options(stage, parse_command_line(arguments, stage), argv);
+    std::cout.flush();
+    if (!std::cout) throw std::runtime_error("cannot write to standard output");
+    return static_cast<int>(code);
   } catch (const std::exception& error) {
-    return fail(stage, error.what(), ExitCode::cuda_error);
+    std::cerr << stage.name << ": " << error.what() << std::endl;
+    return static_cast<int>(exit_code(error));
   }
 }

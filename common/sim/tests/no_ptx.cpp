@@ -2,9 +2,10 @@
 #include <cstdio>
 
 #include "common/harness/device.h"
+#include "common/harness/errors.h"
 
 int main() try {
-  (void)open_device();
+  (void)open_machine();
   std::printf("it runs\n");
   return 0;
 } catch (const NoDeviceError& error) {

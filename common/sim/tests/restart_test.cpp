@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/harness/device.h"
+#include "common/harness/errors.h"
 #include "common/harness/simulator.h"
 
 namespace {

@@ -1,0 +1,140 @@
+// Comparing every element of an output with a reference, on the host or the device by Thrust: what the verify
+// functions of operations are made of.
+#pragma once
+
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/host_vector.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/transform.h>
+#include <thrust/transform_reduce.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <type_traits>
+
+#include "common/harness/cuda_check.h"
+#include "common/harness/verify.h"
+
+/// Thrust on the host: its vectors and its execution policy.
+struct OnHost {
+  template <class T>
+  using Vector = thrust::host_vector<T>;
+  static constexpr auto policy() { return thrust::host; }
+};
+struct OnDevice {
+  template <class T>
+  using Vector = thrust::device_vector<T>;
+  static constexpr auto policy() { return thrust::device; }
+};
+
+/// Calls function.template operator()<OnHost or OnDevice>().
+template <class Function>
+auto dispatch_space(Space space, Function function) {
+  return space == Space::host ? function.template operator()<OnHost>()
+                              : function.template operator()<OnDevice>();
+}
+
+/// A Where::Vector of function(0), function(1), ..., function(n - 1).
+template <class Where, class Function>
+auto make_vector(std::int64_t n, Function function) {
+  typename Where::template Vector<std::invoke_result_t<Function, std::int64_t>> vector(n);
+  const thrust::counting_iterator<std::int64_t> zero(0);
+  thrust::transform(Where::policy(), zero, zero + n, vector.begin(), function);
+  return vector;
+}
+
+template <class T>
+__host__ __device__ double as_double(T value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
+/// What an element should be, and what its tolerance is relative to.
+struct Expected {
+  double value;
+  double scale;
+};
+
+template <std::size_t bytes>
+using BitsOf = std::conditional_t<bytes == 8, std::uint64_t,
+                                  std::conditional_t<bytes == 4, std::uint32_t, std::uint16_t>>;
+
+template <class T>
+__host__ __device__ BitsOf<sizeof(T)> bits_of(const T& value) {
+  return *reinterpret_cast<const BitsOf<sizeof(T)>*>(&value);
+}
+
+namespace compare_detail {
+
+inline constexpr std::int64_t no_index = std::numeric_limits<std::int64_t>::max();
+
+/// What one element, or many, have wrong.
+struct Findings {
+  std::int64_t wrong = 0;
+  std::int64_t not_written = 0;
+  std::int64_t first_wrong = no_index;
+  double max_error = 0;
+};
+
+struct MergeFindings {
+  __host__ __device__ Findings operator()(Findings a, Findings b) const {
+    return {a.wrong + b.wrong, a.not_written + b.not_written,
+            a.first_wrong < b.first_wrong ? a.first_wrong : b.first_wrong,
+            a.max_error > b.max_error ? a.max_error : b.max_error};
+  }
+};
+
+template <class T, class Reference>
+struct CompareElement {
+  const T* y;
+  Reference reference;
+  Tolerance allowed;
+  double tolerance_factor;
+
+  /// |got - expected| / allowed, infinite where one is NaN or infinite and the other is not the same.
+  __host__ __device__ double error(double got, Expected expected) const {
+    if (isnan(expected.value)) return isnan(got) ? 0 : INFINITY;
+    if (isinf(expected.value)) return got == expected.value ? 0 : INFINITY;
+    const double error = fabs(got - expected.value) / (allowed.absolute + allowed.relative * expected.scale);
+    return isnan(error) ? INFINITY : error;  // every comparison with NaN is false: make it count as wrong
+  }
+
+  __host__ __device__ Findings operator()(std::int64_t index) const {
+    const bool written = bits_of(y[index]) != static_cast<BitsOf<sizeof(T)>>(~BitsOf<sizeof(T)>{0});
+    const double found = error(as_double(y[index]), reference(index));
+    if (written && found <= tolerance_factor) return {0, 0, no_index, found};
+    return {1, written ? 0 : 1, index, written ? found : INFINITY};
+  }
+};
+
+/// Got and expected value of one element.
+template <class T, class Reference>
+struct Evidence {
+  const T* y;
+  Reference reference;
+  std::int64_t index;
+  __host__ __device__ double operator()(std::int64_t which) const {
+    return which == 0 ? as_double(y[index]) : reference(index).value;
+  }
+};
+
+std::string explain(const Findings& findings, Shape shape, double got, double expected);
+
+}  // namespace compare_detail
+
+/// Compares shape.elements() elements at y with reference(index) -> Expected. Where is OnHost or OnDevice;
+/// tolerance_factor: see Operation::verify.
+template <class Where, class T, class Reference>
+Verdict compare_elements(const T* y, Shape shape, const Reference& reference, Tolerance allowed,
+                         double tolerance_factor) {
+  using namespace compare_detail;
+  const thrust::counting_iterator<std::int64_t> zero(0);
+  const CompareElement<T, Reference> compare_element{y, reference, allowed, tolerance_factor};
+  const Findings findings = thrust::transform_reduce(Where::policy(), zero, zero + shape.elements(),
+                                                     compare_element, Findings{}, MergeFindings{});
+  if (findings.wrong == 0) return {true, "", findings.max_error};
+  const auto evidence = make_vector<Where>(2, Evidence<T, Reference>{y, reference, findings.first_wrong});
+  return {false, explain(findings, shape, evidence[0], evidence[1]), findings.max_error,
+          findings.first_wrong};
+}

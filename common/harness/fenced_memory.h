@@ -1,0 +1,30 @@
+// Device memory between two fences: what a kernel writes outside of it is seen.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "common/harness/cuda_handles.h"
+
+/// `bytes` of device memory, all of it poison at first. What lies outside of it is poison, too: a read past the
+/// end yields NaN, a write past the end is seen.
+class FencedMemory {
+ public:
+  /// The memory starts `offset_bytes` behind an alignment of 256.
+  explicit FencedMemory(std::size_t bytes, std::size_t offset_bytes = 0);
+  [[nodiscard]] void* data() const { return static_cast<char*>(memory_.get()) + front_bytes_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Fills the memory and its fences with poison; returns when done.
+  void poison();
+  /// "", or which fence was written, and at what distance from the memory, which is called `what`. `used`: the
+  /// fence begins behind so many bytes.
+  [[nodiscard]] std::string broken_fence(const std::string& what, std::size_t used) const;
+  [[nodiscard]] std::string broken_fence(const std::string& what) const { return broken_fence(what, bytes_); }
+  /// What it takes beyond the memory itself, each of two.
+  static constexpr std::size_t fence_bytes = 4096;
+
+ private:
+  std::size_t front_bytes_;
+  std::size_t bytes_;
+  DeviceMemory memory_;
+};

@@ -1,0 +1,87 @@
+#include "common/harness/compare.cuh"
+#include "common/harness/dtype.cuh"
+#include "common/harness/operation.h"
+#include "common/harness/reference.cuh"
+#include "common/harness/reference.h"
+
+namespace {
+
+std::vector<Tensor> x_alone(const Problem& problem) {
+  return {{"x", problem.dtype, problem.shape}};
+}
+
+std::vector<Tensor> y_alone(const Problem& problem) {
+  return {{"y", problem.dtype, problem.shape}};
+}
+
+void fill_x(const Problem& problem, InputKind kind, std::uint64_t seed, const Tensors& tensors) {
+  fill_input(kind, seed, problem.dtype, problem.shape, tensors.inputs[0], tensors.space);
+}
+
+template <class T>
+struct ReferenceSoftmax {
+  const T* x;
+  std::int64_t cols;
+  const MaxSum<double>* rows;
+  __host__ __device__ Expected operator()(std::int64_t index) const {
+    const double y = reference_softmax(as_double(x[index]), rows[index / cols]);
+    return {y, fabs(y)};
+  }
+};
+
+template <class T>
+struct ReferenceLogSoftmax {
+  const T* x;
+  std::int64_t cols;
+  const MaxSum<double>* rows;
+  __host__ __device__ Expected operator()(std::int64_t index) const {
+    const MaxSum<double> row = rows[index / cols];
+    const double y = as_double(x[index]) - row.max - log(row.sum);
+    return {y, fabs(y)};
+  }
+};
+
+template <template <class> class Reference>
+std::vector<Verdict> verify_y(const Problem& problem, const Tensors& tensors, Tolerance allowed,
+                              double tolerance_factor) {
+  return dispatch_dtype(problem.dtype, [&]<class T>() {
+    return dispatch_space(tensors.space, [&]<class Where>() {
+      const T* x = static_cast<const T*>(tensors.inputs[0]);
+      const auto rows = reference_rows<Where>(x, problem.shape);
+      const Reference<T> reference{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())};
+      const T* y = static_cast<const T*>(tensors.outputs[0]);
+      return std::vector<Verdict>{
+          compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};
+    });
+  });
+}
+
+std::vector<Verdict> verify_softmax(const Problem& problem, const Tensors& tensors, double tolerance_factor) {
+  return verify_y<ReferenceSoftmax>(problem, tensors, tolerance(problem.dtype), tolerance_factor);
+}
+
+/// The error of log(sum) is absolute, and as large as the relative error of the sum.
+std::vector<Verdict> verify_log_softmax(const Problem& problem, const Tensors& tensors,
+                                        double tolerance_factor) {
+  const Tolerance allowed{tolerance(DType::f32).relative, tolerance(problem.dtype).relative};
+  return verify_y<ReferenceLogSoftmax>(problem, tensors, allowed, tolerance_factor);
+}
+
+}  // namespace
+
+ReferenceRow reference_row(const float* x, std::int64_t cols) {
+  const MaxSum<double> row = reference_rows<OnHost>(x, {1, cols})[0];
+  return {row.max, row.sum};
+}
+
+double ReferenceRow::softmax(double x) const {
+  return reference_softmax(x, {max, sum});
+}
+
+const Operation softmax_operation{"softmax", x_alone, y_alone, fill_x, verify_softmax};
+const Operation log_softmax_operation{"log_softmax", x_alone, y_alone, fill_x, verify_log_softmax};
+
+const std::vector<const Operation*>& softmax_operations() {
+  static const std::vector<const Operation*> all{&softmax_operation, &log_softmax_operation};
+  return all;
+}

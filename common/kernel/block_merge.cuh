@@ -1,0 +1,38 @@
+// How the threads of a block combine what each knows of a row, whatever the operation: for softmax the pair
+// (m, d), for others another State with a merge of its own.
+#pragma once
+
+#include "common/kernel/row_operation.cuh"
+
+/// Exchange between the lanes of a warp: each gets the state of lane ^ mask. All 32 lanes call it together.
+__device__ inline float shuffle_xor(float sum, int mask) {
+  return __shfl_xor_sync(0xffffffff, sum, mask);
+}
+__device__ inline MaxSum<float> shuffle_xor(MaxSum<float> pair, int mask) {
+  return {shuffle_xor(pair.max, mask), shuffle_xor(pair.sum, mask)};
+}
+
+/// Merges the states of all lanes of a warp; every lane gets the result.
+template <class Op>
+__device__ typename Op::State warp_merge(typename Op::State state) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
+  return state;
+}
+
+/// Merges the states of all threads of a block; every thread gets the result. One barrier before the result,
+/// one after it; the maximum and the sum one after the other took two each. `storage`: shared, one state per
+/// warp. The block size is a multiple of 32.
+template <class Op>
+__device__ typename Op::State block_merge(typename Op::State state, typename Op::State (&storage)[32]) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned warp = threadIdx.x / 32;
+  state = warp_merge<Op>(state);
+  if (lane == 0) storage[warp] = state;
+  __syncthreads();
+  // Every warp merges the warps' states for itself: that costs less than a second barrier to hand out the
+  // result.
+  state = warp_merge<Op>(lane < blockDim.x / 32 ? storage[lane] : typename Op::State{});
+  __syncthreads();
+  return state;
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Runs a stage and checks that it verified exactly what its options ask for, every variant on every problem and input:
+
+    check_stage.py STAGE OPTION...
+
+Exit codes: 0 all is right, 1 not, 3 no usable GPU, or the shape does not fit it.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# What `all` stands for, said again: a stage whose list has become shorter must not pass.
+ALL = {
+    "--dtype": ["f32", "f16", "bf16"],
+    "--op": ["softmax", "log_softmax"],
+    "--input": ["normal", "uniform", "large_magnitude", "all_equal", "very_negative", "ascending", "one_outlier",
+                "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest"],
+}  # fmt: skip
+DEFAULTS = {"--dtype": "f32", "--op": "softmax", "--input": "normal", "--cols": "1024", "--device": ""}
+KEY = ("variant", "dtype", "op", "rows", "cols", "input")
+
+# Most columns of stage 04: the 227 KiB of an H200's (and the simulator's) block as float, less the results of 32 warps and of all.
+MAX_SHARED_COLS = 227 * 1024 // 4 - 33
+# All GPUs that the toolkit compiles for have 48 KiB, less the same.
+MIN_SHARED_COLS = 48 * 1024 // 4 - 33
+
+
+def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, device: str) -> bool | None:
+    """Whether the variant does this problem, as its lesson says it; None: that depends on the GPU."""
+    pack = 4 if dtype == "f32" else 8
+    if stage == "01_naive":
+        return op == "softmax"
+    if stage == "02_fused_block" and variant.startswith("fastertransformer_"):
+        return cols <= 1024
+    if stage == "03_warp_reduce":
+        if variant == "packs":
+            return cols in [32 * pack * packs for packs in ((1, 2, 4, 8) if dtype == "f32" else (1, 2, 3, 4))]
+        return cols <= (32 * pack if variant in ("narrow_groups", "two_rows_per_access") else 1024)
+    if stage == "04_smem_bank_conflict":
+        if device != "sim" and MIN_SHARED_COLS < cols <= MAX_SHARED_COLS:
+            return None
+        return cols <= MAX_SHARED_COLS
+    if stage == "06_online" and variant == "fused":
+        return cols <= 32768
+    return True
+
+
+class Failure(Exception):
+    """What is wrong, in a line or a few."""
+
+
+def option(command: list[str], name: str) -> list[str]:
+    """The items of the option's last value."""
+    value = DEFAULTS.get(name)
+    for word, following in itertools.zip_longest(command, command[1:]):
+        if word == name:
+            value = following
+        elif word.startswith(name + "="):
+            value = word.split("=", 1)[1]
+    if value == "all" and name in ALL:
+        return ALL[name]
+    return value.split(",") if value else []
+
+
+def run(command: list[str], **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          env={**os.environ, **environment})  # fmt: skip
+
+
+def variants_of(command: list[str]) -> list[str]:
+    listed = [line.split()[0] for line in run([command[0], "--list"]).stdout.splitlines() if line.strip()]
+    if not listed:
+        raise Failure("--list names no variant")
+    return option(command, "--variant") or listed
+
+
+def wrong_status(row: dict[str, str], stage: str, device: str) -> str:
+    """'' or what is wrong with the row."""
+    applicable = is_applicable(stage, row["variant"], row["dtype"], row["op"], int(row["cols"]), device)
+    if applicable is None:  # the stage says from where on it cannot
+        limit = re.search(r"at most (\d+) columns", row["reason"])
+        applicable = row["status"] != "not applicable" or not limit or int(row["cols"]) <= int(limit.group(1))
+    expected = "verified" if applicable else "not applicable"
+    return "" if row["status"] == expected else f"{row['status']}, and not {expected}"
+
+
+def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
+    """The rows of the CSV: all that the command asks for, each once, each with the right status."""
+    rows = list(csv.DictReader(printed.splitlines()))
+    found = [tuple(row.get(column) for column in KEY) for row in rows]
+    wanted = set(itertools.product(variants_of(command), *(option(command, "--" + column) for column in KEY[1:])))
+    problems = [f"missing: {' '.join(key)}" for key in sorted(wanted.difference(found))]
+    problems += [f"not asked for, or twice: {key}" for i, key in enumerate(found) if key not in wanted or key in found[:i]]
+    stage, device = Path(command[0]).name, "".join(option(command, "--device"))
+    for key, row in zip(found, rows):
+        if key in wanted and (wrong := wrong_status(row, stage, device)):
+            problems.append(f"{' '.join(key)}: {wrong}: {row['reason']}")
+    if not wanted:
+        problems.append("these options ask for nothing: give --rows")
+    if problems:
+        raise Failure("\n".join([f"{len(problems)} of {len(wanted)} rows are wrong", *problems[:20]]))
+    return rows
+
+
+def verified_rows(command: list[str]) -> list[dict[str, str]]:
+    """Runs the stage, which prints CSV; the rows that are not "not applicable"."""
+    done = run(command)
+    if done.returncode == 3 or (done.returncode == 2 and "of device memory" in done.stderr):
+        print(done.stderr, end="")
+        sys.exit(3)
+    if done.returncode != 0:
+        lines = [line for line in done.stdout.splitlines() if ",wrong," in line]
+        raise Failure("\n".join([f"exit code {done.returncode}", *lines[:20], done.stderr]))
+    if "WRONG" in done.stdout + done.stderr:
+        raise Failure("exit code 0, and a WRONG result:\n" + done.stdout + done.stderr)
+    rows = [row for row in check_rows(command, done.stdout) if row["status"] == "verified"]
+    if not rows:
+        raise Failure("nothing was verified")
+    return rows
+
+
+def main() -> int:
+    command = [*sys.argv[1:], "--verify-only", "--format", "csv"]
+    try:
+        print(f"{len(verified_rows(command))} verified")
+    except Failure as failure:
+        print(f"{' '.join(command)}\n{failure}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

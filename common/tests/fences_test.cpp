@@ -1,0 +1,68 @@
+// What lies around the tensors is checked, on both sides of input and output. Each launch here writes the right result,
+// and, but for the first, one byte where it must not.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/harness/cli/command_line.h"
+#include "common/harness/cuda_check.h"
+#include "common/harness/device.h"
+#include "common/harness/problem_run.h"
+
+namespace {
+
+constexpr std::int64_t bytes = 3 * 4 * sizeof(float);
+const Problem problem{{3, 4}, DType::f32, Op::softmax};
+
+struct Case {
+  const char* name;
+  bool in_input;
+  std::int64_t byte;  ///< from the tensor's start; where the extra byte goes
+  const char* explanation;
+};
+
+bool check(ProblemRun& run, const Case& expected) {
+  const Verdict verdict = run.verify([&](const Buffers& buffers) {
+    const std::vector<float> quarters(12, 0.25F);  // of an input whose elements are all equal
+    CUDA_CHECK(cudaMemcpy(buffers.y, quarters.data(), bytes, cudaMemcpyHostToDevice));
+    char* tensor =
+        expected.in_input ? static_cast<char*>(const_cast<void*>(buffers.x)) : static_cast<char*>(buffers.y);
+    if (expected.byte != bytes / 2) CUDA_CHECK(cudaMemset(tensor + expected.byte, 0, 1));
+    CUDA_CHECK(cudaDeviceSynchronize());
+  });
+  if (verdict.explanation == expected.explanation) return true;
+  std::printf("%s: '%s', expected '%s'\n", expected.name, verdict.explanation.c_str(), expected.explanation);
+  return false;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const Device device = open_device();
+    bool all = true;
+    for (const std::int64_t offset : {0, 1}) {
+      ProblemRun run(problem, {.offset = offset, .takes_times = false}, device);
+      run.fill(InputKind::all_equal);
+      for (const Case& expected :
+           {Case{"nothing else", false, bytes / 2, ""},
+            Case{"output, in front", false, -1, "wrote 1 bytes before the output's start"},
+            Case{"output, far in front", false, -4000, "wrote 4000 bytes before the output's start"},
+            Case{"output, behind", false, bytes, "wrote 1 bytes past the output's end"},
+            Case{"output, far behind", false, bytes + 4000, "wrote 4001 bytes past the output's end"},
+            Case{"input, in front", true, -1, "changed its input"},
+            Case{"input, behind", true, bytes, "changed its input"},
+            Case{"input, inside", true, 7, "changed its input"},
+            Case{"nothing else, after all that", false, bytes / 2, ""}}) {
+        all = check(run, expected) && all;
+      }
+    }
+    std::printf("fences %s\n", all ? "hold" : "DO NOT HOLD");
+    return static_cast<int>(all ? ExitCode::fine : ExitCode::wrong_result);
+  } catch (const NoDeviceError& error) {
+    std::printf("%s\n", error.what());
+    return static_cast<int>(ExitCode::no_device);
+  }
+}

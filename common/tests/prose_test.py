@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Tests of what the pages and comments name: links that lead somewhere, and paths that exist.
+
+    python3 common/tests/prose_test.py
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Iterator, List, Tuple
+
+ROOT = Path(__file__).resolve().parents[2]
+SUFFIXES = "cmake cpp cu cuh h in jinja json md ptx py sh svg txt".split()
+MADE = ("build", ".tools", "mine.", ".exercise-progress.json")  # by the build, the set-up and the learner
+
+FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"")
+HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
+PATH = re.compile(r"\.?[\w.+-]+(?:/[\w.+-]+)*/?")
+# In sources only what can be nothing else: a file below one of the top folders.
+PATH_IN_SOURCE = re.compile(rf"(?<![\w/.$}}*-])(?:common|\d\d_\w+)/[\w/.-]*\.(?:{'|'.join(SUFFIXES)})\b(?![\w/*{{-])")
+
+
+def blanked(text: str, pattern: re.Pattern[str]) -> str:
+    """The text without what matches; lines keep their numbers."""
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def anchors(page: str) -> List[str]:
+    """The names that GitHub gives to the headings of a page."""
+    found: List[str] = []
+    for heading in HEADING.findall(blanked(page, FENCE)):
+        text = re.sub(r"<!--.*?-->|<[^>]*>", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
+        name = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.append(name if name not in found else f"{name}-{found.count(name)}")
+    return found
+
+
+def files(root: Path) -> List[Path]:
+    """What belongs to the repository."""
+    ours = [p for p in root.iterdir() if not p.name.startswith(("build", ".git", ".tools")) or p.name == ".github"]
+    found = [file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
+    return sorted(p for p in found if "__pycache__" not in p.parts and not p.name.startswith("mine."))
+
+
+def dead_links(root: Path, page: Path, text: str) -> Iterator[Tuple[int, str]]:
+    for found in LINK.finditer(blanked(blanked(text, FENCE), CODE)):
+        target, _, anchor = (found[1] or found[2]).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = page.parent / target if target else page
+        if not file.exists():
+            yield found.start(), f"{target} does not exist"
+        elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+            yield found.start(), f"{target}#{anchor}: there is no such heading"
+
+
+def dead_paths(root: Path, page: Path, text: str, names: List[str]) -> Iterator[Tuple[int, str]]:
+    """A path may begin at the top, at the page's folder or anywhere: `kernel/pack.cuh`, `timer.h`."""
+    for found in CODE.finditer(blanked(text, FENCE)):
+        path = found[1].split(":")[0]
+        suffix = path.rpartition(".")[2]
+        if not PATH.fullmatch(path) or path.startswith(MADE) or path == f".{suffix}" or not ("/" in path or suffix in SUFFIXES):
+            continue
+        there = (root / path).exists() or (page.parent / path).exists()
+        if not there and not any(name.endswith("/" + path) for name in names):
+            yield found.start(), f"`{path}` does not exist"
+
+
+def dead(root: Path) -> List[str]:
+    every = files(root)
+    names = ["/" + path.relative_to(root).as_posix() for path in every]
+    problems = []
+    for file in every:
+        name = file.relative_to(root).as_posix()
+        if name.startswith("common/tests/") or file.suffix in (".json", ".svg"):
+            continue  # tests name what is not there; recordings name what was
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found = [(p.start(), f"{p[0]} does not exist") for p in PATH_IN_SOURCE.finditer(text) if not (root / p[0]).exists()]
+        if file.suffix == ".md":
+            found += [*dead_links(root, file, text), *dead_paths(root, file, text, names)]
+        problems += [f"{name}:{text.count(chr(10), 0, place) + 1}: {what}" for place, what in found]
+    return problems
+
+
+class ProseTest(unittest.TestCase):
+    def test_every_link_and_path_leads_somewhere(self) -> None:
+        self.assertEqual(dead(ROOT), [])
+
+    def test_dead_ones_are_found(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "common/results").mkdir(parents=True)
+            (root / "common/a.h").touch()
+            (root / "common/b.cmake").write_text("# see common/a.h and common/gone.py\ninclude(${X}/common/other.cmake)\n")
+            page = root / "common/README.md"
+            page.write_text(
+                "# A title: `code`, and more\n"
+                "[1](a.h) [2](#a-title-code-and-more) [3](https://example.com/x) `a.h` `common/a.h:12` `common/results/`\n"
+                "`build/x.json` `<gpu>.json` `*.svg` `a/b c` `mine.cu` `no`\n"
+                "```\n[not a link](nowhere) `nowhere.h`\n```\n"
+                "[4](gone.md) [5](#nowhere) [6](../common/README.md#a-title) `gone.cu` `common/gone/`\n"
+                '<img src="gone.svg">\n'
+            )
+            self.assertEqual(
+                dead(root),
+                [
+                    "common/README.md:7: gone.md does not exist",
+                    "common/README.md:7: #nowhere: there is no such heading",
+                    "common/README.md:7: ../common/README.md#a-title: there is no such heading",
+                    "common/README.md:8: gone.svg does not exist",
+                    "common/README.md:7: `gone.cu` does not exist",
+                    "common/README.md:7: `common/gone/` does not exist",
+                    "common/b.cmake:1: common/gone.py does not exist",
+                ],
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,17 @@
+"""python3 common/tools NAME [options]: see command.py. Read by every Python 3, to say that it is too old."""
+
+import os
+import sys
+
+if sys.version_info < (3, 8):
+    here = ".".join(map(str, sys.version_info[:2]))
+    sys.exit(sys.stderr.write("common/tools: Python 3.8 or newer is needed as python3, and this is %s\n" % here) and 2)
+
+import command
+
+if __name__ == "__main__":
+    code = command.main(sys.argv[1:])
+    if code == command.INTERRUPTED:  # perhaps in the middle of a compilation, whose helpers Python would wait for
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -1,0 +1,124 @@
+"""The tools of this repository, most of them behind ./run:
+
+    python3 common/tools NAME [options]     NAME --help says more
+
+learn/ is for who does the exercises, measure/ takes numbers and records them, pages/ shows them. Here is what they
+share: errors with their exit codes, options, and how a command ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import re
+import signal
+import sys
+from typing import Callable, List, NoReturn, Optional
+
+INTERRUPTED = 128 + signal.SIGINT  # exit code, as of a shell
+
+
+class ToolError(Exception):
+    """Something the user can put right; its text is the whole message."""
+
+    code = 1
+
+
+class Usage(ToolError):
+    """Bad usage."""
+
+    code = 2
+
+
+class MissingTool(ToolError):
+    """A package is missing and can be fetched."""
+
+    code = 2
+
+
+class NoDevice(ToolError):
+    """There is no usable GPU (or no permission to count on it)."""
+
+    code = 3
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises Usage where argparse would print the usage and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(message.replace("argument ", "", 1).replace("\n", "\\n"))
+
+
+def whole_number(most: int) -> Callable[[str], int]:
+    """A parser of whole numbers from 1 to `most`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch("[0-9]{1,20}", text) or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 1 to {most}")
+        return int(text)
+
+    return parse
+
+
+def printable(text: str) -> str:
+    """Control characters but the end of a line as text: a name must not move the cursor or colour the terminal."""
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def say(text: str) -> None:
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def run(name: str, action: Callable[[], Optional[int]]) -> int:
+    """Runs a command and returns its exit code; what ends it early is said in a line, and no traceback."""
+    try:
+        code = action() or 0
+        sys.stdout.flush()  # a page that did not reach its file must not look like a success
+        return code
+    except ToolError as error:
+        say(f"{name}: {error}")
+        return error.code
+    except KeyboardInterrupt as stop:
+        say(f"\n{name}: interrupted" + "".join(f"; {what}" for what in stop.args))
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has gone, and wants no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        say(f"{name}: " + (f"{error.filename}: {error.strerror}" if error.filename else str(error)))
+        return 1
+
+
+# Name: its module, whose main(argv) returns an exit code or None.
+COMMANDS = {
+    "exercise": "learn.exercise",
+    "doctor": "learn.doctor",
+    "sweep": "measure.sweep",
+    "profile": "measure.profiling",
+    "record": "measure.record",
+    "count": "measure.count",
+    "hardware_table": "measure.hardware_table",
+    "generate": "pages.generate",
+    "plot": "pages.plot",
+    "report": "pages.report",
+    "draw": "pages.draw",
+}
+BEHIND_RUN = ("exercise", "doctor", "sweep", "profile", "plot", "report")
+
+
+def main(arguments: List[str]) -> int:
+    # A terminal that cannot show a character shows another one.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    name = arguments[0] if arguments else "--help"
+    if name in ("--help", "-h"):
+        print(f"{__doc__}\nNAME is one of: {', '.join(COMMANDS)}")
+        return 0
+    if name not in COMMANDS:
+        say(f"common/tools: there is no tool '{name}'; there are: {', '.join(COMMANDS)}")
+        return Usage.code
+    shown = f"./run {name}" if name in BEHIND_RUN else f"common/tools {name}"
+    return run(shown, lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))

@@ -1,0 +1,125 @@
+"""Counts on the simulator what the variants do; writes common/results/simulator.json.
+
+    python3 common/tools count            count and write
+    python3 common/tools count --check    count, write nothing, compare with what is recorded
+
+Needs no GPU: the stages run under the CPU simulator (--device sim) at the shapes that the lessons show.
+The same PTX gives the same numbers on every machine, so the file has no date. Another nvcc may make
+other PTX: the file says which one it was.
+
+Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad usage; 3 it differs, but the
+stages were compiled by another nvcc than the recorded one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+from command import Parser, ToolError
+from measure import results
+from measure.results import Json, Shape
+
+# What a kernel does to one row does not depend on how many there are.
+ROWS = 64
+DEFAULT_SHAPES = (Shape("f32", ROWS, 1024), Shape("f16", ROWS, 1024))
+EXTRA_SHAPES = {
+    "03_warp_reduce": (Shape("f32", ROWS, 32), Shape("f16", ROWS, 128)),  # narrow rows
+    "04_smem_bank_conflict": (Shape("f16", ROWS, 8192),),  # as counted on the GPU
+    "06_online": (Shape("f16", ROWS, 8192),),  # rows of which a thread holds several chunks
+}
+
+STAGE_TIMEOUT_S = 300
+
+
+def plan(stages: List[str]) -> List[Tuple[str, Shape]]:
+    return [(stage, shape) for stage in stages for shape in (*DEFAULT_SHAPES, *EXTRA_SHAPES.get(stage, ()))]
+
+
+def simulate(
+    stages: Dict[str, Path], work: List[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+) -> List[Json]:
+    """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
+
+    `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
+    the fields named `counted_...` are null where it does not apply.
+    Raises ToolError when a variant is wrong or a stage fails.
+    """
+    entries: List[Json] = []
+    problems: List[str] = []
+
+    def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
+        stage, (dtype, rows, cols) = place
+        arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
+        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim")
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reports = list(pool.map(run, work))
+    for (stage, shape), (report, found) in zip(work, reports):
+        problems += [f"{stage} {shape}: {problem}" for problem in found]
+        if report is not None:
+            entries += [entry_of(result) for result in report["results"] if result["stage"]]
+    if problems:
+        raise ToolError("the simulator's runs went wrong:\n  " + "\n  ".join(problems))
+    return entries
+
+
+def entry_of(result: Json) -> Json:
+    kept = ("stage", "variant", "dtype", "rows", "cols", "status", "reason", "passes")
+    kept += ("barriers_per_row", "bank_conflicts_per_row")
+    counted = [key for key in result if key.startswith("counted_")]
+    return {key: result[key] for key in (*kept, *counted)}
+
+
+def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
+    """Every number that is not the recorded one, as text; empty when nothing differs."""
+
+    def by_place(entries: List[Json]) -> Dict[str, Json]:
+        return {f"{e['stage']} {e['variant']} {e['dtype']}:{e['rows']}x{e['cols']}": e for e in entries}
+
+    old, new = by_place(recorded), by_place(counted)
+    found = [f"{place}: not recorded" for place in new if place not in old]
+    found += [f"{place}: recorded, and no longer counted" for place in old if place not in new]
+    for place in (place for place in old if place in new):
+        for field in dict.fromkeys([*old[place], *new[place]]):
+            was, now = old[place].get(field), new[place].get(field)
+            if was != now:
+                found.append(f"{place}: {field} was {was}, is {now}")
+    return found
+
+
+def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: str) -> int:
+    """Prints what differs; returns the exit code of --check."""
+    for what in found:
+        print(f"differs: {what}")
+    nvcc = results.software_versions(build)["nvcc"]
+    if found and nvcc != recorded_nvcc:
+        print(f"skipped: recorded with nvcc {recorded_nvcc}, compiled here with {nvcc}")
+        return 3
+    if found:
+        print(f"record again and look at the diff: {again}", file=sys.stderr)
+    return 1 if found else 0
+
+
+def main(argv: List[str]) -> Optional[int]:
+    parser = Parser(prog="python3 common/tools count", description="Count on the simulator what the variants do.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
+    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    arguments.build = arguments.build or arguments.root / "build"
+    stages = results.stage_executables(arguments.root, arguments.build)
+    entries = simulate(stages, plan(list(stages)))
+    out = arguments.root / "common/results/simulator.json"
+    again = "python3 common/tools count"
+    if arguments.check:
+        recorded = results.load_json(out)
+        return verdict(differences(recorded["counted"], entries), recorded["nvcc"], arguments.build, again)
+    nvcc = results.software_versions(arguments.build)["nvcc"]
+    results.write_whole(out, results.json_text({"command": again, "nvcc": nvcc, "counted": entries}))
+    print(f"wrote {out}")
+    return 0

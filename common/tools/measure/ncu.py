@@ -1,0 +1,223 @@
+"""Nsight Compute: runs launches of the stages under one `ncu` and reads what it counted.
+
+Every launch is a process of its own, the stage's executable with --profile, and all of them are one ncu session: so
+they are one report, in which the NVTX range of each launch has the name of its variant.
+
+Counters are whole-GPU sums over a kernel: bytes, sectors (32 bytes each), requests (one per warp instruction),
+wavefronts (shared-memory passes), nanoseconds for gpu__time_duration. A counter that this ncu does not know is None.
+ncu empties the caches before each kernel. Clocks stay as they are (--clock-control none).
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+
+from command import NoDevice, ToolError
+from measure import results
+from measure.results import Json, Shape
+
+LAUNCH_TIMEOUT_S = 180
+READ_TIMEOUT_S = 300
+
+# Where the toolkit's packages put it without a link on PATH; the newest version last.
+USUAL_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+
+# ncu is asked for base units; older versions still scale some of them.
+UNIT_FACTORS = {
+    "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9,
+    "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9,
+}
+
+
+NOT_PERMITTED = """no permission to read the GPU's counters (ERR_NVGPUCTRPERM): root has it, and an administrator can give it.
+  For everybody:   put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf, and restart.
+  In a container:  the same on its host, or start it with the capability: docker run --gpus all --cap-add SYS_ADMIN ..."""
+
+
+class Launch(NamedTuple):
+    """One launch of a variant, and the executable that makes it."""
+
+    executable: Path
+    variant: str
+    shape: Shape
+    op: str = "softmax"
+
+    def command(self) -> List[str]:
+        dtype, rows, cols = self.shape
+        place = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", self.op, "--input", "normal"]
+        return [str(self.executable), *place, "--variant", self.variant, "--device", "gpu", "--profile"]
+
+    def __str__(self) -> str:
+        return f"{self.executable.name} {self.variant} {self.shape}"
+
+
+class Outcome(NamedTuple):
+    kernels: List[Json]  # {"kernel": name, "metrics": {name: value}}, in launch order
+    problem: str  # why there are none; else empty
+
+
+def find(name: str = "ncu") -> str:
+    """Where ncu is. Raises NoDevice."""
+    found = shutil.which(name)
+    if not found and name == "ncu":
+        places = (path for place in USUAL_PLACES for path in sorted(Path("/").glob(place.lstrip("/"))))
+        found = next((str(path) for path in reversed(list(places)) if os.access(path, os.X_OK)), None)
+    if not found:
+        raise NoDevice(f"'{name}' is not here: install Nsight Compute or pass --ncu PATH")
+    return found
+
+
+def version(ncu: str) -> Optional[str]:
+    lines = results.run_process([ncu, "--version"], 60).stdout.split("Version ")
+    return lines[1].split()[0] if len(lines) > 1 else None
+
+
+def number(text: str, unit: str) -> Optional[float]:
+    """A cell of ncu's CSV (`1,234`) in base units; None for `n/a`. Whole numbers come back as int."""
+    try:
+        found = float(text.replace(",", "")) * UNIT_FACTORS.get(unit, 1)
+    except ValueError:
+        return None
+    return int(found) if found == int(found) else found
+
+
+def value(text: str, unit: str) -> Union[None, float, Dict[str, int]]:
+    """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, what each of them has."""
+    by_opcode = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
+    if by_opcode:
+        return {name: int(count.replace(",", "")) for name, count in by_opcode}
+    return number(text.split("(")[0], unit)  # 256 (0: 256) has one instance, itself
+
+
+def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
+    """ncu's raw page as CSV → the kernels of each process, by its number.
+
+    The first line names the columns, the second their units, then there is a line per kernel. Lines that are not CSV
+    (ncu's ==PROF== messages) are skipped.
+    """
+    lines = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    if len(lines) < 2:
+        return {}
+    units = dict(zip(lines[0], lines[1]))
+    kernels: Dict[int, List[Json]] = {}
+    for line in lines[2:]:
+        cells = dict(zip(lines[0], line))
+        counted = {name: value(cells[name], units[name]) if name in cells else None for name in metrics}
+        name = " ".join(cells["Kernel Name"].split())
+        kernels.setdefault(int(cells["Process ID"]), []).append({"kernel": name, "metrics": counted})
+    return kernels
+
+
+def read(ncu: str, report: Path, metrics: Sequence[str]) -> Dict[int, List[Json]]:
+    """The kernels of a report, by process. Raises ToolError."""
+    command = [ncu, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
+    command += ["--print-kernel-base", "function", "--print-metric-instances", "details", "--metrics", ",".join(metrics)]
+    done = results.run_process(command, READ_TIMEOUT_S)
+    if done.returncode != 0:
+        raise ToolError(f"ncu cannot read its own report {report}: {last_line(done.stdout + done.stderr)}")
+    return parse(done.stdout, metrics)
+
+
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]
+
+
+def driver_script(launches: Sequence[Launch], folder: Path) -> str:
+    """A shell script that makes the launches: what the Nth printed, its process and its exit code go into N.*."""
+    lines = []
+    for n, launch in enumerate(launches):
+        # exec keeps the process number, by which ncu names the launch's kernels.
+        command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch.command()])
+        out, code = (shlex.quote(str(folder / f"{n}.{suffix}")) for suffix in ("out", "code"))
+        lines.append(f"{command} >{out} 2>&1; echo $? >{code}")
+    return "\n".join(lines) + "\n"
+
+
+def refused(said: str) -> Optional[NoDevice]:
+    """What stops all launches."""
+    if "ERR_NVGPUCTRPERM" in said:
+        return NoDevice(NOT_PERMITTED)
+    if "Failed to initialize the profiler" in said:
+        return NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
+    return None
+
+
+def wait(process: subprocess.Popen, log: Path, folder: Path, launches: Sequence[Launch], progress: Callable) -> None:
+    """Until all launches are made. Raises ToolError when ncu is refused, or a launch takes too long."""
+    started, since = -1, time.monotonic()
+    while process.poll() is None:
+        done = len(list(folder.glob("*.code")))
+        if done > started and done < len(launches):
+            started, since = done, time.monotonic()
+            progress(done, launches[done])
+        if time.monotonic() - since > LAUNCH_TIMEOUT_S:
+            raise ToolError(f"{launches[max(started, 0)]} took longer than {LAUNCH_TIMEOUT_S} s under ncu")
+        refusal = refused(log.read_text(errors="replace"))
+        if refusal:  # the launches would go on, and not be counted
+            raise refusal
+        time.sleep(0.1)
+
+
+def profile(
+    ncu: str,
+    launches: Sequence[Launch],
+    metrics: Sequence[str],
+    report: Optional[Path] = None,
+    options: Sequence[str] = (),
+    progress: Callable[[int, Launch], None] = lambda _number, _launch: None,
+) -> List[Outcome]:
+    """Makes the launches under ncu and returns what it counted of each; keeps ncu's report where `report` says.
+
+    `progress` is told the launch that begins, and its number. A report is there as a whole or not at all.
+    Raises NoDevice, ToolError; what goes wrong with one launch is in its outcome.
+    """
+    with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
+        folder = Path(name)
+        script, log, made = folder / "launches.sh", folder / "ncu.log", folder / "made.ncu-rep"
+        script.write_text(driver_script(launches, folder), encoding="utf-8")
+        command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--nvtx", "--target-processes", "all"]
+        command += [*options, "--metrics", ",".join(metrics), "--force-overwrite", "--export", str(made), "bash", str(script)]
+        with log.open("w") as out:
+            try:
+                process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            except OSError as error:
+                raise ToolError(f"cannot run {ncu}: {error.strerror}") from error
+            try:
+                wait(process, log, folder, launches, progress)
+            finally:
+                if process.poll() is None:  # with the launch that is on the GPU
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+        said = log.read_text(errors="replace")
+        refusal = refused(said)
+        if refusal:
+            raise refusal
+        if not made.is_file():
+            errors = [line for line in said.splitlines() if "==ERROR==" in line]
+            raise ToolError(f"ncu failed (exit code {process.returncode}). {' '.join(errors) or last_line(said)}")
+        kernels = read(ncu, made, metrics)
+        outcomes = [outcome(folder, n, kernels) for n in range(len(launches))]
+        if report:
+            os.replace(made, report)
+    return outcomes
+
+
+def outcome(folder: Path, n: int, kernels: Dict[int, List[Json]]) -> Outcome:
+    def text(suffix: str) -> str:
+        path = folder / f"{n}.{suffix}"
+        return path.read_text(errors="replace").strip() if path.is_file() else ""
+
+    if text("code") != "0":
+        return Outcome([], f"exit code {text('code') or 'unknown'}. {last_line(text('out'))}")
+    mine = kernels.get(int(text("pid")), [])
+    return Outcome(mine, "" if mine else "ncu counted no kernel")

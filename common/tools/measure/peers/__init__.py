@@ -1,0 +1,88 @@
+"""The other implementations that `./run sweep` measures beside the stages: one file per peer.
+
+A peer's file offers
+
+    version() -> str                    raises Missing where the peer is not installed
+    contenders() -> List[PeerContender]
+
+A contender prepares itself for one problem and returns its candidates: the configurations that are worth trying.
+The sweep verifies and times each of them briefly and goes on with the fastest, so that every peer is
+measured at its best. A candidate's launch writes straight into the harness's output, on the harness's
+stream, and may neither allocate nor wait: it is called while the stream is captured into a CUDA graph. It has
+been called once outside of a capture before, which is when compilers compile.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Callable, Dict, List, NamedTuple, Tuple
+
+from measure.results import Shape
+
+PEERS = ("cudnn", "pytorch", "triton", "quack", "liger")  # in the order in which they are shown
+_FILES = {"triton": "triton_kernels"}
+
+
+class Missing(Exception):
+    """The peer is not here; the text says what is missing."""
+
+
+class NotApplicable(Exception):
+    """The peer cannot do a problem; the text says why."""
+
+
+class Problem(NamedTuple):
+    """rows x cols elements of `dtype` ("f32", "f16", "bf16"), row-major; op is "softmax" or "log_softmax"."""
+
+    dtype: str
+    rows: int
+    cols: int
+    op: str
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.dtype, self.rows, self.cols)
+
+
+class Candidate(NamedTuple):
+    configuration: str  # "8 warps"; empty where there is nothing to choose
+    launch: Callable[[int, int, int], None]  # (x, y, stream): device pointers and the stream's handle
+
+
+class PeerContender(NamedTuple):
+    peer: str  # "cudnn"
+    variant: str  # "accurate"
+    prepare: Callable[[Problem], List[Candidate]]  # raises NotApplicable
+    release: Callable[[], None] = lambda: None  # called when the problem is done
+
+    @property
+    def name(self) -> str:
+        return f"{self.peer} {self.variant}"
+
+
+def module_of(peer: str) -> ModuleType:
+    return importlib.import_module(f"measure.peers.{_FILES.get(peer, peer)}")
+
+
+def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:
+    """The contenders of the wanted peers; the versions of those that are here; why the others are not.
+
+    To be called before the harness's library is loaded: with it in the process `import torch` ends in a segmentation
+    fault (PyTorch 2.11 for CUDA 13.0), the other way round all is well. CUDA's own libraries and cuDNN may
+    come before or after.
+    """
+    contenders: List[PeerContender] = []
+    versions: Dict[str, str] = {}
+    missing: Dict[str, str] = {}
+    for peer in wanted:
+        try:
+            module = module_of(peer)
+            versions[peer] = module.version()
+            contenders += module.contenders()
+        except Missing as error:
+            missing[peer] = str(error)
+        except Exception as error:  # noqa: BLE001  a broken installation must not end the sweep
+            versions.pop(peer, None)
+            missing[peer] = f"{type(error).__name__}: {error}".splitlines()[0]
+    return contenders, versions, missing

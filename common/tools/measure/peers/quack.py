@@ -1,0 +1,34 @@
+"""quack's softmax (CuTe DSL), through the operator that takes its output as an argument."""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from typing import List
+
+from measure.results import ELEMENT_BYTES
+
+from . import Candidate, Missing, NotApplicable, PeerContender, Problem
+from .torch_tensors import import_torch, on_tensors, release
+
+
+def version() -> str:
+    import_torch()
+    try:
+        return metadata.version("quack-kernels")
+    except metadata.PackageNotFoundError as error:
+        raise Missing("quack (quack-kernels) is not installed for this python3") from error
+
+
+def _prepare(problem: Problem) -> List[Candidate]:
+    if problem.op != "softmax":
+        raise NotApplicable("quack has no log-softmax")
+    in_pack = 16 // ELEMENT_BYTES[problem.dtype]
+    if problem.cols % in_pack:
+        raise NotApplicable(f"rows of whole packs of 16 bytes only: {in_pack} columns")
+    module = importlib.import_module("quack.softmax")  # `from quack import softmax` is the function of that name
+    return [Candidate("", on_tensors(problem, module._softmax_fwd))]
+
+
+def contenders() -> List[PeerContender]:
+    return [PeerContender("quack", "softmax", _prepare, release)]

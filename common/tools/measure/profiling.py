@@ -1,0 +1,365 @@
+"""Declared, counted, measured: what each variant says it does, and what the simulator and Nsight Compute find.
+
+    ./run profile                                            every stage at f32 49152 x 1024
+    ./run profile 03 04 --dtype f16 --cols 8192
+    ./run profile 04 --variant transposed_layout,vector_layout --set full
+    ./run profile --record                                   on a GPU: what the lessons show, into common/results
+
+    declared   by the variant: the bytes that it requests
+    counted    by the simulator in the PTX, on a part of the rows; needs no GPU
+    measured   by Nsight Compute (ncu) on the GPU, one launch of each variant, clocks as they are
+
+It leaves ncu's report, which opens in its window with the NVTX range of each launch named after its variant, and a
+table as CSV. Without a GPU, without ncu, or without the permission to read the counters, it says so and shows what is
+declared and counted.
+
+Exit codes: 0 fine; 1 a wrong result, or ncu failed; 2 bad usage; 3 no GPU (--device gpu), or for --record no GPU, no
+ncu, no permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from command import NoDevice, Parser, ToolError, Usage, say, whole_number
+from measure import count, ncu, quantities, results
+from measure.ncu import Launch
+from measure.quantities import QUANTITIES, Row
+from measure.results import ELEMENT_BYTES, Json, Shape
+from text import short_text
+
+# On the simulator: what a row costs does not depend on how many there are, beyond a few blocks of them.
+COUNTED_ROWS = 64
+COUNTED_ELEMENTS = 4 << 20
+
+# What the lessons show, for --record: at two shapes every stage, at the others what makes their point.
+RECORDED_SHAPES = (Shape("f16", 49152, 1024), Shape("f32", 1024, 32768))
+RECORDED_BY_STAGE = {
+    "01_naive": (Shape("f32", 49152, 1024),),
+    "02_fused_block": (Shape("f32", 49152, 1024),),
+    "03_warp_reduce": (Shape("f32", 49152, 1024), Shape("f16", 49152, 128)),
+    "04_smem_bank_conflict": (Shape("f32", 49152, 1024), Shape("f16", 49152, 8192)),
+    "05_uncached": (Shape("f32", 1024, 131072),),
+    "06_online": (Shape("f32", 1024, 131072), Shape("f16", 49152, 16384)),
+}
+
+LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it
+STAGE_TIMEOUT_S = 120
+SETS = ("basic", "detailed", "full")
+
+
+class Work(NamedTuple):
+    stage: str
+    shape: Shape
+
+
+# --- Counting and measuring ------------------------------------------------------------------------
+
+
+def counted_shape(shape: Shape) -> Shape:
+    """The shape at which the simulator counts: fewer rows of the same width."""
+    return shape._replace(rows=max(1, min(shape.rows, COUNTED_ROWS, COUNTED_ELEMENTS // shape.cols)))
+
+
+def count_all(stages: Dict[str, Path], work: Sequence[Work], op: str, variants: str) -> Tuple[List[Json], List[str]]:
+    """An entry for each variant that applies, without measurements; and who does not apply, and why."""
+    entries, others = [], []
+    asked = {(stage, counted_shape(shape)): shape for stage, shape in work}
+    for counted in count.simulate(stages, list(asked), op, variants):
+        stage, variant = counted["stage"], counted["variant"]
+        shape = asked[stage, Shape(counted["dtype"], counted["rows"], counted["cols"])]
+        if counted["status"] == "verified":
+            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op}
+            entries.append({**place, "passes": counted["passes"], "counted": counted, "kernels": []})
+        else:
+            others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
+    return entries, others
+
+
+def measure(program: str, stages: Dict[str, Path], entries: List[Json], report: Optional[Path], set_: str) -> List[str]:
+    """Adds to each entry what ncu counted of its kernels; returns what went wrong."""
+    launches = [
+        Launch(stages[e["stage"]], e["variant"], Shape(e["dtype"], e["rows"], e["cols"]), e["op"]) for e in entries
+    ]
+    options = ["--set", set_, *(["--import-source", "yes"] if set_ == "full" else [])]
+
+    def progress(n: int, launch: Launch) -> None:
+        say(f"[{n + 1} of {len(launches)}] {launch}")
+
+    outcomes = ncu.profile(program, launches, quantities.METRICS, report, options, progress)
+    for entry, outcome in zip(entries, outcomes):
+        entry["kernels"] = outcome.kernels
+    return [f"{launch}: {outcome.problem}" for launch, outcome in zip(launches, outcomes) if outcome.problem]
+
+
+# --- Showing ---------------------------------------------------------------------------------------
+
+
+def cell(row: Row, measured: bool) -> str:
+    numbers = row.numbers if measured else row.numbers[:2]
+    return " · ".join("-" if number is None else number_text(number) for number in numbers)
+
+
+def number_text(number: float) -> str:
+    """About four digits."""
+    if number < 100 or number == int(number):
+        return short_text(number)
+    return f"{number:.1f}" if number < 1000 else f"{number:.0f}"
+
+
+def is_shown(quantity: quantities.Quantity, rows: Sequence[Row]) -> bool:
+    """Not a line of nothing: what only ncu knows needs ncu, and shared memory a kernel that uses it."""
+    if quantity.needs_ncu and all(row.numbers[2] is None for row in rows):
+        return False
+    return any(n for row in rows for n in row.numbers) or any(row.numbers[0] is not None for row in rows)
+
+
+class Reasons:
+    """Why counted and measured differ: lettered in order of appearance."""
+
+    UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
+
+    def __init__(self) -> None:
+        self.texts: List[str] = []
+
+    def mark(self, row: Row) -> str:
+        if not row.differs:
+            return ""
+        text = f"{row.why.name}. {row.why.reason}" if row.why else self.UNKNOWN
+        if text not in self.texts:
+            self.texts.append(text)
+        return chr(ord("a") + self.texts.index(text))
+
+    def lettered(self) -> List[Tuple[str, str]]:
+        return [(chr(ord("a") + n), text) for n, text in enumerate(self.texts)]
+
+
+LABEL = max(len(f"{q.name}, {q.unit}") for q in QUANTITIES)
+COLUMN = 22
+
+
+def split_name(name: str) -> List[str]:
+    """A variant's name in lines that fit its column, broken behind a _."""
+    if len(name) <= COLUMN - 2:
+        return [name]
+    return [line.replace("_ ", "_") for line in textwrap.wrap(name.replace("_", "_ "), COLUMN - 2)]
+
+
+def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Reasons) -> List[str]:
+    """One stage: a line for each quantity, a column for each variant, as many as fit."""
+    fit = max(1, (width - LABEL - 2) // COLUMN)
+    lines: List[str] = []
+    everything = [quantities.rows(entry) for entry in entries]
+    shown = [n for n, quantity in enumerate(QUANTITIES) if is_shown(quantity, [rows[n] for rows in everything])]
+    for first in range(0, len(entries), fit):
+        part = range(first, min(first + fit, len(entries)))
+        names = [split_name(entries[i]["variant"]) for i in part]
+        for n in range(max(map(len, names))):
+            label = entries[0]["stage"] if n == 0 else ""
+            texts = [f"{name[n] if n < len(name) else '':<{COLUMN}}" for name in names]
+            lines.append(f"{label:<{LABEL}}  {''.join(texts)}".rstrip())
+        for n in shown:
+            cells = [f"{cell(everything[i][n], measured)} {reasons.mark(everything[i][n])}" for i in part]
+            label = f"{QUANTITIES[n].name}, {QUANTITIES[n].unit}"
+            lines.append(f"{label:<{LABEL}}  {''.join(f'{text:<{COLUMN}}' for text in cells)}".rstrip())
+        lines.append("")
+    return lines
+
+
+def screen(entries: List[Json], others: List[str], shape: Shape, op: str, measured_on: str) -> str:
+    """A table for each stage. `measured_on`: the GPU; empty where nothing was measured."""
+    width = max(80, shutil.get_terminal_size((124, 24)).columns)
+    reasons, measured = Reasons(), bool(measured_on)
+    columns = f"declared · counted ({counted_shape(shape).rows} rows, CPU simulator)"
+    columns += f" · measured (ncu, {measured_on})" if measured else ""
+    lines = [f"{shape.dtype} {op}, {shape.rows} x {shape.cols}: {columns}", ""]
+    for stage in dict.fromkeys(e["stage"] for e in entries):
+        lines += stage_table([e for e in entries if e["stage"] == stage], measured, width, reasons)
+    if measured:
+        lines += [agreement(entries), ""]
+    for letter, text in reasons.lettered():
+        lines += textwrap.wrap(text, width, initial_indent=f"{letter} ", subsequent_indent="  ")
+    lines += [f"not applicable: {text}" for text in others]
+    return "\n".join(lines).rstrip()
+
+
+def agreement(entries: List[Json]) -> str:
+    both = [row for entry in entries for row in quantities.rows(entry) if None not in row.numbers[1:]]
+    different = sum(row.differs for row in both)
+    text = f"counted and measured: {len(both) - different} of {len(both)} numbers agree within {100 * quantities.SAME:g} %"
+    return text + ("; the letters say why the others do not" if different else "")
+
+
+def csv_text(entries: List[Json]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    header = ["stage", "variant", "dtype", "op", "rows", "cols", "counted_rows", "quantity", "unit"]
+    writer.writerow([*header, "declared", "counted", "measured", "why_different", "ncu_metrics"])
+    for entry in entries:
+        place = [entry[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols")]
+        for row in quantities.rows(entry):
+            name, unit, metrics = row.quantity.name, row.quantity.unit, " ".join(row.quantity.metrics)
+            numbers = ["" if n is None else f"{n:.6g}" for n in row.numbers]
+            why = row.why.name if row.why else "not known" if row.differs else ""
+            writer.writerow([*place, entry["counted"]["rows"], name, unit, *numbers, why, metrics])
+    return text.getvalue()
+
+
+# --- Recording -------------------------------------------------------------------------------------
+
+
+def recorded_work(stages: Sequence[str]) -> List[Work]:
+    return [Work(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
+
+
+def recorded_entry(entry: Json) -> Json:
+    """What the file keeps: ncu's counters without those by opcode, and what the quantities came out as."""
+    metrics = quantities.combined(entry["kernels"])
+    kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
+    kept = {name: entry[name] for name in ("stage", "variant", "dtype", "rows", "cols", "op")}
+    found = {row.quantity.name: [rounded(n) for n in row.numbers] for row in quantities.rows(entry)}
+    return {**kept, "counted_rows": entry["counted"]["rows"], "quantities": found, "metrics": metrics, "kernels": kernels}
+
+
+def rounded(number: quantities.Number) -> quantities.Number:
+    return None if number is None else float(f"{number:.6g}")
+
+
+def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
+    """The row of a recorded entry."""
+    return quantities.compared(entry, quantity, *entry["quantities"][quantity.name])
+
+
+def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
+    """Replaces the recorded file. Raises ToolError, and then has written nothing."""
+    commit, dirty = results.commit_of(arguments.root, arguments.commit)
+    machine = {**results.machine_of(stages), **results.software_versions(arguments.build)}
+    program = ncu.find(arguments.ncu)
+    entries, _ = count_all(stages, recorded_work(list(stages)), "softmax", "all")
+    problems = measure(program, stages, entries, None, SETS[0])
+    if problems:
+        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": "./run profile --record"}
+    data = {"recorded": {**header, "ncu": ncu.version(program)}, "machine": machine}
+    out = arguments.out or arguments.root / "common/results" / f"{results.gpu_slug(machine['gpu'])}-profile.json"
+    results.write_whole(out, results.json_text({**data, "entries": [recorded_entry(entry) for entry in entries]}))
+    return out
+
+
+# --- The command -----------------------------------------------------------------------------------
+
+
+def check_variants(text: str, executable: Path) -> None:
+    """Raises Usage when the stage has not all of them."""
+    listed = results.run_process([str(executable), "--list"], STAGE_TIMEOUT_S).stdout
+    known = [line.split()[0] for line in listed.splitlines()]
+    for name in text.split(","):
+        if name not in known:
+            raise Usage(f"--variant: '{name}' is not accepted; accepted: {', '.join(known)}")
+
+
+def gpu_of(stages: Dict[str, Path], arguments: argparse.Namespace) -> str:
+    """The GPU to measure on; empty where there is none, or none is wanted. Raises NoDevice for --device gpu."""
+    if arguments.device == "sim":
+        return ""
+    try:
+        return results.machine_of(stages)["gpu"]
+    except NoDevice as why:
+        if arguments.device == "gpu":
+            raise
+        say(f"not measured: {why}")
+        return ""
+
+
+def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
+    if arguments.variant != "all":
+        check_variants(arguments.variant, next(iter(stages.values())))
+    shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
+    gpu = gpu_of(stages, arguments)
+    say(f"counting on the simulator ({counted_shape(shape).rows} rows) ...")
+    work = [Work(stage, shape) for stage in stages]
+    entries, others = count_all(stages, work, arguments.op, arguments.variant)
+    folder = arguments.out or arguments.build / "profile"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{'_'.join(stages) if len(stages) < 3 else 'stages'}-{shape.dtype}-{shape.rows}x{shape.cols}"
+    report, table = folder / f"{name}.ncu-rep", folder / f"{name}.csv"
+    measured_on, problems = "", []
+    try:
+        if gpu and entries:
+            problems = measure(ncu.find(arguments.ncu), stages, entries, report, arguments.set)
+            measured_on = gpu
+    except NoDevice as why:
+        say(f"not measured: {why}")
+    print(screen(entries, others, shape, arguments.op, measured_on), flush=True)
+    results.write_whole(table, csv_text(entries))
+    if measured_on:
+        say(f"wrote {report}  (for ncu-ui; its option Report UI > NVTX Rename Mode > Kernel shows the variants' names)")
+    say(f"wrote {table}")
+    for problem in problems:
+        say(f"failed: {problem}")
+    return 1 if problems else 0
+
+
+def parse_arguments(argv: List[str]) -> argparse.Namespace:
+    """Raises Usage."""
+    parser = Parser(
+        prog="./run profile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        epilog="What is measured, and ncu's names of it:\n"
+        + "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES),
+    )
+    parser.add_argument("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
+    parser.add_argument("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")
+    parser.add_argument("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
+    parser.add_argument("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
+    parser.add_argument("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
+    parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
+    set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
+    parser.add_argument("--set", choices=SETS, default=SETS[0], help=set_help)
+    parser.add_argument(
+        "--device", choices=("gpu", "sim"), help="sim: only count; gpu: an error without one (default: gpu where there is one)"
+    )
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="for report and table (default: build/profile)")
+    parser.add_argument("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
+    parser.add_argument("--list", action="store_true", help="name the stages that would be profiled, and stop")
+    parser.add_argument("--record", action="store_true", help="measure what the lessons show; --out is the file then")
+    parser.add_argument("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    arguments.build = arguments.build or arguments.root / "build"
+    known = results.stage_names(arguments.root)
+    given = [stage_named(text, known) for text in arguments.stages]
+    arguments.stages = given or known
+    if arguments.record and (given or arguments.variant != "all"):
+        raise Usage("--record measures every stage: give no STAGE and no --variant")
+    if arguments.variant != "all" and len(arguments.stages) != 1:
+        raise Usage("--variant needs one STAGE: ./run profile 03 --variant NAME")
+    return arguments
+
+
+def stage_named(text: str, known: List[str]) -> str:
+    for stage in known:
+        if text.rstrip("/") == stage or (text.isdecimal() and int(text) == int(stage.split("_")[0])):
+            return stage
+    raise Usage(f"there is no stage '{text}'; the stages are {', '.join(known)}")
+
+
+def main(argv: List[str]) -> int:
+    arguments = parse_arguments(argv)
+    if arguments.list:
+        print("\n".join(arguments.stages))
+        return 0
+    stages = results.stage_executables(arguments.root, arguments.build, arguments.stages)
+    if arguments.record:
+        print(f"wrote {record(arguments, stages)}")
+        return 0
+    return profile(arguments, stages)

@@ -1,0 +1,148 @@
+"""Measures every stage at the lessons' shapes and writes common/results/<gpu>.json.
+
+    cmake --build build && python3 common/tools record
+
+Runs on the machine with the GPU; needs Python and the built stages, no network. The file is
+written only when every variant that applies was verified: a wrong or failed one leaves the old file
+as it was.
+
+Exit codes: 0 recorded, 1 something failed and nothing was written, 2 bad usage, 3 no usable GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Tuple
+
+from command import Parser, ToolError
+from measure import results
+from measure.results import Json
+
+
+class Lesson(NamedTuple):
+    """One run of each stage; `cols` is a list because a stage takes many in one run."""
+
+    dtype: str
+    rows: int
+    cols: Tuple[int, ...]
+
+
+# The first line is the ladder of the README, and the only one that --quick runs.
+LESSONS = (
+    Lesson("f32", 49152, (1024,)),
+    Lesson("f16", 49152, (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)),
+    Lesson("f32", 1024, (1024, 4096, 8192, 16384, 32768, 65536, 131072)),
+    Lesson("f32", 262144, (128,)),  # many narrow rows
+    Lesson("f32", 65536, (32,)),  # rows narrower than a warp's access
+    Lesson("f32", 49152, (1000,)),  # not a power of two, still whole packs
+    Lesson("f16", 49152, (1001,)),  # odd: rows that are not aligned to a pack
+)
+
+RUN_TIMEOUT_S = 300
+NOISY_PERCENT = 5.0
+
+
+def measure(stages: Dict[str, Path], lessons: Tuple[Lesson, ...]) -> Tuple[List[Json], List[str]]:
+    """Runs every stage at every lesson's shapes; returns the reports and all that went wrong.
+
+    A failure does not stop the rest: one run on a borrowed GPU should name every problem.
+    """
+    reports: List[Json] = []
+    problems: List[str] = []
+    total = len(stages) * len(lessons)
+    for number, (lesson, stage) in enumerate(itertools.product(lessons, stages), start=1):
+        cols = ",".join(map(str, lesson.cols))
+        arguments = ["--dtype", lesson.dtype, "--rows", str(lesson.rows), "--cols", cols]
+        arguments += ["--op", "softmax", "--input", "normal", "--variant", "all"]
+        start = time.monotonic()
+        report, found = results.run_stage(stages[stage], arguments, RUN_TIMEOUT_S)
+        what = f"{stage} {lesson.dtype} {lesson.rows} x {cols}"
+        problems += [f"{what}: {problem}" for problem in found]
+        outcome = "FAILED"
+        if report is not None and not found:
+            reports.append(report)
+            mine = [r for r in report["results"] if r["stage"]]
+            verified = sum(r["status"] == "verified" for r in mine)
+            outcome = f"{verified} verified, {len(mine) - verified} not applicable"
+        print(f"[{number:3}/{total}] {what}: {outcome}, {time.monotonic() - start:.1f} s", flush=True)
+    return reports, problems
+
+
+def merge(reports: List[Json]) -> Tuple[Json, Json, List[Json]]:
+    """One machine, one settings object and one list of results out of all reports.
+
+    Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one
+    with the median time stands for the shape. Raises ToolError when two reports come from different
+    machines or settings, or hold the same result twice.
+    """
+    machine, settings = reports[0]["machine"], reports[0]["settings"]
+    merged: Dict[tuple, Json] = {}
+    ceilings: Dict[tuple, List[Json]] = {}
+    for report in reports:
+        if report["machine"] != machine or report["settings"] != settings:
+            raise ToolError("the stages report different machines or settings: record again")
+        for result in report["results"]:
+            shape = (result["dtype"], result["rows"], result["cols"])
+            if not result["stage"]:
+                ceilings.setdefault(shape, []).append(result)
+                continue
+            key = (*shape, result["stage"], result["variant"], result["op"], result["input"])
+            if key in merged:
+                raise ToolError(f"measured twice: {key}")
+            merged[key] = result
+    for key, result in merged.items():
+        if result["status"] == "verified" and not result["time_us"]:
+            raise ToolError(f"verified but without a time: {key}")
+        if key[:3] not in ceilings:
+            raise ToolError(f"no copy ceiling for {key}")
+    for shape, copies in ceilings.items():
+        copies.sort(key=lambda r: r["time_us"])
+        merged[shape + ("",)] = copies[(len(copies) - 1) // 2]
+    return machine, settings, list(merged.values())
+
+
+def record(arguments: argparse.Namespace) -> Path:
+    """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
+    root, build = arguments.root, arguments.build
+    commit, dirty = results.commit_of(root, arguments.commit)
+    stages = results.stage_executables(root, build)
+    reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS)
+    if problems:
+        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    machine, settings, merged = merge(reports)
+
+    for result in merged:
+        if (result["spread_percent"] or 0) > NOISY_PERCENT:
+            where = f"{result['stage']} {result['variant']} {result['rows']} x {result['cols']}"
+            print(f"noisy: {where}: spread {result['spread_percent']:.1f} %")
+
+    # The command without paths: they say where this machine keeps its files, not what was measured.
+    command = "python3 common/tools record" + (" --quick" if arguments.quick else "")
+    header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": command}
+    data = {
+        "recorded": header,
+        "machine": {**machine, **results.software_versions(build)},
+        "settings": settings,
+        "results": merged,
+    }
+    # A quick run stays out of common/results, where it would replace the full one.
+    slug = results.gpu_slug(machine["gpu"])
+    usual = build / f"{slug}-quick.json" if arguments.quick else root / f"common/results/{slug}.json"
+    out = arguments.out or usual
+    results.write_whole(out, results.json_text(data))
+    return out
+
+
+def main(argv: List[str]) -> None:
+    parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
+    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
+    parser.add_argument("--out", type=Path, help="results file (default: common/results/<gpu>.json)")
+    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    arguments.build = arguments.build or arguments.root / "build"
+    print(f"wrote {record(arguments)}")

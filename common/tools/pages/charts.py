@@ -1,0 +1,272 @@
+"""What each chart shows: its numbers, labels and captions, taken from recorded results. draw.py draws them.
+
+A Chart is plain data, so that `generate --check` can tell without matplotlib whether a picture shows these
+numbers: see digest().
+
+Units: time in µs, bandwidth in GB/s (10^9 bytes/s), elements in 10^9 per second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from command import ToolError
+from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, parse_shape
+from text import percent_text, short_text, time_text
+
+# Special functions (exponential, reciprocal, logarithm) that one SM delivers in a clock: "Throughput of
+# Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
+SPECIAL_FUNCTIONS_PER_CLOCK = 16
+# The highest SM clock, for a file recorded before `record` asked nvidia-smi for it.
+KNOWN_CLOCK_MHZ = {"NVIDIA H200": 1980}
+
+# The libraries that a sweep may hold, in the order of their looks.
+PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
+
+
+class Chart(NamedTuple):
+    kind: str  # the function of draw.py
+    title: str
+    subtitle: str  # GPU, conditions, date
+    note: str  # how to read it, a line or two
+    alt: str  # for who does not see it
+    data: Json
+
+
+def digest(chart: Chart) -> str:
+    """Of everything that the chart says; the same for the same numbers on every machine."""
+    text = json.dumps(chart._asdict(), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def signed(svg: str, chart: Chart) -> str:
+    """The SVG with a last line that says which Chart it shows, and that nobody changed it since."""
+    drawing = hashlib.sha256(svg.encode()).hexdigest()
+    return f"{svg}<!-- numbers {digest(chart)} drawing {drawing} -->\n"
+
+
+def shows(path: Path, chart: Chart) -> bool:
+    """Whether the file is an unchanged drawing of the chart."""
+    if not path.is_file():
+        return False
+    text = path.read_text(encoding="utf-8")
+    drawing = text[: text.rfind("<!-- numbers ")]
+    return text == signed(drawing, chart)
+
+
+# --- Numbers as text -------------------------------------------------------------------------------
+
+
+def shape_text(shape: Shape) -> str:
+    return f"{shape.dtype} {shape.rows} × {shape.cols}"
+
+
+def conditions(recorded: Recorded) -> str:
+    return f"{recorded.settings['l2']} L2, medians of {recorded.settings['repeats']} samples"
+
+
+def subtitle(recorded: Recorded) -> str:
+    return f"{recorded.machine['gpu']}, {conditions(recorded)}, recorded {recorded.recorded['date_utc'][:10]}"
+
+
+# --- The charts ------------------------------------------------------------------------------------
+
+
+def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
+    """Each stage's best variant in percent of the copy, with marks for its other variants."""
+    bars = []
+    for stage in stages:
+        best = recorded.best(stage, shape)
+        bar: Json = {"stage": stage, "variant": "", "percent": None, "time": "", "others": []}
+        if best:
+            timed = [r for r in recorded.variants(stage, shape) if r["time_us"] is not None]
+            bar["variant"] = best["variant"]
+            bar["percent"] = best["percent_of_copy"]
+            bar["time"] = f"{time_text(best['time_us'])} µs"
+            bar["others"] = [r["percent_of_copy"] for r in timed if r is not best]
+        bars.append(bar)
+    copy = recorded.copy(shape)
+    copy_label = f"a plain copy: {time_text(copy['time_us'])} µs, {copy['bandwidth_gb_s']:.0f} GB/s"
+    title = f"Softmax, {shape_text(shape)}: speed in percent of a plain copy"
+    alt = "; ".join(f"{bar['stage']} {percent_text(bar['percent'])}" for bar in bars if bar["percent"] is not None)
+    note = "Bar: the stage's best variant. Black mark: another variant."
+    return Chart("ladder", title, subtitle(recorded), note, f"{title}. {alt}", {"copy": copy_label, "bars": bars})
+
+
+def rows_text(shapes: Sequence[Shape]) -> str:
+    rows = [shape.rows for shape in shapes]
+    return f"{rows[0]} rows" if len(set(rows)) == 1 else f"{min(rows)} to {max(rows)} rows"
+
+
+def bandwidth(
+    recorded: Recorded, shapes: Sequence[Shape], stages: Sequence[str], all_stages: Sequence[str] = ()
+) -> Chart:
+    """Effective bandwidth over the number of columns: the stages, and below them the peers, if there are any.
+
+    The shapes have one dtype and differ in cols. A stage or peer is shown by its fastest variant at each shape;
+    a point is missing where it has none. `all_stages` is given where `stages` is a choice of them: a
+    stage looks the same in every chart.
+    """
+    all_stages = all_stages or stages
+    shapes = sorted(shapes, key=lambda shape: shape.cols)
+
+    def line(label: str, look: int, found: List[Optional[Json]]) -> Json:
+        points = [[r["cols"], r["bandwidth_gb_s"]] for r in found if r]
+        noisy = [r["cols"] for r in found if r and r.get("noisy")]
+        if points and points[-1][0] < shapes[-1].cols:
+            label += f", to {points[-1][0]}"
+        return {"label": label, "look": look, "points": points, "noisy": noisy}
+
+    def bests(name: str) -> List[Optional[Json]]:
+        return [fastest([r for r in recorded.at(shape) if r["stage"] == name]) for shape in shapes]
+
+    copy = line("a plain copy", -1, [recorded.copy(shape) for shape in shapes])
+    panels: List[Json] = [
+        {"title": "Stages", "copy": copy, "lines": [line(s, all_stages.index(s), bests(s)) for s in stages]}
+    ]
+    peers = [line(peer, look, bests(peer)) for look, peer in enumerate(PEERS)]
+    peers = [peer for peer in peers if peer["points"]]
+    if peers:
+        mine = [fastest([r for r in recorded.at(shape) if r["stage"] in stages]) for shape in shapes]
+        panels.append(
+            {
+                "title": "Libraries, and the best of all stages",
+                "copy": copy,
+                "lines": [line("best of all stages", -2, mine), *peers],
+            }
+        )
+    for panel in panels:
+        panel["lines"] = [shown for shown in panel["lines"] if shown["points"]]
+    title = f"Softmax, {shapes[0].dtype}, {rows_text(shapes)}: effective bandwidth in GB/s"
+    note = "Best variant of each. Bandwidth: 2 · rows · cols · element size ÷ time, whatever the kernel moves."
+    if any(shown["noisy"] for panel in panels for shown in panel["lines"]):
+        note += " Hollow: noisy."
+    data = {"panels": panels, "cols": [shape.cols for shape in shapes]}
+    return Chart("bandwidth", title, subtitle(recorded), note, f"{title}, by number of columns", data)
+
+
+def special_function_peak(machine: Json) -> Optional[Json]:
+    """10^9 special functions a second and how that was reckoned; None where the clock is not known."""
+    recorded = machine.get("max_sm_clock_mhz")
+    clock, sms = recorded or KNOWN_CLOCK_MHZ.get(machine["gpu"]), machine.get("multiprocessors")
+    if not clock or not sms:
+        return None
+    per_clock = SPECIAL_FUNCTIONS_PER_CLOCK
+    how = f"{per_clock} per clock and SM · {sms} SMs · {clock} MHz ({'highest' if recorded else 'assumed'} clock)"
+    return {"g_per_s": per_clock * sms * clock / 1000, "how": how}
+
+
+def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
+    """Elements a second over elements per byte requested, under the copy's bandwidth and the exponentials' rate.
+
+    How many exponentials a kernel computes is not recorded: the flat roofs are those of 1, 2, 4 and 8 an element.
+    """
+    size = ELEMENT_BYTES[shape.dtype]
+    elements = shape.rows * shape.cols
+    points = []
+    for look, stage in enumerate(stages):
+        best = recorded.best(stage, shape)
+        for r in recorded.variants(stage, shape) if best else []:
+            if r["time_us"] is not None:
+                point = {"stage": stage, "variant": r["variant"], "look": look, "best": r is best}
+                point["passes"] = r["passes"]
+                point["elements_per_byte"] = 1 / (r["passes"] * size)
+                point["g_elements_per_s"] = elements / r["time_us"] / 1000
+                points.append(point)
+    peak = special_function_peak(recorded.machine)
+    title = f"Softmax, {shape_text(shape)}: a roofline"
+    note = "Filled: the stage's best variant. Above the slanted roof, caches answered a part of the requests."
+    if peak:
+        note = f"Exponentials: {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second.\n{note}"
+    data = {
+        "bandwidth_gb_s": recorded.copy(shape)["bandwidth_gb_s"],
+        "element_bytes": size,
+        "peak": peak,
+        "points": points,
+    }
+    reached = ", ".join(
+        f"{p['stage']} {p['g_elements_per_s']:.0f} at {short_text(p['passes'])} passes" for p in points if p["best"]
+    )
+    alt = f"{title}: 10⁹ elements a second. {reached}"
+    return Chart("roofline", title, subtitle(recorded), note, alt, data)
+
+
+def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
+    """Every variant at every shape: the time that its bytes would take at the copy's speed, and the time it took."""
+    points = []
+    for r in recorded.results:
+        if r["stage"] in stages and r["time_us"] is not None:
+            # The copy makes two passes.
+            point = {"stage": r["stage"], "variant": r["variant"], "look": stages.index(r["stage"])}
+            point["shape"] = shape_text(Shape(r["dtype"], r["rows"], r["cols"]))
+            point["predicted_us"] = r["copy_us"] * r["passes"] / 2
+            point["measured_us"] = r["time_us"]
+            points.append(point)
+    if not points:
+        raise ToolError(f"no stage has a time in {recorded.path.name}")
+
+    def slower(point: Json) -> float:
+        return point["measured_us"] / point["predicted_us"]
+
+    close = sum(abs(math.log2(slower(point))) <= math.log2(1.1) for point in points)
+    title = "Softmax, every variant at every recorded shape: predicted and measured time"
+    count = f"{close} of {len(points)} measurements are within 10 % of it"
+    note = f"Prediction: bytes requested ÷ the copy's bandwidth. Dotted: twice and half of it. {count}."
+    extremes = {"above": max(points, key=slower), "below": min(points, key=slower)}
+    data = {
+        "points": points,
+        "extremes": extremes,
+        "stages": [s for s in stages if any(p["stage"] == s for p in points)],
+    }
+    dtypes = ", ".join(dict.fromkeys(r["dtype"] for r in recorded.results))
+    return Chart("predicted", title, f"{subtitle(recorded)}, {dtypes}", note, f"{title}. {note}", data)
+
+
+# --- All that a file of results gives --------------------------------------------------------------
+
+
+def stages_of(recorded: Recorded) -> List[str]:
+    return sorted({r["stage"] for r in recorded.results if r.get("kind", "stage") == "stage" and r["stage"]})
+
+
+def of_recording(recorded: Recorded) -> Dict[str, Chart]:
+    """The charts of `record`'s file, by name: the ladder at its first shape, and what else has enough shapes."""
+    stages = stages_of(recorded)
+    shapes = list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in recorded.results))
+    first = shapes[0]
+    charts = {f"ladder-{first.dtype}": ladder(recorded, first, stages)}
+    for dtype, rows in dict.fromkeys((shape.dtype, shape.rows) for shape in shapes):
+        # Odd widths were recorded to compare alignment; on this axis they would be a kink without a cause.
+        wide = [s for s in shapes if (s.dtype, s.rows) == (dtype, rows) and s.cols & (s.cols - 1) == 0]
+        if len(wide) >= 3:
+            charts[f"bandwidth-{dtype}-{rows}"] = bandwidth(recorded, wide, stages)
+    charts[f"roofline-{first.dtype}"] = roofline(recorded, first, stages)
+    charts["predicted"] = predicted(recorded, stages)
+    return charts
+
+
+def has_width_axis(shapes: Sequence[Shape]) -> bool:
+    """Whether a chart over the number of columns can show them: one dtype, one shape a width, enough widths."""
+    return len({s.dtype for s in shapes}) == 1 and len({s.cols for s in shapes}) == len(shapes) >= 3
+
+
+def of_table(sweep: Recorded, name: str) -> Chart:
+    """A published table over its widths."""
+    tables = {table["name"]: table for table in sweep.tables}
+    if name not in tables:
+        raise ToolError(f"no table '{name}' in {sweep.path.name}; it has: {', '.join(tables)}")
+    shapes = [parse_shape(text) for text in tables[name]["shapes"]]
+    if not has_width_axis(shapes):
+        raise ToolError(f"table '{name}' is no row of widths of one dtype")
+    chart = bandwidth(sweep, shapes, stages_of(sweep))
+    return chart._replace(subtitle=f"{tables[name]['title']}. {chart.subtitle}")
+
+
+def of_sweep(sweep: Recorded) -> Dict[str, Chart]:
+    """A chart for each of a sweep's tables that runs over widths, by name."""
+    names = [t["name"] for t in sweep.tables if has_width_axis([parse_shape(text) for text in t["shapes"]])]
+    return {f"sweep-{name.replace('_', '-')}": of_table(sweep, name) for name in names}

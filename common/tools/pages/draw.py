@@ -1,0 +1,272 @@
+"""Draws the charts of charts.py with matplotlib, as SVG and PNG.
+
+    python3 common/tools draw    exit 0 if the packages can be used, else 2 and one line that says why not
+
+The packages are those of .tools/python, where ./run plot and ./run report put them, or else python3's own.
+The same Chart gives the same SVG, byte for byte, with the versions that requirements.txt pins.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers; dashes and markers tell the lines apart
+in grey as well. Text stays text; it is laid out with matplotlib's own font, and what a reader has in its
+place is no wider.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+from command import MissingTool
+from pages import charts
+from pages.charts import Chart
+from measure.results import Json
+
+PACKAGES = Path(__file__).resolve().parents[3] / ".tools/python"
+WIDTH = 880  # px, the width of a page on GitHub
+OLDEST_MATPLOTLIB = (3, 7)
+
+INK, FAINT, GRID = "#1f2328", "#59636e", "#e3e6ea"
+BAR, COPY = "#0072b2", "#000000"
+# Okabe and Ito's without yellow, which white swallows, and black, which is the copy's.
+COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+
+STYLE = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": FAINT,
+    "axes.labelsize": 9.5,
+    "axes.titlesize": 9.5,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.minor.visible": False,
+    "svg.fonttype": "none",
+}
+
+
+def load() -> Any:
+    """matplotlib. Raises MissingTool that says what is missing and how to get it."""
+    if str(PACKAGES) not in sys.path:
+        sys.path.insert(0, str(PACKAGES))
+    advice = "./run plot fetches it into .tools/python (if it did: delete that folder, it is another Python's)"
+    try:
+        import jinja2  # noqa: F401  # report.py's; both come together
+        import matplotlib
+        import matplotlib.figure
+    except ImportError as error:
+        raise MissingTool(f"{error.name or error} is missing for {sys.executable}: {advice}") from error
+    if matplotlib.__version_info__[:2] < OLDEST_MATPLOTLIB:
+        raise MissingTool(f"matplotlib {matplotlib.__version__} is too old: {advice}")
+    return matplotlib
+
+
+def look(index: int) -> Dict[str, Any]:
+    """A line's colour, dashes and marker: neighbours differ in all three, so that grey suffices."""
+    if index < 0:
+        return {"color": COPY, "linestyle": DASHES[1] if index == -1 else "-", "linewidth": 2}
+    marker = MARKERS[index % len(MARKERS)]
+    return {
+        "color": COLOURS[index % len(COLOURS)],
+        "linestyle": DASHES[index % len(DASHES)],
+        "marker": marker,
+        "markersize": 6.5 if marker in "PX" else 5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+    }
+
+
+def figure_of(chart: Chart) -> Any:
+    """The matplotlib figure of a chart; call it within matplotlib.rc_context(STYLE)."""
+    matplotlib = load()
+    # A chart of many stages grows rather than let its labels touch.
+    if chart.kind == "ladder":
+        height, draw = 150 + 46 * len(chart.data["bars"]), ladder
+    elif chart.kind == "bandwidth":
+        height = 130 + sum(panel_height(panel) for panel in chart.data["panels"])
+        draw = bandwidth
+    elif chart.kind == "roofline":
+        height, draw = max(560, 150 + 56 * len({p["stage"] for p in chart.data["points"]})), roofline
+    else:
+        height, draw = max(600, 150 + 22 * len(chart.data["stages"])), predicted
+    figure = matplotlib.figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor="white")
+    head, foot = 70 / height, (14 + 17 * len(chart.note.splitlines())) / height
+    figure.set_layout_engine("constrained", rect=(0.015, foot, 0.97, 1 - head - foot), h_pad=0.06)
+    figure.text(20 / WIDTH, 1 - 20 / height, chart.title, size=12.5, weight="bold", va="top")
+    figure.text(20 / WIDTH, 1 - 46 / height, chart.subtitle, color=FAINT, va="top")
+    figure.text(20 / WIDTH, 14 / height, chart.note, color=FAINT, size=9, va="bottom")
+    draw(figure, chart.data)
+    return figure
+
+
+def svg(chart: Chart) -> str:
+    """The signed SVG text: see charts.signed."""
+    file = io.StringIO()
+    # The salt makes the names inside unique among the charts of one page, and the same in every run.
+    with load().rc_context({**STYLE, "svg.hashsalt": charts.digest(chart)}):
+        meta = {"Date": None, "Title": chart.title, "Description": chart.alt}
+        figure_of(chart).savefig(file, format="svg", metadata=meta)
+    return charts.signed("\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n", chart)
+
+
+def png(chart: Chart) -> bytes:
+    """A picture of twice the SVG's pixels."""
+    file = io.BytesIO()
+    with load().rc_context(STYLE):
+        meta = {"Title": chart.title, "Description": chart.alt}
+        figure_of(chart).savefig(file, format="png", dpi=192, metadata=meta)
+    return file.getvalue()
+
+
+def beside(axes: Any, labelspacing: float = 0.7, handlelength: float = 3.2) -> None:
+    """The legend to the right of the axes, in the order of the lines."""
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.02),
+        borderaxespad=0,
+        labelspacing=labelspacing,
+        handlelength=handlelength,
+    )
+
+
+def ladder(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    bars: List[Json] = data["bars"]
+    most = max([100.0] + [p for bar in bars for p in (bar["percent"] or 0, *bar["others"])])
+    for place, bar in enumerate(bars):
+        left = {"x": -0.015, "ha": "right", "va": "center", "transform": axes.get_yaxis_transform()}
+        right = {**left, "x": 1.02, "ha": "left"}
+        axes.text(y=place - 0.18, s=bar["stage"], weight="bold", **left)
+        if bar["percent"] is None:
+            axes.text(1, place, "not applicable at this shape", color=FAINT, va="center")
+            continue
+        axes.text(y=place + 0.2, s=bar["variant"], color=FAINT, size=9, **left)
+        axes.text(y=place - 0.18, s=f"{bar['percent']:.1f} %", weight="bold", **right)
+        axes.text(y=place + 0.2, s=bar["time"], color=FAINT, size=9, **right)
+        axes.barh(place, bar["percent"], height=0.55, color=BAR)
+        # White around the mark keeps it visible on the bar, black on the white beside it.
+        for colour, width in (("white", 3.5), (INK, 1.4)):
+            axes.vlines(bar["others"], place - 0.32, place + 0.32, color=colour, linewidth=width)
+    axes.axvline(100, color=COPY, linewidth=1.4, linestyle=DASHES[1])
+    axes.text(100, -0.75, data["copy"], ha="right", va="bottom")
+    axes.set(xlim=(0, most * 1.01), ylim=(len(bars) - 0.4, -0.6), xticks=range(0, 101, 20), yticks=[])
+    axes.set_xlabel("percent of the copy's speed")
+
+
+def panel_height(panel: Json) -> int:
+    return max(370, 60 + 22 * (len(panel["lines"]) + 1))
+
+
+def bandwidth(figure: Any, data: Json) -> None:
+    panels: List[Json] = data["panels"]
+    cols: List[int] = data["cols"]
+    rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=list(map(panel_height, panels)))[:, 0]
+    for axes, panel in zip(rows, panels):
+        for line in sorted([panel["copy"], *panel["lines"]], key=lambda line: -line["points"][-1][1]):
+            # A width that a line has no point at is a gap, not a bridge.
+            by_cols = dict(map(tuple, line["points"]))
+            values = [by_cols.get(col, math.nan) for col in cols]
+            axes.plot(cols, values, label=line["label"], clip_on=False, zorder=3, **look(line["look"]))
+            noisy = [by_cols[col] for col in line["noisy"]]
+            axes.plot(line["noisy"], noisy, "o", mfc="white", mec=look(line["look"])["color"], ms=6, zorder=4)
+        axes.set_xscale("log", base=2)
+        every = math.ceil(len(cols) / 11)  # as many labels as fit, the last one always
+        axes.set_xticks(cols, ["" if (len(cols) - 1 - i) % every else str(col) for i, col in enumerate(cols)])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("GB/s")
+        if len(panels) > 1:
+            axes.set_title(panel["title"], loc="left", weight="bold")
+        beside(axes)
+    rows[-1].set_xlabel("columns")
+
+
+def roofline(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    copy, size, peak = data["bandwidth_gb_s"], data["element_bytes"], data["peak"]
+    points: List[Json] = data["points"]
+    rates = [p["g_elements_per_s"] for p in points]
+    low, high = min(p["elements_per_byte"] for p in points) / 1.7, 6.0
+    top = 2 * (peak["g_per_s"] if peak else copy)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set(xlim=(low, high), ylim=(min(rates) / 1.5, top))
+    axes.set_xticks([2.0**p for p in range(-5, 3)], [f"1/{2**-p}" if p < 0 else str(2**p) for p in range(-5, 3)])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
+
+    axes.plot([low, high], [low * copy, high * copy], color=COPY, linewidth=2)
+    axes.text(0.75, 0.8 * copy, f"the copy, {copy:.0f} GB/s  ", ha="right", va="center")
+    for count in (1, 2, 4, 8) if peak else ():
+        y = peak["g_per_s"] / count
+        axes.plot([y / copy, high], [y, y], color=INK, linewidth=1.6 if count == 1 else 0.9, linestyle=DASHES[1])
+        text = f"{count} exponential{'s' if count > 1 else ''} per element"
+        axes.text(high, y * 1.03, text, ha="right", va="bottom", size=9)
+    for passes in sorted({round(p["passes"], 1) for p in points}):
+        x = 1 / (passes * size)
+        axes.axvline(x, color=FAINT, linewidth=0.7, linestyle=DASHES[2], zorder=1)
+        up = {"rotation": 90, "ha": "right", "va": "top", "transform": axes.get_xaxis_transform()}
+        axes.text(x, 0.99, f"{passes:g} passes ", size=9, color=FAINT, **up)
+    for point in sorted(points, key=lambda p: (p["best"], p["stage"])):
+        style = look(point["look"])
+        style.update(linestyle="none", markersize=1.6 * style["markersize"] if point["best"] else style["markersize"])
+        if not point["best"]:
+            style.update(markerfacecolor="white", markeredgecolor=style["color"], markeredgewidth=1)
+        where = f"{point['passes']:.3g} passes, {point['g_elements_per_s']:.0f}"
+        label = f"{point['stage']}\n{point['variant']}\n{where}" if point["best"] else None
+        axes.plot(point["elements_per_byte"], point["g_elements_per_s"], label=label, zorder=5, **style)
+    beside(axes, labelspacing=0.9, handlelength=1.2)
+    axes.set(xlabel="elements per byte requested", ylabel="10⁹ elements per second")
+    axes.grid(visible=False)
+
+
+def predicted(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    points: List[Json] = data["points"]
+    times = [p[key] for p in points for key in ("predicted_us", "measured_us")]
+    low, high = min(times) / 1.5, max(times) * 1.5
+    axes.plot([low, high], [low, high], color=COPY, linewidth=1.6)
+    for factor in (2, 0.5):
+        axes.plot([low, high], [low * factor, high * factor], color=FAINT, linewidth=0.8, linestyle=DASHES[2])
+    for stage in data["stages"]:
+        mine = [p for p in points if p["stage"] == stage]
+        style = {**look(mine[0]["look"]), "linestyle": "none", "alpha": 0.75, "markeredgewidth": 0.4}
+        axes.plot([p["predicted_us"] for p in mine], [p["measured_us"] for p in mine], label=stage, **style)
+    # The corners above and below the diagonal are empty.
+    for where, corner, align in (("above", (0.03, 0.97), "left"), ("below", (0.98, 0.04), "right")):
+        point = data["extremes"][where]
+        ratio = point["measured_us"] / point["predicted_us"]
+        rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
+        axes.annotate(
+            f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}",
+            (point["predicted_us"], point["measured_us"]),
+            corner,
+            textcoords="axes fraction",
+            size=9,
+            ha=align,
+            va="top" if where == "above" else "bottom",
+            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4},
+        )
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    beside(axes, handlelength=1.2)
+
+
+def main(_argv: List[str]) -> None:
+    load()

@@ -1,0 +1,183 @@
+"""Writes the measured tables, charts and numbers into the lessons.
+
+    python3 common/tools generate            rewrite README.md, NN_*/README.md, common/results/*.md, the charts
+    python3 common/tools generate --check    change nothing; exit 1 and name what differs
+    python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
+
+A block stands between two markers on lines of their own, a value within a line:
+
+    <!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->
+    <!-- end generated -->
+    It reaches <!-- value: percent stage=02_a variant=best dtype=f32 rows=49152 cols=1024 --><!-- end value -->.
+
+Blocks (a shape is dtype= rows= cols=):
+    ladder SHAPE                      every variant of every stage, the copy last
+    stage NAME SHAPE                  one stage's variants with times
+    stage NAME shapes=f32:49152x1024,f16:49152x1024
+                                      one stage's variants, percent of the copy by shape
+    chart FILE.svg ladder SHAPE [stages=A,B]
+    chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
+                                      without cols=: every recorded power of two
+    chart FILE.svg roofline SHAPE
+    chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
+    sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
+    profile NAME SHAPE [variants=A,B,…] [quantities=A,B,…]
+                                      declared, counted and measured, as ./run profile shows it; the quantities are
+                                      QUANTITIES of quantities.py, with _ for spaces
+    counters NAME [SHAPE] [columns=A,B,…]
+                                      what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
+    counted NAME SHAPE [columns=A,B,…]
+    counted NAME shapes=f32:64x1024,f16:64x8192 [columns=A,B,…]
+                                      what the simulator counted; columns are COUNTED_COLUMNS of blocks.py
+    hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
+    hardware_table differences        where they differ, and why
+Values (variant=best is the stage's fastest):
+    percent | time | bandwidth | passes | spread | name   stage= variant= SHAPE
+    copy_time | copy_bandwidth                            SHAPE
+    ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE           time of a ÷ time of b
+    counter column=NAME stage= variant= SHAPE
+    counted column=NAME stage= variant= SHAPE
+    machine field=gpu
+
+Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
+The numbers come from the results file with the newest recording date, the profiles and counters from the file
+beside it named <gpu>-profile.json, what the simulator counted from simulator.json, the tables from the newest
+<gpu>-sweep.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
+unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
+
+Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, or a chart is to be drawn without matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from command import Parser, ToolError
+from pages import charts, draw
+from measure import results
+from pages.blocks import BLOCKS, VALUES, Arguments, Context
+from measure.results import Recorded
+
+OPEN = re.compile(r"<!-- (generated|value): (\S.*?) -->")
+CLOSE = re.compile(r"<!-- end (generated|value) -->")
+# Anything that looks like a marker; what is neither OPEN nor CLOSE is a typing error.
+MARKER = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re.S)
+LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
+
+
+def produce(context: Context, kind: str, text: str) -> str:
+    """The text that belongs between one pair of markers."""
+    args = Arguments(text)
+    known: Dict[str, Any] = BLOCKS if kind == "generated" else VALUES
+    name = args.next("the name")
+    if name not in known:
+        what = "block" if kind == "generated" else "value"
+        raise ToolError(f"unknown {what} '{name}'; there are: {', '.join(known)}")
+    made = known[name](context, args)
+    args.finish()
+    return f"\n{made}\n" if kind == "generated" else made
+
+
+def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
+    """One page's new text and the blocks that changed, as `file:line: marker`.
+
+    Raises ToolError that begins with file:line.
+    """
+    context.page = page
+    name = page.relative_to(context.root).as_posix()
+    old = page.read_text(encoding="utf-8")
+    pieces: List[str] = []
+    changed: List[str] = []
+    done = 0
+    opened: Optional[re.Match[str]] = None
+
+    def line_of(position: int) -> str:
+        return f"{name}:{old.count(chr(10), 0, position) + 1}"
+
+    for marker in MARKER.finditer(old):
+        where = line_of(marker.start())
+        begin, end = OPEN.fullmatch(old, *marker.span()), CLOSE.fullmatch(marker[0])
+        if begin and opened:
+            raise ToolError(f"{where}: a marker inside the one opened at {line_of(opened.start())}")
+        if begin:
+            opened = begin
+            continue
+        if not end:
+            raise ToolError(f"{where}: this is no marker: {' '.join(marker[0].split())}")
+        if not opened or opened[1] != end[1]:
+            raise ToolError(f"{where}: '{marker[0]}' closes nothing")
+        where = line_of(opened.start())
+        inner = old[opened.end() : marker.start()]
+        alone = opened.start() == 0 or old[opened.start() - 1] == "\n"
+        if opened[1] == "generated" and not (alone and inner.startswith("\n") and inner.endswith("\n")):
+            raise ToolError(f"{where}: the markers of a block stand on lines of their own")
+        # There CommonMark would take the comment, and the rest of the line with it, for raw HTML.
+        if opened[1] == "value" and LINE_START.fullmatch(old[old.rfind("\n", 0, opened.start()) + 1 : opened.start()]):
+            raise ToolError(f"{where}: a value cannot begin a line: put a word of the sentence before it")
+        try:
+            made = produce(context, opened[1], opened[2])
+        except ToolError as error:
+            raise ToolError(f"{where}: {opened[2].split()[0]}: {error}") from error
+        if made != inner:
+            changed.append(f"{where}: {opened[2]}")
+        pieces += [old[done : opened.end()], made]
+        done = marker.start()
+        opened = None
+    if opened:
+        raise ToolError(f"{line_of(opened.start())}: this marker is never closed: {opened[0]}")
+    return "".join(pieces) + old[done:], changed
+
+
+def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> List[str]:
+    """Regenerates everything in memory, then writes (unless check); returns what differed."""
+
+    def load() -> Recorded:
+        recorded = Recorded(results_file) if results_file else results.newest(root / "common/results", sweep=False)
+        if not recorded:
+            raise ToolError("no results file in common/results: run python3 common/tools record on a GPU first")
+        return recorded
+
+    def load_sweep() -> Recorded:
+        sweep = results.newest(root / "common/results", sweep=True)
+        if not sweep:
+            raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
+        return sweep
+
+    context = Context(root, load, load_sweep)
+    pages = [root / "README.md"] + [root / stage / "README.md" for stage in context.stages]
+    pages += sorted((root / "common/results").glob("*.md"))
+    files: Dict[Path, str] = {}
+    differing: List[str] = []
+    for page in (page for page in pages if page.is_file()):
+        files[page], changed = regenerate(context, page)
+        differing += changed
+    for path, chart in context.charts.items():
+        if redraw or not charts.shows(path, chart):
+            differing.append(path.relative_to(root).as_posix())
+            if not check:
+                files[path] = draw.svg(chart)
+    if not check:
+        for path, text in files.items():
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                results.write_whole(path, text)
+    return differing
+
+
+def main(argv: List[str]) -> int:
+    parser = Parser(prog="python3 common/tools generate", description="Write the recorded numbers into the lessons.")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
+    how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")
+    parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw)
+    for what in differing:
+        print(f"{'differs' if arguments.check else 'wrote'}: {what}")
+    if arguments.check and differing:
+        raise ToolError("run python3 common/tools generate")
+    return 0

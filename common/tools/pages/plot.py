@@ -1,0 +1,87 @@
+"""Draws every chart of the recorded results, as SVG and as PNG of twice the size.
+
+    ./run plot [--results FILE] [--sweep FILE] [--out FOLDER]
+
+From `record`'s file: the ladder, the bandwidth over the widths, a roofline, predicted against measured time.
+From a sweep's file: the bandwidth over each published table's widths, with the libraries beside the stages.
+
+Exit codes: 0 fine; 1 there are no results, or a file of them cannot be used; 2 bad usage, or matplotlib is
+missing and could not be fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional
+
+from command import Parser, ToolError
+from pages import charts, draw
+from measure import results
+from pages.charts import Chart
+from measure.results import Recorded
+
+
+def existing_file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file '{text}'")
+    return path
+
+
+def argument_parser(command: str, description: str) -> Parser:
+    """The options that ./run plot and ./run report share."""
+    parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--results", type=existing_file, metavar="FILE", help="the file of `record` (default: the newest in common/results)"
+    )
+    parser.add_argument(
+        "--sweep", type=existing_file, metavar="FILE", help="a sweep's file (default: the newest in common/results)"
+    )
+    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    return parser
+
+
+class Sources(NamedTuple):
+    """What there is to show: at least one of the two."""
+
+    recording: Optional[Recorded]
+    sweep: Optional[Recorded]
+
+    def charts(self) -> Dict[str, Chart]:
+        """By file name without its ending."""
+        found: Dict[str, Chart] = {}
+        if self.recording:
+            found.update(charts.of_recording(self.recording))
+        if self.sweep:
+            found.update(charts.of_sweep(self.sweep))
+        return found
+
+
+def find_sources(arguments: argparse.Namespace) -> Sources:
+    """The files that are named, or else the newest of each kind; says which kind is missing."""
+    folder = arguments.root / "common/results"
+    recording = Recorded(arguments.results) if arguments.results else results.newest(folder, sweep=False)
+    sweep = Recorded(arguments.sweep) if arguments.sweep else results.newest(folder, sweep=True)
+    if not recording and not sweep:
+        raise ToolError("no results in common/results: run python3 common/tools record on a GPU first")
+    if not sweep:
+        print("no sweep file in common/results: without the published tables and the libraries (./run sweep)")
+    if not recording:
+        print("no file of `record` in common/results: without the ladder, roofline and prediction")
+    return Sources(recording, sweep)
+
+
+def plot(arguments: argparse.Namespace) -> None:
+    draw.load()
+    out: Path = arguments.out or arguments.root / "build/charts"
+    for name, chart in find_sources(arguments).charts().items():
+        results.write_whole(out / f"{name}.svg", draw.svg(chart))
+        results.write_whole(out / f"{name}.png", draw.png(chart))
+        print(f"wrote {out / name}.svg, .png")
+
+
+def main(argv: List[str]) -> None:
+    parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to (default: build/charts)")
+    plot(parser.parse_args(argv))
