@@ -26,7 +26,8 @@ ALL = {
 DEFAULTS = {"--dtype": "f32", "--op": "softmax", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
-# Most columns of stage 04: the 227 KiB of an H200's (and the simulator's) block as float, less the results of 32 warps and of all.
+# Most columns of stage 04: the 227 KiB of an H200's (and the simulator's) block as float, less the results of 32 warps
+# and of all together.
 MAX_SHARED_COLS = 227 * 1024 // 4 - 33
 # All GPUs that the toolkit compiles for have 48 KiB, less the same.
 MIN_SHARED_COLS = 48 * 1024 // 4 - 33
@@ -97,7 +98,8 @@ def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
     found = [tuple(row.get(column) for column in KEY) for row in rows]
     wanted = set(itertools.product(variants_of(command), *(option(command, "--" + column) for column in KEY[1:])))
     problems = [f"missing: {' '.join(key)}" for key in sorted(wanted.difference(found))]
-    problems += [f"not asked for, or twice: {key}" for i, key in enumerate(found) if key not in wanted or key in found[:i]]
+    problems += [f"not asked for, or twice: {' '.join(map(str, key))}"
+                 for i, key in enumerate(found) if key not in wanted or key in found[:i]]  # fmt: skip
     stage, device = Path(command[0]).name, "".join(option(command, "--device"))
     for key, row in zip(found, rows):
         if key in wanted and (wrong := wrong_status(row, stage, device)):

@@ -43,7 +43,7 @@ everything = {
     "--dtype": "f32,f16,bf16",
     "--op": "softmax,log_softmax",
     "--input": "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,"
-               "all_neg_inf,one_pos_inf,one_nan",
+               "all_neg_inf,one_pos_inf,one_nan,lowest",
     "--variant": ",".join(limits),
 }
 def items(name):
@@ -119,7 +119,7 @@ class CheckStage(WithFakes):
 
     def test_accepts_a_stage_that_verifies_all(self):
         self.assertEqual(self.check(), 0, self.printed)
-        verified = 2 * 3 * 2 * 11 * (1 * 3 + 2 * 2)
+        verified = 2 * 3 * 2 * 12 * (1 * 3 + 2 * 2)
         self.assertEqual(self.printed, f"{verified} verified\n")
         self.assertEqual(self.check(options=["--rows=3", "--cols", "8,8000"]), 1)  # the fake knows no --rows=3
         self.assertEqual(self.check(options=["--rows", "3", "--cols", "8,8000"]), 0, self.printed)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the lessons derive with a pencil is what the simulator counts, for every variant of a stage, from rows that fill no
-warp to rows that fill a block many times over; and a variant is what its name says where counters alone cannot tell.
+"""What the lessons derive with a pencil is what the simulator counts, for every variant of a stage, from rows that fill
+no warp to rows that fill a block many times over; and a variant is what its name says where counters cannot tell.
 
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
 """
@@ -11,10 +11,10 @@ import ctypes
 import itertools
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace as Row
+from typing import Callable
 
 import check_stage
 from check_stage import Failure
@@ -41,8 +41,8 @@ def claim(name: str, holds: Callable[[Row], bool], variants: str = "") -> Claim:
     return Claim(name, holds, tuple(variants.split()))
 
 
-# ---- How much of a kernel there is. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more where
-# one warp then reduces the warps' results.
+# ---- How much of a kernel there is. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more
+# where one warp then reduces the warps' results.
 def divide_up(a: float, b: float) -> int:
     return -int(-a // b)
 
@@ -170,7 +170,8 @@ CLAIMS = {
               or r.counted_bank_conflicts == (pack(r) - 1) * 4 * r.rows * r.cols / 32, "interleaved_scalar_layout"),
         claim("conflicts of merged words", lambda r: r.cols % 256 != 0
               or r.counted_bank_conflicts == (4 * r.rows * r.cols / 32 if pack(r) == 8 else 0), "interleaved_layout"),
-        # 4 cols / 32 wavefronts for the row; in 2 reductions w warps write and read w + 1 results, after 5 (w + 1) shuffles.
+        # 4 cols / 32 wavefronts for the row; in 2 reductions w warps write and read w + 1 results, after 5 (w + 1)
+        # shuffles.
         claim("shuffles", lambda r: r.cols % 1024 != 0 or r.counted_shuffles
               == 10 * (r.counted_shared_wavefronts - r.counted_bank_conflicts - 4 * r.rows * r.cols / 32) / 4),
         claim("exponentials", lambda r: r.counted_special_function_lanes == r.rows * r.cols),
@@ -202,7 +203,7 @@ CLAIMS = {
 }  # fmt: skip
 
 
-# ---- What counters do not tell. Two variants of which all counters are the same are here, and what else tells them apart.
+# ---- What counters do not tell. Variants of which all counters are the same are here, and what else tells them apart.
 @dataclass(frozen=True)
 class Launch:
     """A kernel as it was launched."""

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Stages with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that says
-where it is. liars.cu tests the harness; this tests what the suite does to the stages.
+"""Stages with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that
+says where it is. liars.cu tests the harness; this tests what the suite does to the stages.
 
     mutants.py --list           the names of the groups
-    mutants.py BUILD GROUP      compiles the group's stage with its mistakes, from files made in BUILD/mutants, and runs it
+    mutants.py BUILD GROUP      makes the group's files in BUILD/mutants, compiles its stage with them, and runs it
 
 A group has several mistakes where different variants or shapes show them, because each compilation takes several
-seconds. To save more of it, they are compiled for f32 softmax alone, as PTX alone, and without CUB and Thrust where possible.
+seconds. To save more of it, they are compiled for f32 softmax alone, as PTX alone, and without CUB and Thrust where
+possible.
 
 Their grids have at most two blocks, so that a block works on several rows. In the stages as they are, that happens
 only beyond 2^31 - 1 rows, and nothing else here would miss the barrier between one row and the next.
@@ -97,7 +98,7 @@ COMMON = (
     # Without Thrust.
     Change(THRUST, "const auto policy = thrust::cuda", "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     Change(THRUST, "y, Divide<T>{});\n  }", "y, Divide<T>{});\n  }\n  }"),
-)
+)  # fmt: skip
 # All stages but 02 include it only for what stands beside the wrapper of CUB's reduction.
 WITHOUT_CUB = Change(REDUCE, "#include <cub/block/block_reduce.cuh>",
                      "namespace cub { template <class T, int block_size> class BlockReduce; }")  # fmt: skip

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what the pages and comments name: links that lead somewhere, and paths that exist.
+"""Tests of what the pages and comments name: links that lead somewhere, paths that exist, code that is quoted as it is.
 
     python3 common/tests/prose_test.py
 """
@@ -17,6 +17,7 @@ SUFFIXES = "cmake cpp cu cuh h in jinja json md ptx py sh svg txt".split()
 MADE = ("build", ".tools", "mine.", ".exercise-progress.json")  # by the build, the set-up and the learner
 
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
+CPP = re.compile(r"^```cpp\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
@@ -90,7 +91,29 @@ def dead(root: Path) -> List[str]:
     return problems
 
 
+def misquoted(root: Path) -> List[str]:
+    """Lines of C++ in a stage's lesson that are in no source of the repository."""
+    sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
+    lines = {line.strip() for source in sources for line in source.splitlines()}
+    problems = []
+    for page in sorted(root.glob("[0-9][0-9]_*/README.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in CPP.finditer(text):
+            first = text.count("\n", 0, block.start(1)) + 1
+            problems += [f"{page.relative_to(root)}:{first + i}: no source has this line: {line.strip()}"
+                         for i, line in enumerate(block[1].splitlines()) if line.strip() not in lines | {"", "..."}]  # fmt: skip
+    return problems
+
+
 class ProseTest(unittest.TestCase):
+    def test_lessons_quote_the_code_as_it_is(self) -> None:
+        self.assertEqual(misquoted(ROOT), [])
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "01_a").mkdir()
+            (Path(folder) / "01_a/a.cuh").write_text("int a;\nint b;\n", encoding="utf-8")
+            (Path(folder) / "01_a/README.md").write_text("# A\n```cpp\nint a;\n\n  int c;\n```\n", encoding="utf-8")
+            self.assertEqual(misquoted(Path(folder)), ["01_a/README.md:5: no source has this line: int c;"])
+
     def test_every_link_and_path_leads_somewhere(self) -> None:
         self.assertEqual(dead(ROOT), [])
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A reader may edit the stages: in a copy of the checkout whose stages hold other text, CMake configures with the tests and
-without them, and tests and warnings change nothing of what a reader's stages are compiled with. Compiles nothing.
+"""A reader may edit the stages: in a copy of the checkout whose stages hold other text, CMake configures with the tests
+and without them, and the tests change nothing of what a reader's stages are compiled with. Compiles nothing.
 
     reader_build_test.py [CMake option]...
 """

@@ -250,6 +250,7 @@ done
 touch build_fails
 expect 70 ./run
 climbed
+stub python3
 expect 70 ./test
 fresh_checkout
 touch gpu configure_fails
@@ -391,6 +392,10 @@ ctest_body='for file; do :; done
 [[ ! -e one_fails ]] || { printf "%s\n" "<testcase name=\"bad\" status=\"fail\">" "</testcase>" >>"$file"; exit 8; }'
 fresh_checkout
 stub ctest "$ctest_body"
+expect 2 ./test
+says err 'this needs Python 3.8 or newer as python3'
+one_line
+stub python3
 expect 0 ./test -R some
 called 'ctest --test-dir build --output-on-failure .* -R some'
 called 'cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$'

@@ -133,7 +133,7 @@ class FakeHarness:
             self._launches[number](0, 0, 0)
         key = number, self._shape
         self._timed[key] = self._timed.get(key, -1) + 1
-        return Timing(self.world.times(name, self._timed[key]), self.world.spread, 100.0, 0.5)
+        return Timing(self.world.times(name, self._timed[key]), self.world.spread, 100.0, 0.5, "")
 
 
 class SweepTest(unittest.TestCase):

@@ -13,13 +13,13 @@ from __future__ import annotations
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from command import NoDevice, ToolError
 from measure.results import Json, Shape
 
 LIBRARY = "libsoftmax_harness.so"
-Launch = Callable[[int, int, int], None]  # (x, y, stream): enqueues one launch, or raises
+Launch = Callable[..., None]  # (each input, each output, stream), for softmax (x, y, stream): enqueues one launch, or raises
 
 
 class HarnessError(ToolError):
@@ -46,6 +46,17 @@ class Timing(NamedTuple):
     spread_percent: float
     copy_us: float
     copy_spread_percent: float
+    note: str  # what makes the time doubtful; empty when nothing does
+
+
+class Tensor(NamedTuple):
+    """Row-major."""
+
+    name: str
+    dtype: str
+    rows: int
+    cols: int
+    is_output: bool
 
 
 class _Device(ctypes.Structure):
@@ -74,10 +85,14 @@ class _Verdict(ctypes.Structure):
 
 
 class _Timing(ctypes.Structure):
-    _fields_ = [(name, c_double) for name in Timing._fields]
+    _fields_ = [(name, c_char * 128 if name == "note" else c_double) for name in Timing._fields]
 
 
-_Launch = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p)
+class _Tensor(ctypes.Structure):
+    _fields_ = [("name", c_char * 32), ("dtype", c_char * 8), ("rows", c_int64), ("cols", c_int64), ("is_output", c_int64)]
+
+
+_Launch = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_void_p)
 
 # name: (result, arguments); a session comes first in all but the first two.
 _FUNCTIONS = {
@@ -95,6 +110,8 @@ _FUNCTIONS = {
         [c_void_p, c_char_p, c_char_p, c_int64, c_int64, c_char_p, c_uint64, c_int64],
     ),
     "softmax_close_problem": (None, [c_void_p]),
+    "softmax_num_tensors": (c_int, [c_void_p]),
+    "softmax_describe_tensor": (c_int, [c_void_p, c_int, POINTER(_Tensor)]),
     "softmax_applies": (c_int, [c_void_p, c_int, POINTER(_Applicability)]),
     "softmax_verify": (c_int, [c_void_p, c_int, c_double, POINTER(_Verdict)]),
     "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, c_int, POINTER(_Timing)]),
@@ -130,6 +147,7 @@ class Harness:
         self._session = c_void_p()
         self._callbacks: List[object] = []  # ctypes must not free them
         self._raised: Optional[BaseException] = None
+        self._num_tensors = (0, 0)  # inputs and outputs of the open problem
         self._check(self._library.softmax_open(l2.encode(), byref(self._session)))
 
     def __enter__(self) -> Harness:
@@ -172,9 +190,10 @@ class Harness:
     def add_contender(self, stage: str, name: str, launch: Launch) -> int:
         """Adds whatever `launch` enqueues; what it raises comes out of verify() and time(). Returns its number."""
 
-        def call(_context: object, x: int, y: int, stream: Optional[int]) -> int:
+        def call(_context: object, inputs: Sequence[int], outputs: Sequence[int], stream: Optional[int]) -> int:
             try:
-                launch(x, y, stream or 0)
+                num_inputs, num_outputs = self._num_tensors
+                launch(*inputs[:num_inputs], *outputs[:num_outputs], stream or 0)
                 return 0
             except BaseException as error:  # an interrupt too: it must not get lost in the C frames between
                 self._raised = error
@@ -208,6 +227,19 @@ class Harness:
             )
         )
 
+        outputs = [tensor.is_output for tensor in self.tensors()]
+        self._num_tensors = (outputs.count(False), outputs.count(True))
+
+    def tensors(self) -> List[Tensor]:
+        """Of the open problem: its inputs, then its outputs."""
+        found = []
+        for number in range(self._library.softmax_num_tensors(self._session)):
+            description = _Tensor()
+            self._check(self._library.softmax_describe_tensor(self._session, number, byref(description)))
+            name, dtype = _text(description.name), _text(description.dtype)
+            found.append(Tensor(name, dtype, description.rows, description.cols, bool(description.is_output)))
+        return found
+
     def close_problem(self) -> None:
         self._library.softmax_close_problem(self._session)
 
@@ -227,4 +259,5 @@ class Harness:
         """Medians of `repeats` samples; of fewer, but at least 5, when these take longer than `limit_ms`."""
         found = _Timing()
         self._check(self._library.softmax_time(self._session, number, repeats, warm_up_ms, limit_ms, byref(found)))
-        return Timing(*(getattr(found, name) for name in Timing._fields))
+        values = (getattr(found, name) for name in Timing._fields)
+        return Timing(*(_text(value) if isinstance(value, bytes) else value for value in values))
