@@ -361,7 +361,8 @@ def main() -> int:
     group = GROUPS[name]
     try:
         executable = build_executable(build, name, group)
-        os.environ["LD_LIBRARY_PATH"] = f"{build / 'simulator'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        # As seen from here: the loader splits at colons, which the path of a checkout may have.
+        os.environ["LD_LIBRARY_PATH"] = f"{os.path.relpath(build / 'simulator')}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         for mistake in group.mistakes:
             print(f"{mistake.name}: {caught(mistake, executable)}")
         if not group.mistakes:
