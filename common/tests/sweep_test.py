@@ -28,14 +28,14 @@ sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from command import NoDevice  # noqa: E402
 import command  # noqa: E402
-from pages import report  # noqa: E402
-from measure import peers, results, sweep, sweep_journal, sweep_plan, sweep_tables  # noqa: E402
 import synthetic_sweep  # noqa: E402
+from command import NoDevice  # noqa: E402
+from measure import peers, results, sweep, sweep_journal, sweep_plan, sweep_tables  # noqa: E402
 from measure.harness import Contender, HarnessError, Timing, Verdict  # noqa: E402
 from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem  # noqa: E402
 from measure.results import Json, Shape  # noqa: E402
+from pages import report  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 STAGES = {"01_naive": ["slow"], "02_fast": ["packs", "wide"]}
@@ -376,13 +376,13 @@ class PeersTest(SweepTest):
         shape = Shape("f16", 49152, 1024)
         here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == shape]
         for result in here:
-            result.update(time_us=100.0, percent_of_copy=50.0)
+            result.update(time_us=100.0, copy_us=50.0, percent_of_copy=50.0)
         stage = next(r for r in here if r["contender"] == "04_smem_bank_conflict vector_layout")
         other = next(r for r in here if r["contender"] == "06_online online")
         peer = next(r for r in here if r["contender"] == "quack softmax")
-        stage.update(time_us=70.0, percent_of_copy=90.0)
-        other.update(time_us=69.0, percent_of_copy=89.0)
-        peer.update(time_us=71.0, percent_of_copy=99.0)
+        stage.update(time_us=70.0, copy_us=63.0, percent_of_copy=90.0)
+        other.update(time_us=69.0, copy_us=61.41, percent_of_copy=89.0)
+        peer.update(time_us=71.0, copy_us=70.29, percent_of_copy=99.0)
         self.assertIs(results.fastest(here), peer)
         self.assertIsNone(results.fastest([{"time_us": None, "percent_of_copy": None}]))
         out = sweep_tables.text(data)
@@ -716,7 +716,7 @@ class FilesTest(SweepTest):
         self.assertEqual(self.sweep()[0], 1)
         self.assertFalse(recorded.exists())
         self.world.verdicts.clear()
-        with mock.patch.object(sweep, "commit_of", lambda *_: {"commit": sweep.UNKNOWN, "dirty": True}):
+        with mock.patch.object(sweep, "commit_of", lambda *_: {"commit": results.UNKNOWN, "dirty": True}):
             self.assertEqual((self.sweep()[0], recorded.exists()), (0, False))
         other.unlink()
         self.assertEqual(self.sweep()[0], 0)
@@ -742,7 +742,7 @@ class FilesTest(SweepTest):
         self.assertEqual(rows, [{k: "" if v is None else str(v) for k, v in r.items()} for r in data["results"]])
 
     def test_a_failed_write_keeps_the_measurements(self) -> None:
-        with mock.patch.object(sweep.results, "write_whole", side_effect=OSError("disk full")):
+        with mock.patch.object(sweep, "write_whole", side_effect=OSError("disk full")):
             code, _, err = self.sweep("--shapes", SMALL)
         self.assertEqual((code, "disk full" in err), (1, True))
         self.world.log.clear()

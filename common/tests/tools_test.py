@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -21,9 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, Repository, fake_ncu, quietly, script  # noqa: E402
 
-from pages import charts, draw  # noqa: E402
-from measure import count, hardware_table, record, results  # noqa: E402
 import synthetic_sweep  # noqa: E402
+import files  # noqa: E402
+from command import ToolError  # noqa: E402
+from measure import count, hardware_table, record, results  # noqa: E402
+from pages import charts, draw  # noqa: E402
 
 class RecordTest(Repository):
     def test_merges_all_stages_and_shapes_into_one_file(self) -> None:
@@ -95,7 +98,7 @@ class RecordTest(Repository):
     def test_a_failed_write_leaves_the_old_file_and_no_rest(self) -> None:
         self.file.write_text("the old recording")
         with mock.patch.object(os, "replace", side_effect=OSError("disk full")), self.assertRaises(OSError):
-            results.write_whole(self.file, "new")
+            files.write_whole(self.file, "new")
         self.assertEqual((self.files(), self.file.read_text()), ([self.file.name], "the old recording"))
 
     def test_the_commit(self) -> None:
@@ -103,8 +106,10 @@ class RecordTest(Repository):
         self.assertEqual(code, 1)
         self.assertIn("pass --commit", printed)
         self.assertEqual(results.commit_of(self.root, "0123456-dirty"), ("0123456", True))
-        with self.assertRaises(results.ToolError):
+        with self.assertRaises(ToolError):
             results.commit_of(self.root, "main")
+        if not shutil.which("git"):
+            self.skipTest("git is not here")
 
         def git(*words: str) -> None:
             name = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
@@ -321,7 +326,7 @@ class GenerateTest(Repository):
         data = json.loads(self.file.read_text(encoding="utf-8"))
         for result in data["results"]:
             if result["variant"] == "wide" and result["cols"] == 8192:
-                result.update(time_us=1.0, bandwidth_gb_s=9999)
+                result.update(time_us=1.0, copy_us=0.5, percent_of_copy=50.0, bandwidth_gb_s=9999)
         self.file.write_text(json.dumps(data))
         code, printed = self.generate("--check")
         self.assertEqual(code, 1)
@@ -343,34 +348,6 @@ class GenerateTest(Repository):
         self.assertIn("no table 'twoflow' in nvidia-fake-1-sweep.json; it has: fastertransformer, oneflow", said)
         self.assertIn("'awkward' is no row of widths", self.refused(table.format("awkward")))
         self.assertIn("f16, 49152 rows", self.fill("generated: chart a.svg table oneflow"))
-
-    def test_results_that_cannot_be_used_are_named(self) -> None:
-        good = json.loads(self.file.read_text(encoding="utf-8"))
-        page = "<!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->\n<!-- end generated -->\n"
-
-        def changed(**fields: Any) -> str:
-            return json.dumps({**good, "results": [{**good["results"][0], **fields}]})
-
-        for text, said in {
-            "{": "is not JSON",
-            "[]": "is no results file",
-            "{}": "'recorded' is missing",
-            json.dumps({**good, "machine": {}}): "machine has no 'gpu'",
-            json.dumps({**good, "results": []}): "holds no results",
-            json.dumps({**good, "results": [{}]}): "result 1 has no 'stage'",
-            changed(cols="many"): "result 1: 'cols' is 'many'",
-            changed(status="fine"): "result 1: unknown status or dtype",
-            changed(passes="two"): "result 1: 'passes' is 'two'",
-            changed(time_us=float("nan")): "result 1: 'time_us' is nan",
-            changed(copy_us=None): "result 1 has a time, but not all of",
-            changed(time_us=0): "result 1: a time is not above 0",
-        }.items():
-            with self.subTest(said):
-                self.file.write_text(text)
-                printed = self.refused(page)
-                self.assertIn(said, printed)
-                self.assertIn(self.file.name, printed)
-
 
 class ChartTest(Repository):
     """The numbers of the charts; charts_test.py looks at the drawings."""
@@ -770,4 +747,9 @@ class SanitizeTest(Repository):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    # The one test that needs git is left out without it, and the whole then counts as skipped (3), not as passed.
+    missing = "" if shutil.which("git") else "git is not here: which commit a recording belongs to was not tested"
+    if missing:
+        print(missing, flush=True)
+    tested = unittest.main(exit=False).result
+    sys.exit(1 if not tested.wasSuccessful() else 3 if missing else 0)

@@ -20,7 +20,8 @@ import argparse
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from command import Parser, ToolError
+from command import Parser, ToolError, file_to_write
+from files import write_whole
 from measure import count, ncu, results
 from measure.ncu import Launch
 from measure.results import Json, Shape
@@ -360,7 +361,7 @@ def collect(arguments: argparse.Namespace) -> Path:
     header["command"] = "python3 common/tools hardware_table"
     header["ncu"] = ncu.version(program)
     out = arguments.out or root / "common/results" / f"{results.gpu_slug(machine['gpu'])}-simulator.json"
-    results.write_whole(out, results.json_text({"recorded": header, "machine": machine, "entries": entries}))
+    write_whole(out, results.json_text({"recorded": header, "machine": machine, "entries": entries}))
     return out
 
 
@@ -374,8 +375,12 @@ def recorded_file(root: Path) -> Path:
     return files[0]
 
 
+def load_recorded(root: Path) -> Json:
+    return results.load_hardware(recorded_file(root), COUNTERS)
+
+
 def check(arguments: argparse.Namespace) -> int:
-    recorded = results.load_json(recorded_file(arguments.root))
+    recorded = load_recorded(arguments.root)
     unexplained = not_explained(recorded["entries"])
     for problem in unexplained:
         print(problem)
@@ -395,7 +400,7 @@ def main(argv: List[str]) -> Optional[int]:
     parser = Parser(prog="python3 common/tools hardware_table", description=description)
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
-    parser.add_argument("--out", type=Path, help="the file (default: common/results/<gpu>-simulator.json)")
+    parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command line program")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
