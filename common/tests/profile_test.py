@@ -55,6 +55,19 @@ class NcuTest(Repository):
         self.assertIsNone(second["metrics"]["dram__bytes_read.sum"])
         self.assertEqual(ncu.parse("==ERROR== nothing\n", metrics), {})
 
+    def test_units(self) -> None:
+        """Nanoseconds and bytes, whatever ncu scales them to."""
+        for text, unit, number in (("203,104", "ns", 203104), ("203.104", "us", 203104), ("203.104", "usecond", 203104), ("1.5", "ms", 1.5e6),
+                                   ("1.5", "msecond", 1.5e6), ("2", "s", 2e9), ("2", "second", 2e9), ("7", "byte", 7),
+                                   ("1.5", "Kbyte", 1500), ("1.5", "Mbyte", 1.5e6), ("1.5", "Gbyte", 1.5e9), ("45.03", "%", 45.03), ("n/a", "us", None)):  # fmt: skip
+            self.assertEqual(ncu.number(text, unit), number if number is None else round(number, 6), (text, unit))
+        duration = "gpu__time_duration.sum"
+        page = f'"Process ID","Kernel Name","{duration}"\n"","","us"\n"7","k","203.104"\n'
+        (kernel,) = ncu.parse(page, (duration,))[7]
+        entry = {"kernels": [kernel]}
+        shown = next(q for q in quantities.QUANTITIES if q.name == "duration")
+        self.assertEqual((shown.unit, shown.measured(entry)), ("µs", 203.104))
+
     def test_launches_keep_their_order_and_their_kernels(self) -> None:
         fake_ncu(self.build / "ncu", kernels={"thread_per_row": 2}, changed={"b": ("1.5", "Kbyte")})
         report, began = self.build / "all.ncu-rep", []

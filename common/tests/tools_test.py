@@ -51,7 +51,13 @@ class RecordTest(Repository):
         self.mode("01_naive", "slow copy 2.0")
         self.mode("02_tiled", "slow copy 3.0")
         self.assertEqual(self.record()[0], 0)
-        self.assertEqual(results.Recorded(self.file).copy(results.Shape("f32", 49152, 1024))["time_us"], 2048)
+        shape = results.Shape("f32", 49152, 1024)
+        recorded = results.Recorded(self.file)
+        self.assertEqual(recorded.copy(shape)["time_us"], 2048)
+        for stage, copy_us in (("01_naive", 2048), ("02_tiled", 3072), ("03_fast", 1024)):  # each by the one beside it
+            found = recorded.best(stage, shape)
+            assert found
+            self.assertEqual((found["copy_us"], round(found["percent_of_copy"])), (copy_us, {"01_naive": 20, "02_tiled": 60, "03_fast": 98}[stage]))
 
     def test_quick_stays_out_of_the_results(self) -> None:
         self.assertEqual(self.record("--quick")[0], 0)
