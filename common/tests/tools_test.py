@@ -25,7 +25,7 @@ from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, Repository, fake_ncu, 
 import synthetic_sweep  # noqa: E402
 import files  # noqa: E402
 from command import ToolError  # noqa: E402
-from measure import count, hardware_table, record, results  # noqa: E402
+from measure import count, explanations, hardware_table, record, results  # noqa: E402
 from pages import charts, draw  # noqa: E402
 
 class RecordTest(Repository):
@@ -499,7 +499,7 @@ class CountTest(Repository):
         self.mode("02_tiled", "counts more")
         code, printed = self.count("--check")
         self.assertEqual(code, 3)
-        self.assertIn("skipped: recorded with nvcc 1.2.3", printed)
+        self.assertRegex(printed, r"^skipped: recorded with nvcc 1\.2\.3, compiled here with \S+, and \d+ numbers differ\n")
 
     def test_failures_write_nothing(self) -> None:
         for mode in ("wrong", "failed", "exit 4", "garbage"):
@@ -547,9 +547,9 @@ class HardwareTableTest(Repository):
         """All differences of these counters have a reason, in every stage."""
         reasons = []
         for name in counters_of_all:
-            cells = tuple(hardware_table.Cells(stage, where, (name,)) for stage in VARIANTS)
-            reasons.append(hardware_table.Explanation(name, "A reason.", "(hardware)" in name, cells))
-        patch = mock.patch.object(hardware_table, "EXPLANATIONS", tuple(reasons))
+            cells = tuple(explanations.Cells(stage, where, (name,)) for stage in VARIANTS)
+            reasons.append(explanations.Explanation(name, "A reason.", "(hardware)" in name, cells))
+        patch = mock.patch.object(explanations, "EXPLANATIONS", tuple(reasons))
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -600,7 +600,8 @@ class HardwareTableTest(Repository):
         self.assertIn("not explained: 01_naive block_per_row f32:64x1000: shared load c", self.table("--check")[1])
         self.explanations(*self.HARDWARE, "shuffles")
         nothing = "".join(f"explains nothing: shuffles in {stage}\n" for stage in VARIANTS)
-        self.assertEqual(self.table("--check"), (1, nothing))
+        code, printed = self.table("--check")
+        self.assertEqual((code, printed.startswith(nothing), printed.count("\n")), (1, True, len(VARIANTS) + 1), printed)
 
     def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(self) -> None:
         by_opcode = {"sass__thread_inst_executed_true_per_opcode_with_modifier_all": "9 (MUFU.EX2: 7; MUFU.RCP: 5)"}
@@ -626,6 +627,24 @@ class HardwareTableTest(Repository):
         code, printed = self.table("--check")
         self.assertEqual(code, 1)
         self.assertIn("differs: 02_tiled wide f32:64x96: shuffles was 96, is 192", printed)
+
+    def test_an_explanation_excuses_no_change_of_the_simulator_s_number(self) -> None:
+        self.recorded()
+        self.explanations(*self.HARDWARE, "shuffles")
+        data = json.loads(self.out.read_text(encoding="utf-8"))
+        for entry in data["entries"]:
+            entry["ncu"]["shuffles"] -= 1  # explained: fewer
+        self.out.write_text(json.dumps(data))
+        self.assertEqual(self.table("--check"), (0, ""))
+        self.mode("02_tiled", "counts more")
+        code, printed = self.table("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("differs: 02_tiled wide f32:64x96: shuffles was 96, is 192", printed)
+        self.assertIn("not explained: 02_tiled wide f32:64x96: global load sectors: ncu 96, simulator 192", printed)
+        data["machine"]["nvcc"] = "1.2.3"
+        self.out.write_text(json.dumps(data))
+        code, printed = self.table("--check")
+        self.assertEqual((code, printed.startswith("skipped: recorded with nvcc 1.2.3, compiled here with ")), (3, True), printed)
 
     def test_a_variant_needs_two_shapes(self) -> None:
         with mock.patch.object(hardware_table, "COLS_OF_STAGE", {}):

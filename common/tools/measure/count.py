@@ -100,23 +100,25 @@ def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
         return {f"{e['stage']} {e['variant']} {e['dtype']}:{e['rows']}x{e['cols']}": e for e in entries}
 
     old, new = by_place(recorded), by_place(counted)
-    found = [f"{place}: not recorded" for place in new if place not in old]
-    found += [f"{place}: recorded, and no longer counted" for place in old if place not in new]
+    found = [f"differs: {place}: not recorded" for place in new if place not in old]
+    found += [f"differs: {place}: recorded, and no longer counted" for place in old if place not in new]
     for place in (place for place in old if place in new):
         for field in dict.fromkeys([*old[place], *new[place]]):
             was, now = old[place].get(field), new[place].get(field)
             if was != now:
-                found.append(f"{place}: {field} was {was}, is {now}")
+                found.append(f"differs: {place}: {field} was {was}, is {now}")
     return found
 
 
 def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: str) -> int:
     """Prints what differs; returns the exit code of --check."""
-    for what in found:
-        print(f"differs: {what}")
     nvcc = results.software_versions(build)["nvcc"]
-    if found and nvcc != recorded_nvcc:
-        print(f"skipped: recorded with nvcc {recorded_nvcc}, compiled here with {nvcc}")
+    skipped = bool(found) and nvcc != recorded_nvcc
+    if skipped:  # first: ./test shows the first line as the reason
+        print(f"skipped: recorded with nvcc {recorded_nvcc}, compiled here with {nvcc}, and {len(found)} numbers differ")
+    for what in found:
+        print(what)
+    if skipped:
         return 3
     if found:
         print(f"record again and look at the diff: {again}", file=sys.stderr)

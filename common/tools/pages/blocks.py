@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from command import ToolError
-from measure import hardware_table, profiling, results
+from measure import explanations, hardware_table, profiling, results
 from measure.profiling import Reasons
 from measure.quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, of_l1
 from measure.results import Json, Recorded, Shape
@@ -538,7 +538,7 @@ def agreement(context: Context, recorded: Json, differing: List[hardware_table.D
 def difference_table(differing: List[hardware_table.Difference]) -> str:
     """A list of the reasons, each with the numbers that it explains."""
     parts = []
-    for explanation in hardware_table.EXPLANATIONS:
+    for explanation in explanations.EXPLANATIONS:
         mine = [d for d in differing if d.explanation is explanation]
         rows = []
         for stage, variant, counter in dict.fromkeys((d.entry["stage"], d.entry["variant"], d.counter) for d in mine):
