@@ -697,6 +697,10 @@ class JournalTest(SweepTest):
             "line 3 is damaged: it has no time": [*lines[:2], line(time_us=None), *lines[3:]],
             "line 3 is damaged: one of its numbers": [*lines[:2], line(time_us=-1.0), *lines[3:]],
             "line 3 is damaged: one of its numbers ": [*lines[:2], line(copy_us="fast"), *lines[3:]],
+            "line 3 is damaged: one of its numbers is": [*lines[:2], line(copy_us=True), *lines[3:]],
+            "line 3 is damaged: its status or round": [*lines[:2], line(round=True), *lines[3:]],
+            "line 3 is damaged: maximum recursion": [*lines[:2], "[" * 100000 + "\n", *lines[3:]],
+            "its first line is damaged ": ["[" * 100000 + "\n", *lines[1:]],
         }
         for number, (said, damaged) in enumerate(cases.items(), start=1):
             with self.subTest(said):
