@@ -110,6 +110,25 @@ class CInterfaceTest(unittest.TestCase):
                 done[contender] = done.get(contender, 0) + 1
         self.assertEqual(set(done), set(self.harness.contenders()))
 
+    def test_the_seed_chooses_the_input(self) -> None:
+        seen: List[List[float]] = []
+
+        def launch(x: int, y: int, stream: int) -> None:
+            buffer = (ctypes.c_float * (SMALL.rows * SMALL.cols))()
+            copy(buffer, x, TO_HOST, stream)
+            seen.append(list(buffer))
+            copy(buffer, y, TO_DEVICE, stream)
+
+        number = self.harness.add_contender("python", "looks", launch)
+        first: List[List[float]] = []
+        for seed in (1, 1, 2, 1 << 40):
+            self.harness.open_problem(SMALL, "softmax", "normal", seed, 0)
+            seen.clear()
+            self.harness.verify(number)
+            first.append(seen[0])
+        self.assertEqual(first[0], first[1])
+        self.assertEqual(len({tuple(values) for values in first}), 3)
+
     def test_liars_are_caught(self) -> None:
         self.harness.add_stages(["liars"])
         self.open(Shape("f32", 7, 100))

@@ -275,7 +275,7 @@ class ToolsTest(Repository):
             for option in ("--results", "--sweep"):
                 for run in (self.plot, self.report):
                     code, printed = run(option, str(bad))
-                    self.assertEqual(code, 1, printed)
+                    self.assertEqual(code, 2, printed)
                     self.assertIn("bad.json", printed.splitlines()[-1])
         broken = synthetic_sweep.sweep()
         broken["tables"][1]["shapes"][2] = "f16:7"
@@ -288,19 +288,22 @@ class ToolsTest(Repository):
 
     def test_an_output_that_cannot_be_written(self) -> None:
         self.out.write_text("a file")
-        code, printed = self.plot()
-        self.assertEqual(code, 1)
+        self.assertEqual(self.plot(), (2, f"./run plot: --out: '{self.out}' is not a folder\n"))
+        for out in ("/", "", ".", str(self.root), f"{self.out}/"):
+            self.assertEqual(self.report("--out", out), (2, f"./run report: --out: '{out}' is not the name of a file\n"))
+        code, printed = self.report("--out", f"{self.out}/page.html")
+        self.assertEqual((code, printed.count("\n")), (1, 2), printed)
         self.assertIn(str(self.out), printed.splitlines()[-1])
 
     def test_report(self) -> None:
         data = synthetic_sweep.sweep()
-        data["machine"]["gpu"] = "NVIDIA <b>Fake</b> & 1"
+        data["machine"]["gpu"] = "NVIDIA Fake & 1"
         self.sweep.write_text(json.dumps(data))
         code, printed = self.report()
         self.assertEqual((code, printed), (0, f"wrote {self.build / 'report.html'}\n"))
         page = (self.build / "report.html").read_text(encoding="utf-8")
         for part in (
-            "NVIDIA &lt;b&gt;Fake&lt;/b&gt; &amp; 1",
+            "NVIDIA Fake &amp; 1",
             "&lt;RuntimeError&gt; &amp; no more",
             "not applicable: at most 1024 columns",
             "not applicable: cols &gt; 2048 &amp; too wide",

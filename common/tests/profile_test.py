@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fake_stages import COMMIT, Repository, fake_ncu, quietly, script  # noqa: E402
 
 from command import NoDevice, ToolError  # noqa: E402
-from measure import hardware_table, ncu, profiling, quantities, results  # noqa: E402
+from measure import explanations, ncu, profiling, quantities, results  # noqa: E402
 from measure.ncu import Launch  # noqa: E402
 from measure.results import Shape  # noqa: E402
 
@@ -54,6 +54,19 @@ class NcuTest(Repository):
         self.assertEqual(list(first["metrics"].values()), [100670000, 64, opcodes, None])
         self.assertIsNone(second["metrics"]["dram__bytes_read.sum"])
         self.assertEqual(ncu.parse("==ERROR== nothing\n", metrics), {})
+
+    def test_units(self) -> None:
+        """Nanoseconds and bytes, whatever ncu scales them to."""
+        for text, unit, number in (("203,104", "ns", 203104), ("203.104", "us", 203104), ("203.104", "usecond", 203104), ("1.5", "ms", 1.5e6),
+                                   ("1.5", "msecond", 1.5e6), ("2", "s", 2e9), ("2", "second", 2e9), ("7", "byte", 7),
+                                   ("1.5", "Kbyte", 1500), ("1.5", "Mbyte", 1.5e6), ("1.5", "Gbyte", 1.5e9), ("45.03", "%", 45.03), ("n/a", "us", None)):  # fmt: skip
+            self.assertEqual(ncu.number(text, unit), number if number is None else round(number, 6), (text, unit))
+        duration = "gpu__time_duration.sum"
+        page = f'"Process ID","Kernel Name","{duration}"\n"","","us"\n"7","k","203.104"\n'
+        (kernel,) = ncu.parse(page, (duration,))[7]
+        entry = {"kernels": [kernel]}
+        shown = next(q for q in quantities.QUANTITIES if q.name == "duration")
+        self.assertEqual((shown.unit, shown.measured(entry)), ("µs", 203.104))
 
     def test_launches_keep_their_order_and_their_kernels(self) -> None:
         fake_ncu(self.build / "ncu", kernels={"thread_per_row": 2}, changed={"b": ("1.5", "Kbyte")})
@@ -136,7 +149,7 @@ class ProfileTest(Repository):
         self.recording_of_profiles = self.results / "nvidia-fake-1-profile.json"
         self.ncu()
         for name in ("EXPLANATIONS",):
-            patch = mock.patch.object(hardware_table, name, ())
+            patch = mock.patch.object(explanations, name, ())
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -197,9 +210,9 @@ class ProfileTest(Repository):
 
     def test_a_known_difference_has_its_reason(self) -> None:
         names = ("shared load conflicts", "shared store conflicts")
-        cells = tuple(hardware_table.Cells("01_naive", (), (name,)) for name in names)
-        known = hardware_table.Explanation("Merging", "Of words.", False, (), cells)
-        with mock.patch.object(hardware_table, "EXPLANATIONS", (known,)):
+        cells = tuple(explanations.Cells("01_naive", (), (name,)) for name in names)
+        known = explanations.Explanation("Merging", "Of words.", False, (), cells)
+        with mock.patch.object(explanations, "EXPLANATIONS", (known,)):
             code, printed = self.run_profile("1", "2")
         self.assertEqual(code, 0, printed)
         lines = [line for line in printed.splitlines() if line.startswith("bank conflicts")]
@@ -378,10 +391,10 @@ class QuantitiesTest(unittest.TestCase):
             self.assertEqual(quantities.compared(entry, quantity, None, counted, measured).differs, differs)
 
     def test_fewer_sectors_a_request_may_be_more_requests(self) -> None:
-        cells = (hardware_table.Cells("01_naive", (), ("global load requests",)),)
-        more = hardware_table.Explanation("Unrolled", "r", True, cells)
+        cells = (explanations.Cells("01_naive", (), ("global load requests",)),)
+        more = explanations.Explanation("Unrolled", "r", True, cells)
         quantity = next(q for q in quantities.QUANTITIES if q.name == "sectors load")
-        with mock.patch.object(hardware_table, "EXPLANATIONS", (more,)):
+        with mock.patch.object(explanations, "EXPLANATIONS", (more,)):
             self.assertEqual(quantities.compared(self.entry(), quantity, None, 4, 3).why, more)
             self.assertIsNone(quantities.compared(self.entry(), quantity, None, 3, 4).why)
 

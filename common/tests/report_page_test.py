@@ -21,10 +21,10 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / ".tools/browser_driver")]
 
-from command import MissingTool  # noqa: E402
-from pages import draw, plot, report  # noqa: E402
 import synthetic_sweep  # noqa: E402
+from command import MissingTool  # noqa: E402
 from measure.results import Recorded, newest  # noqa: E402
+from pages import draw, plot, report  # noqa: E402
 
 pictures = ROOT / "build"
 chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -22,7 +22,7 @@ fresh_checkout() {
   local tool stage
   rm -rf "${top:?}"/*
   mkdir -p "$top/bin" "$top/checkout/common/tools"
-  for tool in bash chmod cp env sed sort grep dirname cat mkdir mktemp rm mv ln head paste nproc awk flock; do
+  for tool in bash chmod cp env sed sort grep dirname cat mkdir rmdir mktemp rm mv ln head paste nproc awk flock sleep; do
     ln -s "$(type -P "$tool")" "$top/bin/$tool"
   done
   cd "$top/checkout" || exit 1
@@ -131,6 +131,29 @@ for bad in 9 08 0 third 03_thir 04_not_a_stage; do
   says err "there is no stage '$bad'; the stages are 01_first 02_second 03_third"
   one_line
 done
+# Nothing that is merely like a name or a number is taken for one, and nothing is echoed that a terminal would obey.
+for bad in 'sweep plot' ' sweep' 18446744073709551619 4294967297 "$(printf '0%.0s' {1..40})4"; do
+  expect 2 ./run "$bad"
+  says err "there is no stage '$bad'"
+  one_line
+done
+expect 0 ./run 0000000000000000000000000000000003 --help
+expect 2 ./run $'\e[31m3'
+says err "there is no stage \$'\\E[31m3'"
+lacks err $'\e'
+# Help, and an option that no stage has, do not wait for a build.
+for stage in '' 3; do
+  # shellcheck disable=SC2086
+  expect 0 ./run $stage --help
+  says out 'Usage: ./run'
+  for bad in --colums -x --row=4 --section-heading; do
+    # shellcheck disable=SC2086
+    expect 2 ./run $stage --rows -1 "$bad"
+    says err "unknown option '${bad%%=*}'; accepted: --rows --cols"
+    one_line
+    not_called 'cmake'
+  done
+done
 # Sub-commands are tools of their own, and build what they need themselves.
 expect 2 ./run exercise 03 --hint
 says err 'this needs Python 3.8 or newer as python3'
@@ -166,8 +189,11 @@ says err 'CPU simulator'
 climbed '03_third'
 expect 0 ./run 03 --list
 climbed '03_third --list'
-expect 0 ./run 2 --help
-climbed '02_second --help'
+expect 0 ./run 3 --help  # built now: the stage says more
+climbed '03_third --help'
+not_called 'cmake'
+expect 0 ./run 2 --list
+says err '02_second names its variants itself, so it is built first'
 expect 0 ./run --list
 climbed '01_first --list' '02_second --list' '03_third --list'
 
@@ -231,6 +257,97 @@ not_called 'python3 common/tools sweep$'
 expect 0 ./run --help
 says out './run sweep'
 
+# --- Two at once in a fresh checkout: one builds after the other, and says that it waits.
+fresh_checkout
+touch gpu
+# shellcheck disable=SC2016
+stub cmake '[[ $1 == --version ]] || mkdir busy || { echo "two at once" >>calls; exit 1; }
+'"$cmake_body"'
+[[ $1 == --version ]] || { sleep 0.3 && rmdir busy; }'
+for n in 1 2; do
+  code_of_run() { env -i PATH="$top/bin" HOME="$top" ./run "$n" >"$top/out" 2>"$top/err.$n" </dev/null; }
+  code_of_run &
+done
+described='two at once'
+for n in 1 2; do
+  wait -n
+  check "exit code of one: $?" test $? == 0
+done
+cat "$top"/err.? >"$top/err"
+check 'one of them waits' test "$(grep -c 'Waiting until another build' "$top/err")" == 1
+check 'both run' test "$(grep -c '^0[12]_' "$top/calls")" == 2
+check 'configured once' test "$(grep -c '^cmake --preset' "$top/calls")" == 1
+rm "$top/bin/flock"
+expect 0 ./run 1
+
+# --- What ends ./run or ./test ends what they have started, too.
+# shellcheck disable=SC2016
+lasting='sleep 60 & echo $! >lasting; wait'
+ended_by() { # SIGNAL CODE COMMAND...
+  local n pid code=0
+  rm -f lasting
+  described="$1: ${*:3}"
+  env -i PATH="$top/bin" HOME="$top" "${@:3}" >"$top/out" 2>"$top/err" </dev/null &
+  pid=$!
+  for ((n = 0; n < 100; ++n)); do [[ ! -s lasting ]] || break; sleep 0.05; done
+  kill "-$1" "$pid"
+  wait "$pid" || code=$?
+  check "exit code $code, expected $2" test "$code" == "$2"
+  check 'what it started goes on' has_ended "$(cat lasting)"
+}
+has_ended() { # PID, at once or a little later; nobody may have asked for its exit code yet
+  local n
+  for ((n = 0; n < 100; ++n)); do
+    { kill -0 "$1" && ! grep -q ') Z' "/proc/$1/stat"; } 2>/dev/null || return 0
+    sleep 0.05
+  done
+  return 1
+}
+fresh_checkout
+touch gpu
+stub cmake "[[ \$1 != --build ]] || { $lasting; }; $cmake_body"
+ended_by TERM 143 ./run 1
+ended_by HUP 129 ./run
+ended_by TERM 143 ./test
+stub cmake "$cmake_body"
+stub ctest "$lasting"
+ended_by TERM 143 ./test
+expect 0 ./run 1
+printf '%s\n' "#!$BASH" "$lasting" >build/01_first
+sed -i 's/--build)/--build) exit 0/' "$top/bin/cmake"
+ended_by TERM 143 ./run
+
+# --- A path that CMake, nvcc or make cannot take is refused at once; other odd ones are none of our business.
+# shellcheck disable=SC2016
+for name in "it's" 'a"b' 'a;b' 'a$b' 'a#b' 'a,b' 'a\b' 'a[b' 'a]b' 'a`b' $'a\nb'; do
+  fresh_checkout
+  touch gpu
+  mkdir -p "$top/odd/$name"
+  mv "$top/checkout" "$top/odd/$name"
+  cd "$top/odd/$name/checkout" || exit 1
+  expect 2 ./run 1
+  says err 'CMake and nvcc cannot build in'
+  one_line
+  not_called 'cmake'
+done
+for name in 'a b' 'a:b' 'a&b' 'a(b)' 'ä' 'a%b' 'a*b' '~' 'a=b'; do
+  fresh_checkout
+  touch gpu
+  mkdir -p "$top/odd/$name"
+  mv "$top/checkout" "$top/odd/$name"
+  cd "$top/odd/$name/checkout" || exit 1
+  expect 0 ./run 1
+done
+rm "$top/bin/ninja"
+stub make
+rm -rf build
+mkdir "$top/odd/c:d"
+mv "$PWD" "$top/odd/c:d/checkout"
+cd "$top/odd/c:d/checkout" || exit 1
+expect 2 ./run 1
+says err 'make cannot build in'
+one_line
+
 # --- Exit codes of the ladder.
 fresh_checkout
 touch gpu
@@ -255,6 +372,11 @@ expect 70 ./test
 fresh_checkout
 touch gpu configure_fails
 expect 70 ./run 1
+fresh_checkout
+touch gpu build  # where nothing can be written
+expect 2 ./run 1
+says err 'is this checkout read-only, or the disk full?'
+one_line
 
 # --- Set-up: what is missing is installed by root on Debian; else the command to type is printed.
 fresh_checkout
@@ -371,6 +493,14 @@ touch has_packages
 expect 0 ./run report
 not_called 'python3 -m pip'
 no_tool python
+# The pinned packages are for Python 3.10 and newer: an older one with packages of its own will do.
+stub python3 "case \$* in *'(3, 10)'*) exit 1 ;; esac; $python_body"
+expect 0 ./run report
+rm has_packages
+expect 2 ./run report
+says err 'need Python 3.10 or newer'
+one_line
+not_called 'python3 -m pip'
 
 # --- ./test sums up what CTest wrote; nothing may be skipped where there is a GPU.
 # shellcheck disable=SC2016

@@ -28,14 +28,14 @@ sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from command import NoDevice  # noqa: E402
 import command  # noqa: E402
-from pages import report  # noqa: E402
-from measure import peers, results, sweep, sweep_journal, sweep_plan, sweep_tables  # noqa: E402
 import synthetic_sweep  # noqa: E402
+from command import NoDevice  # noqa: E402
+from measure import peers, results, sweep, sweep_journal, sweep_plan, sweep_tables  # noqa: E402
 from measure.harness import Contender, HarnessError, Timing, Verdict  # noqa: E402
 from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem  # noqa: E402
 from measure.results import Json, Shape  # noqa: E402
+from pages import report  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 STAGES = {"01_naive": ["slow"], "02_fast": ["packs", "wide"]}
@@ -56,7 +56,9 @@ class World:
         self.times: Callable[[str, int], float] = lambda name, round_: {"copy": 100.0, "02_fast packs": 101.0}.get(
             name, 200.0
         )
+        self.copies: Callable[[str, int], float] = lambda name, round_: 100.0  # timed beside the contender
         self.spread = 1.0
+        self.problems: List[tuple] = []  # op, input, seed, offset
         self.before_time: Callable[[str], None] = lambda name: None
         self.log: List[Tuple[str, str]] = []  # ("verify" or "time", contender) in order
         self.trial_warm_ups: List[int] = []
@@ -99,7 +101,8 @@ class FakeHarness:
     def contenders(self) -> List[Contender]:
         return list(self._contenders)
 
-    def open_problem(self, shape: Shape, *_: object) -> None:
+    def open_problem(self, shape: Shape, *how: object) -> None:
+        self.world.problems.append(how)
         if shape.cols > self.world.largest_cols:
             raise HarnessError(2, "needs 9.0 GiB of device memory, and 1.0 GiB are free")
         self._shape = shape
@@ -133,7 +136,8 @@ class FakeHarness:
             self._launches[number](0, 0, 0)
         key = number, self._shape
         self._timed[key] = self._timed.get(key, -1) + 1
-        return Timing(self.world.times(name, self._timed[key]), self.world.spread, 100.0, 0.5, "")
+        time_us, copy_us = (of(name, self._timed[key]) for of in (self.world.times, self.world.copies))
+        return Timing(time_us, self.world.spread, copy_us, 0.5, "")
 
 
 class SweepTest(unittest.TestCase):
@@ -300,6 +304,26 @@ class MeasuringTest(SweepTest):
         )
         self.assertEqual(result["bandwidth_gb_s"], round(2 * 49152 * 1024 * 4 / 205e3, 1))
 
+    def test_percentages_are_of_the_copies_that_were_timed_beside_it(self) -> None:
+        """Of all rounds, and of this contender: others saw another copy."""
+        self.world.times = lambda name, round_: 200.0 + 10 * round_
+        self.world.copies = lambda name, round_: {"02_fast packs": 100.0}.get(name, 150.0) + 20 * round_
+        data, out = self.swept("--shapes", LARGE)
+        packs = next(r for r in data["results"] if r["contender"] == "02_fast packs")
+        self.assertEqual((packs["copy_us"], packs["percent_of_copy"]), (110.0, 53.66))
+        wide = next(r for r in data["results"] if r["contender"] == "02_fast wide")
+        self.assertEqual((wide["copy_us"], wide["percent_of_copy"]), (160.0, 78.05))
+        self.world.times = lambda name, round_: 200.0
+        data, _ = self.swept("--shapes", LARGE, "--rounds", "3")
+        self.assertEqual([r["copy_us"] for r in data["results"]], [170.0, 170.0, 120.0, 170.0])
+
+    def test_the_problem_is_the_one_that_the_file_names(self) -> None:
+        data, _ = self.swept("--shapes", SMALL, "--op", "log_softmax")
+        settings = data["settings"]
+        self.assertEqual(self.world.problems, [("log_softmax", "normal", settings["seed"], settings["offset"])])
+        self.assertEqual((settings["seed"], settings["offset"]), (1, 0))
+        self.assertEqual({(r["op"], r["input"]) for r in data["results"]}, {("log_softmax", "normal")})
+
     def test_noisy(self) -> None:
         large, small = 33 << 20, 32 << 20
         self.assertFalse(sweep_tables.is_noisy(large, 3.0, 5.0))
@@ -376,13 +400,13 @@ class PeersTest(SweepTest):
         shape = Shape("f16", 49152, 1024)
         here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == shape]
         for result in here:
-            result.update(time_us=100.0, percent_of_copy=50.0)
+            result.update(time_us=100.0, copy_us=50.0, percent_of_copy=50.0)
         stage = next(r for r in here if r["contender"] == "04_smem_bank_conflict vector_layout")
         other = next(r for r in here if r["contender"] == "06_online online")
         peer = next(r for r in here if r["contender"] == "quack softmax")
-        stage.update(time_us=70.0, percent_of_copy=90.0)
-        other.update(time_us=69.0, percent_of_copy=89.0)
-        peer.update(time_us=71.0, percent_of_copy=99.0)
+        stage.update(time_us=70.0, copy_us=63.0, percent_of_copy=90.0)
+        other.update(time_us=69.0, copy_us=61.41, percent_of_copy=89.0)
+        peer.update(time_us=71.0, copy_us=70.29, percent_of_copy=99.0)
         self.assertIs(results.fastest(here), peer)
         self.assertIsNone(results.fastest([{"time_us": None, "percent_of_copy": None}]))
         out = sweep_tables.text(data)
@@ -393,6 +417,43 @@ class PeersTest(SweepTest):
         row = next(r for r in report.published(recorded, data["tables"][1]).rows if r.cells[0].text == "f16 49152 × 1024")
         self.assertEqual(row.cells[2].text, "1.10 × slower than quack softmax")
         self.assertEqual([cell.text for cell in row.cells if cell.kind == "best"], ["99.0"])
+
+    def test_who_is_faster(self) -> None:
+        """On the page and on the console, both ways round."""
+        ours = {"percent_of_copy": 90.0, "time_us": 1.0, "contender": "06_online online", "stage": "06_online"}
+        theirs = {"percent_of_copy": 60.0, "time_us": 2.0, "contender": "cudnn accurate", "stage": "cudnn"}
+        self.assertEqual(report.against(ours, theirs), report.Cell("1.50 × faster than cudnn accurate", 1.5, "ahead"))
+        worse = report.against({**ours, "percent_of_copy": 40.0}, theirs)
+        self.assertEqual((worse.text, worse.kind), ("1.50 × slower than cudnn accurate", "behind"))
+        self.assertEqual(report.against(ours, None), report.Cell("–", None))
+        self.peer(contender("cudnn", "accurate", lambda _: [Candidate("", does_nothing)]))
+        for time_us, said in ((404.0, "stages 4.00x"), (50.5, "cudnn 2.00x")):
+            self.world.times = lambda name, round_: {"cudnn accurate": time_us, "02_fast packs": 101.0}.get(name, 2000.0)
+            self.assertRegex(self.swept("--shapes", SMALL)[1], rf"(?m)^f32:8x1024 .* {said}$")
+
+    def test_every_column_of_the_page_s_table_shows_its_own_number(self) -> None:
+        data = synthetic_sweep.sweep()
+        path = self.root / "sweep.json"
+        path.write_text(json.dumps(data))
+        sweep_ = results.Recorded(path)
+        table = report.all_results(report.Sources(None, sweep_))
+        self.assertEqual(len(table.rows), len(data["results"]))
+        timed = 0
+        for row in table.rows:
+            cells = dict(zip((column.title for column in table.columns), row.cells))
+            shape = Shape(cells["dtype"].text, int(cells["rows"].text), int(cells["cols"].text))
+            (result,) = [r for r in sweep_.at(shape) if r["contender"] == (cells["contender"].text or "copy")]
+            for title, name in (("time (µs)", "time_us"), ("% of copy", "percent_of_copy"), ("GB/s", "bandwidth_gb_s"),
+                                ("passes", "passes"), ("spread (%)", "spread_percent"),
+                                ("rounds differ (%)", "round_difference_percent"), ("error ÷ allowed", "max_error")):  # fmt: skip
+                self.assertEqual(cells[title].key, result[name], title)
+            if result["time_us"] is not None:
+                timed += 1
+                size = {"f32": 4, "f16": 2, "bf16": 2}[shape.dtype]
+                moved = 2 * shape.rows * shape.cols * size / (result["time_us"] * 1e3)  # 10^9 bytes a second
+                self.assertAlmostEqual(float(cells["GB/s"].text), moved, delta=0.6 + 0.001 * moved)
+                self.assertAlmostEqual(float(cells["% of copy"].text), 100 * result["copy_us"] / result["time_us"], delta=0.2)
+        self.assertGreater(timed, 300)
 
     def test_colours_do_not_get_into_a_reason(self) -> None:
         self.assertEqual(sweep.one_line(RuntimeError("\x1b[91m\x1b[1mred\x1b[0m\n text")), "RuntimeError: red text")
@@ -637,6 +698,10 @@ class JournalTest(SweepTest):
             "line 3 is damaged: it has no time": [*lines[:2], line(time_us=None), *lines[3:]],
             "line 3 is damaged: one of its numbers": [*lines[:2], line(time_us=-1.0), *lines[3:]],
             "line 3 is damaged: one of its numbers ": [*lines[:2], line(copy_us="fast"), *lines[3:]],
+            "line 3 is damaged: one of its numbers is": [*lines[:2], line(copy_us=True), *lines[3:]],
+            "line 3 is damaged: its status or round": [*lines[:2], line(round=True), *lines[3:]],
+            "line 3 is damaged: maximum recursion": [*lines[:2], "[" * 100000 + "\n", *lines[3:]],
+            "its first line is damaged ": ["[" * 100000 + "\n", *lines[1:]],
         }
         for number, (said, damaged) in enumerate(cases.items(), start=1):
             with self.subTest(said):
@@ -695,6 +760,8 @@ class JournalTest(SweepTest):
 class FilesTest(SweepTest):
     def test_only_the_whole_usual_sweep_replaces_the_recorded_file(self) -> None:
         recorded, other = self.results / "nvidia-fake-1-sweep.json", self.build / "nvidia-fake-1-sweep.json"
+        main = ("cudnn", "pytorch", "triton")
+        self.peers = ([contender(p, "v", lambda _: [Candidate("", does_nothing)]) for p in main], {}, {})
         for arguments in (
             ("--tables", "oneflow"),
             ("--shapes", SMALL),
@@ -709,15 +776,18 @@ class FilesTest(SweepTest):
                 self.assertEqual((code, recorded.exists(), other.exists()), (0, False, True), err)
                 self.assertIn(f"wrote {other}", err)
                 other.unlink()
-        self.sweep()  # without the main peers
-        self.assertEqual((recorded.exists(), other.exists()), (False, True))
-        main = ("cudnn", "pytorch", "triton")
-        self.peers = ([contender(p, "v", lambda _: [Candidate("", does_nothing)]) for p in main], {}, {})
+        found = self.peers
+        for absent in range(len(main)):  # not all of the main peers
+            self.peers = ([c for c in found[0] if c.peer != main[absent]], {}, {})
+            self.sweep()
+            self.assertEqual((recorded.exists(), other.exists()), (False, True))
+            other.unlink()
+        self.peers = found
         self.world.verdicts["02_fast packs"] = Verdict(False, "wrong", 2.0)
         self.assertEqual(self.sweep()[0], 1)
         self.assertFalse(recorded.exists())
         self.world.verdicts.clear()
-        with mock.patch.object(sweep, "commit_of", lambda *_: {"commit": sweep.UNKNOWN, "dirty": True}):
+        with mock.patch.object(sweep, "commit_of", lambda *_: {"commit": results.UNKNOWN, "dirty": True}):
             self.assertEqual((self.sweep()[0], recorded.exists()), (0, False))
         other.unlink()
         self.assertEqual(self.sweep()[0], 0)
@@ -743,7 +813,7 @@ class FilesTest(SweepTest):
         self.assertEqual(rows, [{k: "" if v is None else str(v) for k, v in r.items()} for r in data["results"]])
 
     def test_a_failed_write_keeps_the_measurements(self) -> None:
-        with mock.patch.object(sweep.results, "write_whole", side_effect=OSError("disk full")):
+        with mock.patch.object(sweep, "write_whole", side_effect=OSError("disk full")):
             code, _, err = self.sweep("--shapes", SMALL)
         self.assertEqual((code, "disk full" in err), (1, True))
         self.world.log.clear()

@@ -113,7 +113,7 @@ def sweep() -> Dict[str, Any]:
             "quack": "0.2",
             "liger": None,
         },
-        "settings": {"l2": "cold", "repeats": 25, "seed": 1, "offset": 0, "rounds": 2},
+        "settings": {"l2": "cold", "repeats": 25, "seed": 1, "offset": 0, "rounds": 2, "peer_tolerance": 4.0},
         "tables": [{"name": n, "title": t, "source": "made up", "shapes": list(s)} for n, t, s in TABLES],
         "results": results,
     }

@@ -1,6 +1,7 @@
 """python3 common/tools NAME [options]: see command.py. Read by every Python 3, to say that it is too old."""
 
 import os
+import signal
 import sys
 
 if sys.version_info < (3, 8):
@@ -10,6 +11,8 @@ if sys.version_info < (3, 8):
 import command
 
 if __name__ == "__main__":
+    # As Ctrl-C: what this process has started is ended with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     code = command.main(sys.argv[1:])
     if code == command.INTERRUPTED:  # perhaps in the middle of a compilation, whose helpers Python would wait for
         sys.stdout.flush()

@@ -9,12 +9,15 @@ share: errors with their exit codes, options, and how a command ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import io
 import os
 import re
 import signal
+import subprocess
 import sys
+from pathlib import Path
 from typing import Callable, List, NoReturn, Optional
 
 INTERRUPTED = 128 + signal.SIGINT  # exit code, as of a shell
@@ -69,6 +72,29 @@ def printable(text: str) -> str:
 
 def say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
+
+
+def end_group(process: subprocess.Popen[str]) -> None:
+    """Ends a process that was started in a session of its own, and all that it has started."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def file_to_write(text: str) -> Path:
+    """A parser of file names."""
+    path = Path(text)
+    if not path.name or text.endswith("/") or path.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is not the name of a file")
+    return path
+
+
+def folder_to_write(text: str) -> Path:
+    """A parser of folder names."""
+    if not text or (Path(text).exists() and not Path(text).is_dir()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
+    return Path(text)
 
 
 def run(name: str, action: Callable[[], Optional[int]]) -> int:

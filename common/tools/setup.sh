@@ -23,8 +23,44 @@ die() {
   exit "$1"
 }
 
-# Ctrl-C ends the whole script, whatever the program in the foreground makes of it.
-trap 'exit 130' INT
+# Ctrl-C ends the whole script, whatever the program in the foreground makes of it; and what `attended` started ends
+# with the script.
+attended_group=
+end_with() {
+  trap '' INT TERM HUP
+  [[ ! $attended_group ]] || { kill -TERM -- "-$attended_group" && wait "$attended_group"; } 2>/dev/null || true
+  exit "$1"
+}
+trap 'end_with 130' INT
+trap 'end_with 143' TERM
+trap 'end_with 129' HUP
+
+# attended COMMAND... runs a command that starts others, such as compilers, in a process group of its own: bash would
+# hear of a signal only when the command has ended, and the others not at all.
+attended() {
+  local code=0
+  set -m
+  "$@" </dev/null &
+  set +m
+  attended_group=$!
+  wait "$attended_group" || code=$?
+  attended_group=
+  return "$code"
+}
+
+# One build at a time in a checkout. Descriptor 9 holds the lock, and what the build starts does not inherit it: a
+# compiler cache's server would keep it.
+lock_build() {
+  if ! { mkdir -p build && : >>build/.lock; } 2>/dev/null; then
+    die "$exit_usage" "cannot write into ${PWD@Q}/build: is this checkout read-only, or the disk full?"
+  fi
+  exec 9>>build/.lock
+  command -v flock >/dev/null || return 0
+  flock --nonblock 9 && return
+  say "Waiting until another build in this checkout has ended ..."
+  attended flock 9
+}
+unlock_build() { exec 9>&-; }
 
 # The stages are the numbered folders that hold a main.cu: sets the array `stages`, in order.
 find_stages() {
@@ -130,7 +166,7 @@ find_or_fetch_nvcc() {
       "(it needs $wheels_driver): update the driver, or $provide"
   fi
   say "No CUDA toolkit from $oldest_cuda on here: fetching NVIDIA's wheels into .tools/cuda (110 MB, NVIDIA's licence) ..."
-  if ! fetch_wheels cuda common/tools/cuda-wheels.txt nvidia- nvidia/cu13 || ! find_nvcc; then
+  if ! attended fetch_wheels cuda common/tools/cuda-wheels.txt nvidia- nvidia/cu13 || ! find_nvcc; then
     die "$exit_usage" "the CUDA toolkit is missing and could not be fetched: $provide"
   fi
 }
@@ -141,7 +177,7 @@ find_or_fetch_cmake() {
   read -r _ _ version < <(cmake --version)
   is_at_least "$version" "$oldest_cmake" && return
   say "CMake $version is older than $oldest_cmake: fetching a newer one into .tools/cmake (30 MB) ..."
-  fetch_wheels cmake common/tools/cuda-wheels.txt cmake== cmake/data ||
+  attended fetch_wheels cmake common/tools/cuda-wheels.txt cmake== cmake/data ||
     die "$exit_usage" "CMake $oldest_cmake is missing and could not be fetched: install it and put it on PATH"
   PATH="$PWD/.tools/cmake/bin:$PATH"
 }
@@ -151,17 +187,32 @@ find_or_fetch_python_packages() {
   command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
   if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+      die "$exit_usage" "matplotlib and Jinja are missing, and those that could be fetched need Python 3.10 or newer," \
+        "which this python3 is not: install a newer one, or matplotlib 3.7 and Jinja for this one"
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
-    fetch_wheels python common/tools/requirements.txt ||
+    attended fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
         "or install the packages of common/tools/requirements.txt"
   fi
   python3 common/tools draw || exit "$exit_usage"
 }
 
+# CMake's lists end at a semicolon, nvcc splits its options at commas, and each has other characters that it takes for its
+# own: refused before one of them fails with a message about something else.
+check_path() {
+  local taken=$'[][\'"`;$#,\\[:cntrl:]]'
+  [[ ! $PWD =~ $taken ]] ||
+    die "$exit_usage" "CMake and nvcc cannot build in ${PWD@Q}: move the checkout to where no folder has one of" \
+      "' \" \` ; \$ # , \\ [ ] in its name"
+  [[ $PWD != *:* ]] || command -v ninja >/dev/null ||
+    die "$exit_usage" "make cannot build in ${PWD@Q}: install ninja, or move the checkout to where no folder has a colon in its name"
+}
+
 # Everything that a build needs, found or fetched, or the one line that says what to do.
 set_up() {
   local missing=()
+  check_path
   command -v "${CXX:-g++}" >/dev/null || command -v clang++ >/dev/null || missing+=(g++)
   command -v cmake >/dev/null || [[ -d .tools/cmake ]] || missing+=(cmake)
   command -v ninja >/dev/null || [[ -e build/Makefile ]] || missing+=(ninja-build)
@@ -200,13 +251,15 @@ configure() {
     return
   fi
   command -v ninja >/dev/null || generator='Unix Makefiles'
-  cmake --preset default --fresh -G "$generator" "${@/#/-D}" >&2 ||
+  attended cmake --preset default --fresh -G "$generator" "${@/#/-D}" >&2 9>&- ||
     die "$exit_build" "CMake could not configure build/ (its message is above)"
 }
 
 # build TARGET...
 build() {
+  lock_build
   configure
-  cmake --build build --parallel "$(nproc)" --target "$@" >&2 ||
+  attended cmake --build build --parallel "$(nproc)" --target "$@" >&2 9>&- ||
     die "$exit_build" "the build failed (the compiler's message is above)"
+  unlock_build
 }

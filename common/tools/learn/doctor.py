@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from command import Parser
+from learn.building import build
 
 OLDEST_PYTHON = (3, 8)
 OLDEST_CMAKE = (3, 25)
@@ -196,11 +197,6 @@ CHECKS: List[Callable[[Machine], Finding]] = [
     check_simulator]
 
 
-def build(root: Path) -> bool:
-    script = 'source common/tools/setup.sh; set_up; build exercise_bank_conflicts simulator'
-    return subprocess.run(["bash", "-euo", "pipefail", "-c", script, "./run doctor"], cwd=root, check=False).returncode == 0
-
-
 def report(findings: Sequence[Finding]) -> int:
     colours = {"ok": "32", "missing": "31", "note": "33"}
     coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -225,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     machine = Machine(options.root.resolve())
-    built = not options.build or build(machine.root)
+    built = not options.build or build(machine.root, "./run doctor", "exercise_bank_conflicts", "simulator")[0] == 0
     code = report([check(machine) for check in CHECKS])
     if not built:
         print("The build failed; its messages are above.")

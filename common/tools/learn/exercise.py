@@ -31,7 +31,9 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import Parser, Usage
+from command import Parser, ToolError, Usage, end_group, say
+from files import load_json, write_new, write_whole
+from learn.building import build
 
 SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
 
@@ -91,26 +93,28 @@ def find_exercises(root: Path) -> List[Exercise]:
 
 
 class Progress:
-    """What is solved and which hints were shown. A file that is missing or broken means: nothing yet."""
+    """What is solved and how many hints were shown. A file that is missing or broken means: nothing yet."""
 
     def __init__(self, root: Path) -> None:
         self.path = root / PROGRESS_FILE
         self.solved: Dict[str, str] = {}  # number -> date
         self.hints: Dict[str, int] = {}
+        if not self.path.exists():
+            return
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
-            self.solved = {str(key): str(value) for key, value in data["solved"].items()}
-            self.hints = {str(key): int(value) for key, value in data["hints"].items()}
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            print(f"{PROGRESS_FILE} cannot be read: the progress begins anew.", file=sys.stderr)
+            data = load_json(self.path)
+            solved, hints = data["solved"], data["hints"]
+            if not all(isinstance(date, str) for date in solved.values()) or not all(n in (1, 2, 3) for n in hints.values()):
+                raise ValueError
+            self.solved, self.hints = solved, hints
+        except (ToolError, ValueError, KeyError, AttributeError, TypeError):
+            say(f"{PROGRESS_FILE} cannot be read: the progress begins anew.")
 
     def save(self) -> None:
-        text = json.dumps({"solved": self.solved, "hints": self.hints}, indent=1) + "\n"
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, self.path)
+        try:
+            write_whole(self.path, json.dumps({"solved": self.solved, "hints": self.hints}, indent=1) + "\n")
+        except OSError as error:
+            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): the progress is not noted.")
 
     def next_open(self, exercises: Sequence[Exercise]) -> Optional[Exercise]:
         return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
@@ -163,14 +167,11 @@ class Checker:
         first = not (self.checks / exercise.name).exists()
         if first:
             print("Building the check of this exercise: some minutes the first time, then no more.", flush=True)
-        script = 'source common/tools/setup.sh; set_up; build "$@"'
-        command = ["bash", "-euo", "pipefail", "-c", script, "./run exercise", f"exercise_{exercise.name}", "simulator"]
-        result = subprocess.run(
-            command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if first else subprocess.PIPE,
-            stderr=None if first else subprocess.STDOUT, text=True, check=False)
-        if result.returncode != 0:
-            print(result.stdout or "", end="", file=sys.stderr)
-            sys.exit(result.returncode)
+        streams = {} if first else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        code, printed = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", **streams)
+        if code != 0:
+            print(printed, end="", file=sys.stderr)
+            sys.exit(code)
 
     def compiler(self) -> List[str]:
         """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
@@ -200,7 +201,7 @@ class Checker:
         try:
             return subprocess.Popen(
                 command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True)
+                text=True, errors="replace", start_new_session=True)
         except OSError as error:
             raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
 
@@ -218,16 +219,19 @@ class Checker:
             return self.run_check(exercise, [str(source)])
         library = self.work / f"{exercise.name}-{self.device}.so"
         before_source, before = self.compare_with(exercise)
-        compiling = self.start_compiling(source, library)
+        unfinished = before.with_suffix(".partial")
+        compiling = [self.start_compiling(source, library)]
         try:
             if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
-                self.start_compiling(before_source, before).communicate()
-            messages, _ = compiling.communicate()
+                compiling.append(self.start_compiling(before_source, unfinished))
+            messages = [process.communicate()[0] for process in compiling]
         finally:
-            if compiling.poll() is None:
-                compiling.kill()
-        if compiling.returncode != 0:
-            return NOT_YET, first_error(messages, self.root)
+            for process in compiling:
+                end_group(process)
+        if compiling[0].returncode != 0:
+            return NOT_YET, first_error(messages[0], self.root)
+        if len(compiling) > 1:
+            os.replace(unfinished, before)
         return self.run_check(exercise, [str(library), str(before), "--device", self.device])
 
     def run_check(self, exercise: Exercise, arguments: List[str]) -> Tuple[int, str]:
@@ -283,7 +287,7 @@ class Workshop:
 
     def fitting(self, which: str) -> List[Exercise]:
         name = which.rstrip("/")
-        number = re.fullmatch(r"0*(\d+)(?:\.0*(\d+))?", name)
+        number = re.fullmatch(r"0*([0-9]{1,2})(?:\.0*([0-9]{1,2}))?", name)
         if number:
             name = f"{int(number[1]):02d}" + (f".{number[2]}" if number[2] else "")
         fitting = [e for e in self.exercises if name in (e.number, e.name, e.stage, e.stage[:2])]
@@ -324,8 +328,12 @@ class Workshop:
     def learners_file(self, exercise: Exercise) -> Path:
         """Copies the starter on first use; a file that is there is left alone."""
         mine = exercise.file("mine")
+        if mine.is_symlink() and not mine.exists():
+            raise Usage(f"{self.short(mine)} is a link that leads nowhere: remove it")
+        if mine.exists() and not mine.is_file():
+            raise Usage(f"{self.short(mine)} is not a file: remove it")
         if not mine.exists():
-            copy_new(exercise.file("starter"), mine)
+            write_new(mine, exercise.file("starter").read_bytes())
             print(f"Your file is {bold(self.short(mine))}, now a copy of the starter.\n")
         return mine
 
@@ -430,15 +438,9 @@ class Workshop:
                         break
                     count += 1
             print(f"Your file is kept as {self.short(backup)}.")
-        copy_new(exercise.file("starter"), mine)
+        write_new(mine, exercise.file("starter").read_bytes())
         print(f"{self.short(mine)} is the starter again.")
         return SOLVED
-
-
-def copy_new(source: Path, target: Path) -> None:
-    """Fails where the target exists."""
-    with target.open("x", encoding="utf-8") as out:
-        out.write(source.read_text(encoding="utf-8"))
 
 
 def saved_at(path: Path) -> Optional[Tuple[int, int]]:
@@ -473,4 +475,9 @@ def main(arguments: Sequence[str]) -> int:
     if options.which is None and options.command is None:
         return workshop.list()
     exercise = workshop.find(options.which, exact=options.command == "reset")
-    return int(getattr(workshop, options.command or "check")(exercise))
+    try:
+        return int(getattr(workshop, options.command or "check")(exercise))
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Usage(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error

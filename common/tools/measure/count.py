@@ -7,7 +7,7 @@ Needs no GPU: the stages run under the CPU simulator (--device sim) at the shape
 The same PTX gives the same numbers on every machine, so the file has no date. Another nvcc may make
 other PTX: the file says which one it was.
 
-Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad usage; 3 it differs, but the
+Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad usage, or the file is damaged; 3 it differs, but the
 stages were compiled by another nvcc than the recorded one.
 """
 
@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from command import Parser, ToolError
+from command import Parser, ToolError, end_group
+from files import write_whole
 from measure import results
 from measure.results import Json, Shape
 
@@ -51,14 +54,29 @@ def simulate(
     """
     entries: List[Json] = []
     problems: List[str] = []
+    running: List["subprocess.Popen[str]"] = []
+    stopped = threading.Event()
+
+    def started(process: "subprocess.Popen[str]") -> None:
+        running.append(process)
+        if stopped.is_set():
+            end_group(process)
 
     def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
+        if stopped.is_set():
+            return None, []
         stage, (dtype, rows, cols) = place
         arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
-        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim")
+        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim", started)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reports = list(pool.map(run, work))
+        try:
+            reports = list(pool.map(run, work))
+        except BaseException:  # an interrupt: the pool would wait until the last stage has ended
+            stopped.set()
+            for process in list(running):
+                end_group(process)
+            raise
     for (stage, shape), (report, found) in zip(work, reports):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
@@ -82,23 +100,25 @@ def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
         return {f"{e['stage']} {e['variant']} {e['dtype']}:{e['rows']}x{e['cols']}": e for e in entries}
 
     old, new = by_place(recorded), by_place(counted)
-    found = [f"{place}: not recorded" for place in new if place not in old]
-    found += [f"{place}: recorded, and no longer counted" for place in old if place not in new]
+    found = [f"differs: {place}: not recorded" for place in new if place not in old]
+    found += [f"differs: {place}: recorded, and no longer counted" for place in old if place not in new]
     for place in (place for place in old if place in new):
         for field in dict.fromkeys([*old[place], *new[place]]):
             was, now = old[place].get(field), new[place].get(field)
             if was != now:
-                found.append(f"{place}: {field} was {was}, is {now}")
+                found.append(f"differs: {place}: {field} was {was}, is {now}")
     return found
 
 
 def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: str) -> int:
     """Prints what differs; returns the exit code of --check."""
-    for what in found:
-        print(f"differs: {what}")
     nvcc = results.software_versions(build)["nvcc"]
-    if found and nvcc != recorded_nvcc:
-        print(f"skipped: recorded with nvcc {recorded_nvcc}, compiled here with {nvcc}")
+    skipped = bool(found) and nvcc != recorded_nvcc
+    if skipped:  # first: ./test shows the first line as the reason
+        print(f"skipped: recorded with nvcc {recorded_nvcc}, compiled here with {nvcc}, and {len(found)} numbers differ")
+    for what in found:
+        print(what)
+    if skipped:
         return 3
     if found:
         print(f"record again and look at the diff: {again}", file=sys.stderr)
@@ -117,9 +137,9 @@ def main(argv: List[str]) -> Optional[int]:
     out = arguments.root / "common/results/simulator.json"
     again = "python3 common/tools count"
     if arguments.check:
-        recorded = results.load_json(out)
+        recorded = results.load_counted(out)
         return verdict(differences(recorded["counted"], entries), recorded["nvcc"], arguments.build, again)
     nvcc = results.software_versions(arguments.build)["nvcc"]
-    results.write_whole(out, results.json_text({"command": again, "nvcc": nvcc, "counted": entries}))
+    write_whole(out, results.json_text({"command": again, "nvcc": nvcc, "counted": entries}))
     print(f"wrote {out}")
     return 0

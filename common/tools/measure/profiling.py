@@ -22,12 +22,14 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 import shutil
 import textwrap
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import NoDevice, Parser, ToolError, Usage, say, whole_number
+from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
+from files import write_whole
 from measure import count, ncu, quantities, results
 from measure.ncu import Launch
 from measure.quantities import QUANTITIES, Row
@@ -248,7 +250,7 @@ def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
     header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": "./run profile --record"}
     data = {"recorded": {**header, "ncu": ncu.version(program)}, "machine": machine}
     out = arguments.out or arguments.root / "common/results" / f"{results.gpu_slug(machine['gpu'])}-profile.json"
-    results.write_whole(out, results.json_text({**data, "entries": [recorded_entry(entry) for entry in entries]}))
+    write_whole(out, results.json_text({**data, "entries": [recorded_entry(entry) for entry in entries]}))
     return out
 
 
@@ -297,7 +299,7 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     except NoDevice as why:
         say(f"not measured: {why}")
     print(screen(entries, others, shape, arguments.op, measured_on), flush=True)
-    results.write_whole(table, csv_text(entries))
+    write_whole(table, csv_text(entries))
     if measured_on:
         say(f"wrote {report}  (for ncu-ui; its option Report UI > NVTX Rename Mode > Kernel shows the variants' names)")
     say(f"wrote {table}")
@@ -327,7 +329,7 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     parser.add_argument(
         "--device", choices=("gpu", "sim"), help="sim: only count; gpu: an error without one (default: gpu where there is one)"
     )
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="for report and table (default: build/profile)")
+    parser.add_argument("--out", metavar="FOLDER", help="for report and table (default: build/profile)")
     parser.add_argument("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
     parser.add_argument("--list", action="store_true", help="name the stages that would be profiled, and stop")
     parser.add_argument("--record", action="store_true", help="measure what the lessons show; --out is the file then")
@@ -337,6 +339,11 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     arguments.build = arguments.build or arguments.root / "build"
     known = results.stage_names(arguments.root)
+    if arguments.out is not None:
+        try:
+            arguments.out = (file_to_write if arguments.record else folder_to_write)(arguments.out)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"--out: {error}")
     given = [stage_named(text, known) for text in arguments.stages]
     arguments.stages = given or known
     if arguments.record and (given or arguments.variant != "all"):
@@ -348,7 +355,7 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
 
 def stage_named(text: str, known: List[str]) -> str:
     for stage in known:
-        if text.rstrip("/") == stage or (text.isdecimal() and int(text) == int(stage.split("_")[0])):
+        if text.rstrip("/") == stage or re.fullmatch(f"0*{int(stage[:2])}", text):
             return stage
     raise Usage(f"there is no stage '{text}'; the stages are {', '.join(known)}")
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from measure import hardware_table
-from measure.hardware_table import Explanation
+from measure import explanations, hardware_table
+from measure.explanations import Explanation
 from measure.results import ELEMENT_BYTES, Json
 
 Number = Optional[float]
@@ -261,5 +261,5 @@ def compared(entry: Json, quantity: Quantity, declared: Number, counted: Number,
         return Row(quantity, numbers, False, None)
     more = measured > counted
     asked = [(counter, more) for counter in quantity.counters] + [(quantity.divided_by, not more)]
-    reasons = (hardware_table.reason(entry, counter, more_) for counter, more_ in asked)
+    reasons = (explanations.reason(entry, counter, more_) for counter, more_ in asked)
     return Row(quantity, numbers, True, next(filter(None, reasons), None))

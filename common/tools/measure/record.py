@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-from command import Parser, ToolError
+from command import Parser, ToolError, file_to_write
+from files import write_whole
 from measure import results
 from measure.results import Json
 
@@ -132,14 +133,14 @@ def record(arguments: argparse.Namespace) -> Path:
     slug = results.gpu_slug(machine["gpu"])
     usual = build / f"{slug}-quick.json" if arguments.quick else root / f"common/results/{slug}.json"
     out = arguments.out or usual
-    results.write_whole(out, results.json_text(data))
+    write_whole(out, results.json_text(data))
     return out
 
 
 def main(argv: List[str]) -> None:
     parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
     parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
-    parser.add_argument("--out", type=Path, help="results file (default: common/results/<gpu>.json)")
+    parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)

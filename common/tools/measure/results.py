@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import NoDevice, ToolError
+from command import NoDevice, ToolError, end_group
+from files import BadFile, load_json
 
 ROOT = Path(__file__).resolve().parents[3]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -40,11 +39,14 @@ class Shape(NamedTuple):
         return f"{self.dtype}:{self.rows}x{self.cols}"
 
 
+SHAPE = re.compile(r"(f32|f16|bf16):([1-9][0-9]{0,14})x([1-9][0-9]{0,14})")
+
+
 def parse_shape(text: str) -> Shape:
     """`f16:49152x1024` → Shape. Raises ToolError that says what is accepted."""
-    match = re.fullmatch(r"(f32|f16|bf16):([1-9]\d*)x([1-9]\d*)", text)
+    match = SHAPE.fullmatch(text)
     if not match:
-        raise ToolError(f"shape '{text}' is not DTYPE:ROWSxCOLS, for example f16:49152x1024")
+        raise ToolError(f"shape {shortened(text)} is not DTYPE:ROWSxCOLS, for example f16:49152x1024")
     return Shape(match[1], int(match[2]), int(match[3]))
 
 
@@ -64,31 +66,36 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dic
     return stages
 
 
-def run_process(command: List[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+Started = Callable[["subprocess.Popen[str]"], None]
+
+
+def run_process(
+    command: List[str], timeout_s: float, started: Started = lambda _: None
+) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end. Raises ToolError when it cannot start or takes too long.
 
-    It gets a process group of its own: with a profiler, the program that it started is ended too.
+    It gets a process group of its own: with a profiler, the program that it started is ended too. `started` is told
+    of it, for who may want to end it from another thread.
     """
     try:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+            start_new_session=True
         )
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
     try:
+        started(process)
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
         raise ToolError(f"took longer than {timeout_s:.0f} s") from error
-    except BaseException:  # an interrupt by the user must not leave it running on the GPU
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
+    finally:  # an interrupt by the user must not leave it running on the GPU
+        end_group(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def run_stage(
-    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu"
+    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", started: Started = lambda _: None
 ) -> Tuple[Optional[Json], List[str]]:
     """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
@@ -97,7 +104,7 @@ def run_stage(
     """
     command = [str(executable), *arguments, "--device", device, "--format", "json"]
     try:
-        done = run_process(command, timeout_s)
+        done = run_process(command, timeout_s, started)
     except ToolError as error:
         return None, [str(error)]
     last_words = (done.stderr.strip().splitlines() or [""])[-1]
@@ -210,66 +217,217 @@ def json_text(data: Json) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def write_whole(path: Path, content: Union[str, bytes]) -> None:
-    """Writes a file so that a reader sees the old content or the new one, never a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
+# --- What a recorded file must hold, before anything is made of it ---------------------------------
+
+Check = Callable[[Any], bool]
+
+
+def is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0  # True is an int, too
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and value >= 0  # load_json lets finite ones through
+
+
+def is_any_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def is_size(value: Any) -> bool:
+    return is_whole(value) and value > 0
+
+
+def is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+def matches(pattern: str) -> Check:
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def is_one_of(*values: str) -> Check:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def is_date(value: Any) -> bool:
     try:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(temporary, path)
-    finally:
-        if temporary.exists():
-            temporary.unlink()
+        return datetime.datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").strftime("%Y-%m-%dT%H:%M:%SZ") == value
+    except (TypeError, ValueError):
+        return False
 
 
-def load_json(path: Path) -> Json:
-    """Raises ToolError that names the file when it is missing or not JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ToolError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ToolError(f"{path} is not JSON: {error}") from error
+def are_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
 
 
-# What every results file must hold, and of which type, before anything is made of it.
-HEADER_FIELDS: Dict[str, Dict[str, type]] = {
-    "recorded": {"date_utc": str, "commit": str, "dirty": bool, "command": str},
-    "machine": {"gpu": str},
-    "settings": {"l2": str, "repeats": int},
+is_name = matches(r"[A-Za-z0-9_]{1,64}")
+is_line = matches(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,2000}")
+# What stands in tables, captions and pictures as it is.
+is_plain = matches(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}")
+# The page of ./run report offers it for copying.
+is_command = matches(
+    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
+    r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
+)
+
+UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
+HEADER = {"date_utc": is_date, "commit": matches(f"[0-9a-f]{{7,40}}|{UNKNOWN}"), "dirty": is_flag, "command": is_command}
+MACHINE = {"gpu": is_plain}
+MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
+SETTINGS = {"l2": is_one_of("cold", "warm"), "repeats": is_size}
+SWEEP_SETTINGS = {"rounds": is_size, "peer_tolerance": is_number}
+TABLE = {"name": matches("[a-z0-9_]{1,40}"), "title": is_plain, "source": is_plain, "shapes": are_texts}
+PLACE = {
+    "stage": is_name, "variant": is_name, "dtype": is_one_of(*ELEMENT_BYTES), "rows": is_size, "cols": is_size,
 }
-RESULT_FIELDS = {
-    "stage": str, "variant": str, "dtype": str, "op": str, "rows": int, "cols": int, "status": str, "reason": str,
-}
+STATUS = {"status": is_one_of(*STATUSES), "reason": is_line}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
+RESULT = {
+    **PLACE, "stage": or_none(lambda value: value == "" or is_name(value)), "op": is_name, "input": is_name, **STATUS,
+    **dict.fromkeys(NUMBERS, or_none(is_number)),
+}
+SWEEP_RESULT = {
+    "contender": is_plain, "kind": is_one_of("stage", "peer", "copy"), "noisy": is_flag,
+    "round_difference_percent": or_none(is_number),
+}
 TIMED = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")  # a result with a time has all of them
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def check_fields(found: Json, fields: Dict[str, type], where: str) -> None:
-    """Raises ValueError or TypeError that says which field is missing or of another type."""
-    for name, kind in fields.items():
+def check_fields(found: Any, fields: Dict[str, Check], where: str) -> None:
+    """Raises ValueError that says which field is missing, or what is in it."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} is {shortened(found)}")
+    for name, check in fields.items():
         if name not in found:
             raise ValueError(f"{where} has no '{name}'")
-        if not isinstance(found[name], kind):
-            raise ValueError(f"{where}: '{name}' is {found[name]!r}")
+        if not check(found[name]):
+            raise ValueError(f"{where}: '{name}' is {shortened(found[name])}")
+
+
+def shortened(value: Any) -> str:
+    text = ascii(value) if isinstance(value, (str, int, float, type(None))) else type(value).__name__
+    return text if len(text) <= 60 else text[:60] + " ..."
+
+
+def check_each(found: Any, fields: Dict[str, Check], where: str) -> List[Json]:
+    """A list of objects of which no two are of the same place."""
+    if not isinstance(found, list) or not found:
+        raise ValueError(f"'{where}s' is {shortened(found) if found else 'empty'}")
+    names = [name for name in (*PLACE, "op", "input") if name in fields]
+    places: Dict[Tuple[Any, ...], int] = {}
+    for number, one in enumerate(found, start=1):
+        check_fields(one, fields, f"{where} {number}")
+        place = tuple(one[name] for name in names)
+        first = places.setdefault(place, number)
+        if first != number:
+            raise ValueError(f"{where} {number} has the place of {where} {first}")
+    return found
+
+
+def check_numbers(found: Any, where: str, signed: str = "conflicts") -> None:
+    """Numbers by name; one that is a difference may be negative."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} is {shortened(found)}")
+    check_fields(found, {name: or_none(is_any_number if signed in name else is_number) for name in found}, where)
 
 
 def check_result(result: Json, where: str) -> None:
-    """Raises ValueError or TypeError when a result lacks what the pages and charts are made of."""
-    check_fields(result, RESULT_FIELDS, where)
-    if result["status"] not in STATUSES or result["dtype"] not in ELEMENT_BYTES:
-        raise ValueError(f"{where}: unknown status or dtype: {result['status']}, {result['dtype']}")
-    for name in NUMBERS:
-        if name not in result:
-            raise ValueError(f"{where} has no '{name}'")
-        value = result[name]
-        if value is not None and (not isinstance(value, (int, float)) or not math.isfinite(value)):
-            raise ValueError(f"{where}: '{name}' is {value!r}")
-    if result["time_us"] is not None:
-        if any(result[name] is None for name in TIMED):
-            raise ValueError(f"{where} has a time, but not all of {', '.join(TIMED)}")
-        if result["time_us"] <= 0 or result["copy_us"] <= 0:
-            raise ValueError(f"{where}: a time is not above 0")
+    """Raises ValueError unless the numbers of a result follow from each other."""
+    time, copy, percent = result["time_us"], result["copy_us"], result["percent_of_copy"]
+    if time is None:
+        if result["status"] == "verified":
+            raise ValueError(f"{where} is verified, and its 'time_us' is None")
+        return
+    if any(result[name] is None for name in TIMED):
+        missing = next(name for name in TIMED if result[name] is None)
+        raise ValueError(f"{where} has a time, and its '{missing}' is None")
+    if result["status"] != "verified":
+        raise ValueError(f"{where} has a time, and its status is '{result['status']}'")
+    if time <= 0 or copy <= 0:
+        raise ValueError(f"{where}: 'time_us' or 'copy_us' is 0")
+    if abs(100 * copy / time - percent) > 0.01 + 1e-3 * percent:
+        raise ValueError(f"{where}: 'percent_of_copy' is {percent}, and its times say {100 * copy / time:.2f}")
+    if result["passes"] is None and result.get("kind") != "peer":
+        raise ValueError(f"{where} has a time, and no 'passes'")
+
+
+def check_header(data: Json) -> None:
+    check_fields(data, {"recorded": lambda _: True, "machine": lambda _: True}, "it")
+    check_fields(data["recorded"], HEADER, "recorded")
+    check_fields(data["machine"], MACHINE, "machine")
+    others = {name: or_none(is_whole if name in MACHINE_NUMBERS else is_plain) for name in data["machine"]}
+    check_fields(data["machine"], others, "machine")
+
+
+def load(path: Path, check: Callable[[Json], None]) -> Json:
+    """A recorded file that holds what it must. Raises BadFile that names the file and the field."""
+    data = load_json(path)
+    try:
+        check_fields(data, {}, "it")
+        check(data)
+    except (ToolError, ValueError) as error:
+        raise BadFile(f"{path} is no results file: {error}") from error
+    return data
+
+
+def load_counted(path: Path) -> Json:
+    """simulator.json."""
+
+    def check(data: Json) -> None:
+        check_fields(data, {"command": is_command, "nvcc": or_none(is_plain), "counted": lambda _: True}, "it")
+        entries = check_each(data["counted"], {**PLACE, **STATUS}, "counted")
+        for number, entry in enumerate(entries, start=1):
+            numbers = {name: entry[name] for name in entry if name not in PLACE and name not in STATUS}
+            check_numbers(numbers, f"counted {number}")
+            if entry["status"] == "verified" and None in (numbers[n] for n in numbers if n.startswith("counted_")):
+                raise ValueError(f"counted {number} is verified, and lacks a number")
+
+    return load(path, check)
+
+
+def load_profiles(path: Path) -> Json:
+    """<gpu>-profile.json."""
+
+    def check(data: Json) -> None:
+        check_header(data)
+        check_fields(data["recorded"], {"ncu": or_none(is_plain)}, "recorded")
+        fields = {**PLACE, "op": is_name, "counted_rows": is_size}
+        for number, entry in enumerate(check_each(data.get("entries"), fields, "entry"), start=1):
+            where = f"entry {number}"
+            check_numbers(entry.get("metrics"), f"{where}: metrics")
+            if not isinstance(entry.get("kernels"), list):
+                raise ValueError(f"{where}: 'kernels' is {shortened(entry.get('kernels'))}")
+            for kernel in entry["kernels"]:
+                check_fields(kernel, {"kernel": is_line}, f"{where}: kernels")
+                check_numbers(kernel.get("metrics"), f"{where}: kernels: metrics")
+            check_fields(entry.get("quantities"), {}, f"{where}: quantities")
+            for name, three in entry["quantities"].items():
+                if not isinstance(three, list) or len(three) != 3:
+                    raise ValueError(f"{where}: quantities: '{name}' is {shortened(three)}")
+                check_numbers({f"{name} {n}": value for n, value in enumerate(three)}, f"{where}: quantities")
+
+    return load(path, check)
+
+
+def load_hardware(path: Path, counters: Iterable[str]) -> Json:
+    """<gpu>-simulator.json."""
+
+    def check(data: Json) -> None:
+        check_header(data)
+        check_fields(data["recorded"], {"ncu": or_none(is_plain)}, "recorded")
+        for number, entry in enumerate(check_each(data.get("entries"), PLACE, "entry"), start=1):
+            for side in ("ncu", "simulator"):
+                where = f"entry {number}: {side}"
+                check_fields(entry.get(side), dict.fromkeys(counters, lambda _: True), where)
+                check_numbers(entry[side], where)
+
+    return load(path, check)
 
 
 def fastest(found: Iterable[Json]) -> Optional[Json]:
@@ -289,28 +447,37 @@ class Recorded:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        data = load_json(path)
-        try:
-            for part, fields in HEADER_FIELDS.items():
-                check_fields(data[part], fields, part)
-            self.recorded: Json = data["recorded"]
-            self.machine: Json = data["machine"]
-            self.settings: Json = data["settings"]
-            self.results: List[Json] = data["results"]
-            self.tables: List[Json] = data.get("tables", [])
-            self._at: Dict[Shape, List[Json]] = {}
-            for number, result in enumerate(self.results, start=1):
-                check_result(result, f"result {number}")
-                if result["op"] == "softmax":
-                    shape = Shape(result["dtype"], result["rows"], result["cols"])
-                    self._at.setdefault(shape, []).append(result)
-            for table in self.tables:
-                check_fields(table, {"name": str, "title": str, "shapes": list}, "a table")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise ToolError(f"{path} is no results file: {what}") from error
-        if not self.results:
-            raise ToolError(f"{path} holds no results")
+        data = load(path, self._check)
+        self.recorded: Json = data["recorded"]
+        self.machine: Json = data["machine"]
+        self.settings: Json = data["settings"]
+        self.results: List[Json] = data["results"]
+        self.tables: List[Json] = data.get("tables", [])
+        self._at: Dict[Shape, List[Json]] = {}
+        for result in self.results:
+            if result["op"] == "softmax":
+                self._at.setdefault(Shape(result["dtype"], result["rows"], result["cols"]), []).append(result)
+
+    @staticmethod
+    def _check(data: Json) -> None:
+        check_header(data)
+        check_fields(data, {"settings": lambda _: True, "results": lambda _: True}, "it")
+        is_sweep = "tables" in data
+        check_fields(data["settings"], {**SETTINGS, **(SWEEP_SETTINGS if is_sweep else {})}, "settings")
+        for result in data["results"] if isinstance(data["results"], list) else []:
+            if isinstance(result, dict) and isinstance(result.get("reason"), str):
+                result["reason"] = COLOUR.sub("", result["reason"])  # some libraries colour their messages
+        results = check_each(data["results"], {**RESULT, **(SWEEP_RESULT if is_sweep else {})}, "result")
+        for number, result in enumerate(results, start=1):
+            check_result(result, f"result {number}")
+        if is_sweep:
+            tables = data["tables"] if isinstance(data["tables"], list) else [data["tables"]]
+            for number, table in enumerate(tables, start=1):
+                check_fields(table, TABLE, f"table {number}")
+                if len({parse_shape(text) for text in table["shapes"]}) != len(table["shapes"]):
+                    raise ValueError(f"table {number} has a shape twice")
+            if len({table["name"] for table in tables}) != len(tables):
+                raise ValueError("two tables have the same name")
 
     def at(self, shape: Shape) -> List[Json]:
         """Every result of softmax at one shape, the copy ceiling (stage "") included."""

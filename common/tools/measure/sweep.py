@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from command import NoDevice, ToolError, say
+from files import write_whole
 from measure import peers, results, sweep_compile, sweep_journal, sweep_tables
 from measure.harness import Harness, HarnessError, Timing, Verdict, library_in
 from measure.peers import Candidate, NotApplicable, PeerContender, Problem
@@ -38,7 +39,6 @@ from measure.sweep_plan import Table, all_shapes
 from measure.sweep_progress import Progress, Stopwatch
 
 SEED = 1
-UNKNOWN = "unknown"  # the commit, where git does not know it
 FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 # What is far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
@@ -270,7 +270,7 @@ def commit_of(root: Path, override: Optional[str]) -> Json:
     except ToolError:
         if override:
             raise
-        return {"commit": UNKNOWN, "dirty": True}
+        return {"commit": results.UNKNOWN, "dirty": True}
     return {"commit": commit, "dirty": dirty}
 
 
@@ -346,7 +346,7 @@ def usual_file(arguments: argparse.Namespace, data: Json) -> Path:
     """Only a whole sweep, with the main peers and nothing wrong, replaces the recorded file."""
     whole = (
         is_usual(arguments)
-        and data["recorded"]["commit"] != UNKNOWN
+        and data["recorded"]["commit"] != results.UNKNOWN
         and {"cudnn", "pytorch", "triton"} <= {r["stage"] for r in data["results"]}
         and not wrong_stages(data)
     )
@@ -397,9 +397,9 @@ def run(arguments: argparse.Namespace) -> int:
             journal.close()
     data = results_of(header, tables, entries, journal, arguments)
     out = arguments.out or usual_file(arguments, data)
-    results.write_whole(out, results.json_text(data))
+    write_whole(out, results.json_text(data))
     if arguments.csv:
-        results.write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
+        write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
     journal.remove()
     print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
     say(watch.summary())

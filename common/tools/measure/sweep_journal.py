@@ -19,10 +19,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, TextIO, Tuple
 
 from command import ToolError
-from measure.results import Json
-
-STATUSES = ("verified", "wrong", "not applicable", "failed")
-
+from measure.results import STATUSES, Json, is_number, is_whole
 
 class Measurement(NamedTuple):
     """One contender at one shape in one round. Without a time when its status is not "verified"."""
@@ -51,9 +48,9 @@ def parse(line: str) -> Measurement:
         raise ValueError("its fields are not those of a measurement")
     found = Measurement(**fields)
     numbers = (found.passes, found.max_error, found.time_us, found.spread_percent, found.copy_us)
-    if found.status not in STATUSES or not isinstance(found.round, int):
+    if found.status not in STATUSES or not is_whole(found.round):
         raise ValueError("its status or round is unknown")
-    if not all(n is None or (isinstance(n, (int, float)) and math.isfinite(n) and n >= 0) for n in numbers):
+    if not all(n is None or (is_number(n) and math.isfinite(n)) for n in numbers):
         raise ValueError("one of its numbers is none")
     if (found.status == "verified") != bool(found.time_us and found.copy_us):
         raise ValueError("it has no time, or one that it should not have")
@@ -91,7 +88,7 @@ class Journal:
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         try:
             found = json.loads(lines[0]) if lines else None
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             return self._set_aside("its first line is damaged")
@@ -104,7 +101,7 @@ class Journal:
                 if not line.endswith("\n"):
                     raise ValueError("it was cut short")
                 measurement = parse(line)
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 if number < len(lines):
                     self.done.clear()
                     return self._set_aside(f"line {number} is damaged: {error}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Callable, List, Optional
 
-from command import Parser, ToolError, whole_number
+from command import Parser, ToolError, file_to_write, whole_number
 from measure import results
 from measure.peers import PEERS
 from measure.results import Shape
@@ -69,8 +69,8 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
         "--repeats", metavar="N", type=whole_number(MOST), default=REPEATS, help=f"samples a round (default: {REPEATS})"
     )
     parser.add_argument("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write the results (JSON)")
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write them as CSV, too")
+    parser.add_argument("--out", metavar="FILE", type=file_to_write, help="where to write the results (JSON)")
+    parser.add_argument("--csv", metavar="FILE", type=file_to_write, help="write them as CSV, too")
     parser.add_argument("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
     parser.add_argument("--list", action="store_true", help="say what would be measured, and stop")
     parser.add_argument("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)

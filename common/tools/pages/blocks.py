@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from command import ToolError
-from pages import charts
-from measure import hardware_table, profiling, results
-from pages.charts import Chart, shape_text
+from measure import explanations, hardware_table, profiling, results
 from measure.profiling import Reasons
 from measure.quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, of_l1
 from measure.results import Json, Recorded, Shape
+from pages import charts
+from pages.charts import Chart, shape_text
 from text import percent_text, short_text, time_text
 
 NOTHING = "–"
@@ -51,7 +51,7 @@ class Arguments:
 
     def number(self, key: str) -> int:
         text = self.get(key)
-        if not text.isdigit():
+        if not re.fullmatch("[0-9]{1,15}", text):
             raise ToolError(f"'{key}={text}' is not a number")
         return int(text)
 
@@ -101,7 +101,7 @@ class Context:
         """What ./run profile --record wrote for the same GPU."""
         if self._profiles is None:
             path = self.recorded.path
-            self._profiles = results.load_json(path.with_name(f"{path.stem}-profile.json"))
+            self._profiles = results.load_profiles(path.with_name(f"{path.stem}-profile.json"))
         return self._profiles
 
     def profiled(self, stage: str, shape: Optional[Shape]) -> List[Json]:
@@ -116,7 +116,7 @@ class Context:
     def counted(self) -> Json:
         """What the simulator counted: common/results/simulator.json."""
         if self._counted is None:
-            self._counted = results.load_json(self.root / "common/results/simulator.json")
+            self._counted = results.load_counted(self.root / "common/results/simulator.json")
         return self._counted
 
     def link(self, path: Path) -> str:
@@ -135,7 +135,7 @@ class Context:
         """Where numbers come from: (GPU, driver and CUDA; date and commit)."""
         driver = f", driver {machine['driver_version']}" if machine.get("driver_version") else ""
         changes = " with local changes" if header["dirty"] else ""
-        where = f"{machine['gpu']}{driver}, CUDA {machine.get('nvcc') or machine['cuda_runtime']}"
+        where = f"{machine['gpu']}{driver}, CUDA {machine.get('nvcc') or machine.get('cuda_runtime')}"
         return where, f"recorded {header['date_utc'][:10]}{{}} at commit {header['commit'][:10]}{changes}"
 
     def caption(self, shape: str) -> str:
@@ -466,6 +466,13 @@ def counted_column(name: str) -> CountedColumn:
     return COUNTED_COLUMNS[name]
 
 
+def counted_cell(column: CountedColumn, entry: Json) -> str:
+    try:
+        return short_text(column.value(entry))
+    except (KeyError, TypeError) as error:  # passes may be null
+        raise ToolError(f"the counts lack a number ({error}): count again") from error
+
+
 def counted_entries(context: Context, stage: str, shape: Shape) -> List[Json]:
     found = [e for e in context.counted["counted"] if e["stage"] == stage and entry_shape(e) == shape]
     if not found:
@@ -482,7 +489,7 @@ def counted_block(context: Context, args: Arguments) -> str:
     for shape in shapes:
         for entry in counted_entries(context, stage, shape):
             if entry["status"] == "verified":
-                cells = [short_text(column.value(entry)) for column in columns]
+                cells = [counted_cell(column, entry) for column in columns]
             else:
                 cells = [NOTHING] * (len(columns) - 1) + [notes.mark(entry["reason"])]
             rows.append([entry["variant"], *([shape_text(shape)] if len(shapes) > 1 else []), *cells])
@@ -497,7 +504,7 @@ def counted_block(context: Context, args: Arguments) -> str:
 def hardware_table_block(context: Context, args: Arguments) -> str:
     """The simulator against Nsight Compute: `agreement` per variant, or the `differences` and their reasons."""
     part = args.next("the part")
-    recorded = results.load_json(hardware_table.recorded_file(context.root))
+    recorded = hardware_table.load_recorded(context.root)
     problems = hardware_table.not_explained(recorded["entries"])
     if problems:
         raise ToolError(f"{len(problems)} times, first: {problems[0]}")
@@ -531,7 +538,7 @@ def agreement(context: Context, recorded: Json, differing: List[hardware_table.D
 def difference_table(differing: List[hardware_table.Difference]) -> str:
     """A list of the reasons, each with the numbers that it explains."""
     parts = []
-    for explanation in hardware_table.EXPLANATIONS:
+    for explanation in explanations.EXPLANATIONS:
         mine = [d for d in differing if d.explanation is explanation]
         rows = []
         for stage, variant, counter in dict.fromkeys((d.entry["stage"], d.entry["variant"], d.counter) for d in mine):
@@ -588,7 +595,7 @@ def counted_value(context: Context, args: Arguments) -> str:
     variant, shape = args.get("variant"), args.shape()
     for entry in counted_entries(context, stage, shape):
         if entry["variant"] == variant and entry["status"] == "verified":
-            return short_text(column.value(entry))
+            return counted_cell(column, entry)
     raise ToolError(f"nothing counted for {stage} {variant} at {shape}")
 
 
@@ -646,7 +653,7 @@ def sweep_block(context: Context, args: Arguments) -> str:
         factor = sweep.settings["peer_tolerance"]
         notes.append(f"<sub>{INEXACT} errs by more than a stage may, by less than {factor:g} times that</sub>")
     where, when = context.origin(sweep.recorded, sweep.machine)
-    versions = [f"{PEER_NAMES[p]} {sweep.machine['torch' if p == 'pytorch' else p]}" for p in peers]
+    versions = [f"{PEER_NAMES[p]} {sweep.machine.get('torch' if p == 'pytorch' else p)}" for p in peers]
     settings = sweep.settings
     how = f"{settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples"
     tool = " by `./run sweep`"

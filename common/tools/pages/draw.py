@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from command import MissingTool
+from measure.results import Json
 from pages import charts
 from pages.charts import Chart
-from measure.results import Json
 
 PACKAGES = Path(__file__).resolve().parents[3] / ".tools/python"
 WIDTH = 880  # px, the width of a page on GitHub

@@ -46,7 +46,8 @@ beside it named <gpu>-profile.json, what the simulator counted from simulator.js
 <gpu>-sweep.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
 unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
 
-Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, or a chart is to be drawn without matplotlib.
+Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorded file that is damaged, or a chart is to
+be drawn without matplotlib.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from command import Parser, ToolError
-from pages import charts, draw
+from files import write_whole
 from measure import results
-from pages.blocks import BLOCKS, VALUES, Arguments, Context
 from measure.results import Recorded
+from pages import charts, draw
+from pages.blocks import BLOCKS, VALUES, Arguments, Context
 
 OPEN = re.compile(r"<!-- (generated|value): (\S.*?) -->")
 CLOSE = re.compile(r"<!-- end (generated|value) -->")
@@ -121,7 +123,8 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
         try:
             made = produce(context, opened[1], opened[2])
         except ToolError as error:
-            raise ToolError(f"{where}: {opened[2].split()[0]}: {error}") from error
+            error.args = (f"{where}: {opened[2].split()[0]}: {error}",)  # and its exit code stays
+            raise
         if made != inner:
             changed.append(f"{where}: {opened[2]}")
         pieces += [old[done : opened.end()], made]
@@ -163,7 +166,7 @@ def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> 
     if not check:
         for path, text in files.items():
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                results.write_whole(path, text)
+                write_whole(path, text)
     return differing
 
 

@@ -5,8 +5,8 @@
 From `record`'s file: the ladder, the bandwidth over the widths, a roofline, predicted against measured time.
 From a sweep's file: the bandwidth over each published table's widths, with the libraries beside the stages.
 
-Exit codes: 0 fine; 1 there are no results, or a file of them cannot be used; 2 bad usage, or matplotlib is
-missing and could not be fetched.
+Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that is damaged, or matplotlib is missing and
+could not be fetched.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import argparse
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
-from command import Parser, ToolError
-from pages import charts, draw
+from command import Parser, ToolError, folder_to_write
+from files import write_whole
 from measure import results
-from pages.charts import Chart
 from measure.results import Recorded
+from pages import charts, draw
+from pages.charts import Chart
 
 
 def existing_file(text: str) -> Path:
@@ -76,12 +77,12 @@ def plot(arguments: argparse.Namespace) -> None:
     draw.load()
     out: Path = arguments.out or arguments.root / "build/charts"
     for name, chart in find_sources(arguments).charts().items():
-        results.write_whole(out / f"{name}.svg", draw.svg(chart))
-        results.write_whole(out / f"{name}.png", draw.png(chart))
+        write_whole(out / f"{name}.svg", draw.svg(chart))
+        write_whole(out / f"{name}.png", draw.png(chart))
         print(f"wrote {out / name}.svg, .png")
 
 
 def main(argv: List[str]) -> None:
     parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to (default: build/charts)")
+    parser.add_argument("--out", type=folder_to_write, metavar="FOLDER", help="where to (default: build/charts)")
     plot(parser.parse_args(argv))

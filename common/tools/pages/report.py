@@ -4,8 +4,8 @@
 
 The page is report.html.jinja filled in; it loads nothing, so it can be mailed and opened from disk.
 
-Exit codes: 0 fine; 1 there are no results, or a file of them cannot be used; 2 bad usage, or Jinja or matplotlib
-is missing and could not be fetched.
+Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that is damaged, or Jinja or matplotlib is
+missing and could not be fetched.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import re
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Union
 
-from pages import charts, draw, plot
+from command import file_to_write
+from files import write_whole
 from measure import results
-from pages.plot import Sources
 from measure.results import Json, Recorded, Shape
+from pages import charts, draw, plot
+from pages.plot import Sources
 from text import short_text, time_text
 
 TEMPLATE = Path(__file__).resolve().with_name("report.html.jinja")
@@ -255,11 +257,11 @@ def page(sources: Sources) -> str:
 def write(arguments: argparse.Namespace) -> None:
     draw.load()
     out: Path = arguments.out or arguments.root / "build/report.html"
-    results.write_whole(out, page(plot.find_sources(arguments)))
+    write_whole(out, page(plot.find_sources(arguments)))
     print(f"wrote {out}")
 
 
 def main(argv: List[str]) -> None:
     parser = plot.argument_parser("report", "Write the recorded results as one HTML page.")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: build/report.html)")
+    parser.add_argument("--out", type=file_to_write, metavar="FILE", help="the page (default: build/report.html)")
     write(parser.parse_args(argv))
