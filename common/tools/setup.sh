@@ -190,6 +190,7 @@ lacks_this_gpu() { grep -qx built_without_gpu:INTERNAL=ON build/CMakeCache.txt &
 # configure [OPTION=ON...]: configures build/ once, and again for an option that is not set there; a later change of a
 # CMakeLists.txt is the build's own business. A copied or moved checkout brings a build/ that belongs to the old
 # place: that one is configured afresh.
+# shellcheck disable=SC2120  # ./test and .ci/run give options
 configure() {
   local generator=Ninja option set=1
   if [[ -e build/build.ninja || -e build/Makefile ]] &&
@@ -206,7 +207,7 @@ configure() {
 
 # build TARGET...
 build() {
-  configure
+  configure  # shellcheck disable=SC2119
   cmake --build build --parallel "$(nproc)" --target "$@" >&2 ||
     die "$exit_build" "the build failed (the compiler's message is above)"
 }
