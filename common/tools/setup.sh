@@ -207,7 +207,8 @@ configure() {
 
 # build TARGET...
 build() {
-  configure  # shellcheck disable=SC2119
+  # shellcheck disable=SC2119
+  configure
   cmake --build build --parallel "$(nproc)" --target "$@" >&2 ||
     die "$exit_build" "the build failed (the compiler's message is above)"
 }
