@@ -111,9 +111,9 @@ def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
     return rows
 
 
-def verified_rows(command: list[str]) -> list[dict[str, str]]:
-    """Runs the stage, which prints CSV; the rows that are not "not applicable"."""
-    done = run(command)
+def verify(command: list[str], **environment: str) -> tuple[list[dict[str, str]], str]:
+    """Runs the stage, which prints CSV; the rows that are not "not applicable", and what it wrote to stderr."""
+    done = run(command, **environment)
     if done.returncode == 3 or (done.returncode == 2 and "of device memory" in done.stderr):
         print(done.stderr, end="")
         sys.exit(3)
@@ -125,13 +125,13 @@ def verified_rows(command: list[str]) -> list[dict[str, str]]:
     rows = [row for row in check_rows(command, done.stdout) if row["status"] == "verified"]
     if not rows:
         raise Failure("nothing was verified")
-    return rows
+    return rows, done.stderr
 
 
 def main() -> int:
     command = [*sys.argv[1:], "--verify-only", "--format", "csv"]
     try:
-        print(f"{len(verified_rows(command))} verified")
+        print(f"{len(verify(command)[0])} verified")
     except Failure as failure:
         print(f"{' '.join(command)}\n{failure}")
         return 1

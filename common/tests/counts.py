@@ -291,7 +291,7 @@ def rows_of(command: list[str]) -> list[Row]:
     command = [*command, "--device", "sim", "--section", "heading,rows", "--format", "csv"]
     offset = int("".join(check_stage.option(command, "--offset")) or 0)
     found = []
-    for row in check_stage.verified_rows(command):
+    for row in check_stage.verify(command)[0]:
         found.append(Row(**{name: number(value) for name, value in row.items()}))
         found[-1].size, found[-1].offset = (4 if row["dtype"] == "f32" else 2), offset
     return found

@@ -241,13 +241,14 @@ lacks_this_gpu() { grep -qx built_without_gpu:INTERNAL=ON build/CMakeCache.txt &
 # configure [OPTION=ON...]: configures build/ once, and again for an option that is not set there; a later change of a
 # CMakeLists.txt is the build's own business. A copied or moved checkout brings a build/ that belongs to the old
 # place: that one is configured afresh.
+# shellcheck disable=SC2120  # ./test and .ci/run give options
 configure() {
   local generator=Ninja option set=1
   if [[ -e build/build.ninja || -e build/Makefile ]] &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt && ! lacks_this_gpu; then
     for option; do grep -qx "${option/=/:BOOL=}" build/CMakeCache.txt || set=; done
     [[ ! $set ]] || return 0
-    cmake "${@/#/-D}" build >&2 || die "$exit_build" "CMake could not configure build/ (its message is above)"
+    attended cmake "${@/#/-D}" build >&2 9>&- || die "$exit_build" "CMake could not configure build/ (its message is above)"
     return
   fi
   command -v ninja >/dev/null || generator='Unix Makefiles'
@@ -258,6 +259,7 @@ configure() {
 # build TARGET...
 build() {
   lock_build
+  # shellcheck disable=SC2119
   configure
   attended cmake --build build --parallel "$(nproc)" --target "$@" >&2 9>&- ||
     die "$exit_build" "the build failed (the compiler's message is above)"
