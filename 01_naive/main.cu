@@ -26,8 +26,9 @@ std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
 }
 
 std::string softmax_only(const Problem& problem, const Machine& /*machine*/) {
-  return problem.op == operation_of(Softmax{}) ? ""
-                                               : "stage 01 has no log-softmax; from stage 02 on there is";
+  return is_one_of(Operations<Softmax>{}, problem.op)
+             ? ""
+             : "stage 01 has no log-softmax; from stage 02 on there is";
 }
 
 }  // namespace

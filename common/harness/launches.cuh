@@ -21,12 +21,17 @@ template <class... Ops>
 struct Operations {};
 using SoftmaxOperations = Operations<Softmax, LogSoftmax>;
 
+template <class... Ops>
+bool is_one_of(Operations<Ops...>, const Operation* op) {
+  return ((op == operation_of(Ops{})) || ...);
+}
+
 /// The Plan function.template operator()<Op, T>() of the problem's operation and dtype.
 template <class... Ops, class Function>
 Plan dispatch(Operations<Ops...>, const Problem& problem, Function function) {
   Plan plan;
   const auto try_operation = [&]<class Op>(Op) {
-    if (problem.op != operation_of(Op{})) return false;
+    if (!is_one_of(Operations<Op>{}, problem.op)) return false;
     plan = dispatch_dtype(problem.dtype,
                           [&]<class T>() -> Plan { return function.template operator()<Op, T>(); });
     return true;

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from command import ToolError  # noqa: E402
-from measure.harness import Contender, Harness, HarnessError  # noqa: E402
+from measure.harness import Contender, Harness, HarnessError, Tensor  # noqa: E402
 from measure.results import ROOT, Shape, stage_names  # noqa: E402
 
 BUILD = Path()  # set from the command line
@@ -166,6 +166,52 @@ class CInterfaceTest(unittest.TestCase):
             self.assertAlmostEqual(verdict.max_error, 2, delta=0.01)  # in units of the tolerance, whatever the factor
         for factor in (0, -1, math.nan):
             self.assertIn("tolerance_factor", self.refused(self.harness.verify, right, factor))
+
+    def test_an_operation_with_other_tensors(self) -> None:
+        self.harness.add_stages(["softmax_backward"])
+        self.open(SMALL, "softmax_backward")
+        shape = (SMALL.dtype, SMALL.rows, SMALL.cols)
+        self.assertEqual(
+            self.harness.tensors(), [Tensor("y", *shape, False), Tensor("dy", *shape, False), Tensor("dx", *shape, True)]
+        )
+
+        def backward(y: int, dy: int, dx: int, stream: int) -> None:
+            values = [(ctypes.c_float * (SMALL.rows * SMALL.cols))() for _ in range(3)]
+            for buffer, device in zip(values, (y, dy)):
+                copy(buffer, device, TO_HOST, stream)
+            for first in range(0, SMALL.rows * SMALL.cols, SMALL.cols):
+                row = range(first, first + SMALL.cols)
+                total = sum(values[0][i] * values[1][i] for i in row)
+                for i in row:
+                    values[2][i] = values[0][i] * (values[1][i] - total)
+            copy(values[2], dx, TO_DEVICE, stream)
+
+        right = self.harness.add_contender("peer", "right", backward)
+        nothing = self.harness.add_contender("peer", "nothing", lambda y, dy, dx, stream: None)
+        number = {contender.name: number for number, contender in enumerate(self.harness.contenders())}
+        self.assertEqual(self.harness.applies(number["copy"]), ("", 3))
+        self.assertEqual(self.harness.applies(number["naive"]), ("", 5))
+        self.assertEqual(self.harness.verify(right)[:2], (True, ""))
+        self.assertIn("384 of 384 elements never written", self.harness.verify(nothing).explanation)
+        self.assertIn("changed its input", self.harness.verify(number["changes_dy"]).explanation)
+        self.assertEqual(self.harness.verify(number["naive"])[:2], (True, ""))
+
+    def test_an_operation_with_two_outputs(self) -> None:
+        self.harness.add_stages(["cross_entropy"])
+        self.open(Shape("bf16", 4, 96), "cross_entropy")
+        self.assertEqual(
+            self.harness.tensors(),
+            [
+                Tensor("x", "bf16", 4, 96, False),
+                Tensor("label", "i64", 4, 1, False),
+                Tensor("loss", "f32", 4, 1, True),
+                Tensor("dx", "bf16", 4, 96, True),
+            ],
+        )
+        number = {contender.name: number for number, contender in enumerate(self.harness.contenders())}
+        self.assertEqual(self.harness.verify(number["naive"])[:2], (True, ""))
+        self.assertIn("loss: 4 of 4 elements never", self.harness.verify(number["never_writes_the_loss"]).explanation)
+        self.assertIn("dx: 4 of 384", self.harness.verify(number["no_gradient_at_the_label"]).explanation)
 
     def test_what_a_contender_raises_comes_out(self) -> None:
         def launch(_x: int, _y: int, _stream: int) -> None:

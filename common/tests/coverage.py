@@ -19,7 +19,7 @@ from counts import demangled
 COLS = "1,2,3,4,7,8,9,16,17,32,33,64,65,128,129,256,257,512,513,520,768,769,1000,1001,1024,1025,1032,2049,2056,"
 COLS += "4097,4104,8193,8200,16385,16392"
 # What comes with libraries, and from the harness.
-OTHERS = re.compile(r"\b(thrust|cub)::|^\(anonymous namespace\)::")
+OTHERS = re.compile(r"\b(thrust|cub)::|^(void )?\(anonymous namespace\)::")
 
 
 def kernels_of(executable: str) -> set[str]:

@@ -3,6 +3,7 @@
 
     physics.py times BUILD LIBCUDART      the timer, against what a memory and a cache can do
     physics.py every_variant STAGE        each variant of a stage gets a time, and a plausible one
+    physics.py kept_l2 PERSISTING_L2      what an earlier kernel made the L2 keep speeds nobody up
     physics.py profile STAGE COMMAND...   ./run profile measures where ncu may, and says why where it may not
 
 Exit codes: 0 all is right, 1 not, 3 no usable GPU.
@@ -109,6 +110,15 @@ def every_variant(stage: str) -> None:
         raise Failure("\n".join(found))
 
 
+def kept_l2(stage: str) -> None:
+    """1 MiB: all buffers together are small enough for an L2 to keep their inputs, and it is flushed in between."""
+    folder, name = Path(stage).parent, Path(stage).name
+    honest, kept = (measure(folder, name, variant, 256)[variant] for variant in ("nothing_kept", "input_kept"))
+    for field in ("time_us", "copy_us"):
+        if not 0.9 < kept[field] / honest[field] < 1.1:
+            raise Failure(f"{field}: {kept[field]} where the L2 was asked to keep the input, else {honest[field]}")
+
+
 def profile(stage: str, *command: str) -> None:
     """Whether ncu may count is asked of ncu itself."""
     launch = [stage, "--device", "gpu", "--profile", "--variant", "packs"]
@@ -136,7 +146,7 @@ def profile(stage: str, *command: str) -> None:
 
 def main() -> int:
     try:
-        {"times": times, "every_variant": every_variant, "profile": profile}[sys.argv[1]](*sys.argv[2:])
+        {"times": times, "every_variant": every_variant, "kept_l2": kept_l2, "profile": profile}[sys.argv[1]](*sys.argv[2:])
     except Failure as failure:
         print(failure)
         return 1

@@ -305,6 +305,7 @@ has_ended() { # PID, at once or a little later; nobody may have asked for its ex
 }
 fresh_checkout
 touch gpu
+stub python3
 stub cmake "[[ \$1 != --build ]] || { $lasting; }; $cmake_body"
 ended_by TERM 143 ./run 1
 ended_by HUP 129 ./run
@@ -316,6 +317,7 @@ expect 0 ./run 1
 printf '%s\n' "#!$BASH" "$lasting" >build/01_first
 sed -i 's/--build)/--build) exit 0/' "$top/bin/cmake"
 ended_by TERM 143 ./run
+rm "$top/bin/python3"
 
 # --- A path that CMake, nvcc or make cannot take is refused at once; other odd ones are none of our business.
 # shellcheck disable=SC2016

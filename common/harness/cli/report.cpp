@@ -61,7 +61,7 @@ std::vector<Field> fields(const Record& record, bool simulated) {
       {"stage", record.stage, true},
       {"variant", record.variant, true},
       {"dtype", name(record.problem.dtype), true},
-      {"op", record.problem.op == nullptr ? "" : record.problem.op->name, true},
+      {"op", name(record.problem.op), true},
       {"rows", std::to_string(record.problem.shape.rows), false},
       {"cols", std::to_string(record.problem.shape.cols), false},
       {"input", name(record.input), true},
@@ -180,7 +180,7 @@ Report::Report(std::ostream& out, Options options, Device device)
     : out_(out), options_(std::move(options)), device_(std::move(device)) {
   if (options_.format == Format::csv && options_.sections.heading) {
     const char* comma = "";
-    for (const Field& field : fields(Record{}, device_.simulated)) {
+    for (const Field& field : fields(Record{.problem = {{}, {}, &softmax_operation}}, device_.simulated)) {
       out_ << comma << field.name;
       comma = ",";
     }

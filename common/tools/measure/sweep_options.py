@@ -18,6 +18,9 @@ MOST = 100000  # rounds, samples
 KINDS = ("stages", *PEERS)
 
 
+OPERATIONS = ["softmax", "log_softmax"]
+
+
 def names(accepted: List[str]) -> Callable[[str], List[str]]:
     def parse(text: str) -> List[str]:
         for name in text.split(","):
@@ -63,7 +66,7 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
         default=list(KINDS),
         help=f"of {', '.join(KINDS)} (default: all)",
     )
-    parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
+    parser.add_argument("--op", choices=OPERATIONS, default=OPERATIONS[0], help=f"(default: {OPERATIONS[0]})")
     parser.add_argument("--rounds", metavar="N", type=whole_number(MOST), default=ROUNDS, help=f"(default: {ROUNDS})")
     parser.add_argument(
         "--repeats", metavar="N", type=whole_number(MOST), default=REPEATS, help=f"samples a round (default: {REPEATS})"

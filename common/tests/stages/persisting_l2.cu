@@ -1,0 +1,45 @@
+// A stage for tests, on a GPU alone: two variants that are one kernel. The second was prepared by somebody who asked
+// the L2 to keep the input: what reads other memory does not push it out, and the next who is timed on the same
+// buffers finds it there, and so does the copy. The harness must not let it stay.
+#include <algorithm>
+
+#include "03_warp_reduce/warp_reduce.cuh"
+#include "common/harness/ceiling.h"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/cuda_handles.h"
+#include "common/harness/launches.cuh"
+
+int attribute(cudaDeviceAttr which) {
+  int value = 0;
+  CUDA_CHECK(cudaDeviceGetAttribute(&value, which, 0));
+  return value;
+}
+
+Plan keep_input(const Problem& problem, const Machine& machine, std::span<const Memory> memory) {
+  const auto kept_bytes = static_cast<std::size_t>(attribute(cudaDevAttrMaxPersistingL2CacheSize));
+  const auto window_bytes = static_cast<std::size_t>(attribute(cudaDevAttrMaxAccessPolicyWindowSize));
+  CUDA_CHECK(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, kept_bytes));
+  const Stream stream = make_stream();
+  cudaStreamAttrValue value{};
+  value.accessPolicyWindow.base_ptr = const_cast<void*>(memory[0].inputs[0]);
+  value.accessPolicyWindow.num_bytes = std::min(problem.matrix_bytes(), window_bytes);
+  value.accessPolicyWindow.hitRatio = 1;
+  value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+  value.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+  CUDA_CHECK(cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value));
+  launch_read(memory[0].inputs[0], problem.matrix_bytes(), static_cast<int*>(memory[0].outputs[0]),
+              stream.get());
+  CUDA_CHECK(cudaStreamSynchronize(stream.get()));
+  return launches_load_store<Packs<true>>()(problem, machine, memory);
+}
+
+Stage stage() {
+  return {.name = "persisting_l2",
+          .idea = "an L2 that keeps what somebody wants, for tests",
+          .variants = {{"nothing_kept", "", launches_load_store<Packs<true>>(), whole_passes(1, 1)},
+                       {"input_kept", "wrong on purpose", keep_input, whole_passes(1, 1)}}};
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
+}

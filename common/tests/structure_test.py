@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Tests of the house: who may include whom, and what is said in one place alone.
+
+    python3 common/tests/structure_test.py
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from typing import List
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r"^\s*#\s*include\s+([<\"])([^>\"]+)[>\"]", re.M)
+SOURCES = ("*.h", "*.cuh", "*.cpp", "*.cu")
+
+COUNTERS = r"common/sim/counters?(_sums)?\.h|common/sim/counter_sums\.h"
+# Folder (its files and, unless another rule is closer, those below): what its files may include of the repository.
+MAY_INCLUDE = {
+    "common/kernel": r"common/kernel/.*",
+    "common/harness": rf"common/(kernel|harness)/(?!cli/|c/).*|{COUNTERS}",
+    "common/harness/cli": rf"common/(kernel|harness)/(?!c/).*|{COUNTERS}",
+    "common/harness/c": r"common/(kernel|harness)/(?!cli/).*|common/harness/cli/run_stage\.h",
+    "common/sim": r"common/sim/.*",
+    "common/sim/tests": r"common/(sim|harness)/.*",
+    "common/exercise": rf"common/(exercise|harness|kernel)/.*|{COUNTERS}",
+    "common/tests": r".*",
+}
+# What of other libraries a header for kernels may include: it has to do without the host's.
+OF_CUDA = re.compile(r"cuda_(bf16|fp16)\.h|cuda/std/\w+")
+
+
+def allowed_in(file: str) -> str:
+    """The rule for a file; a stage may include kernels' headers, the harness, and stages up to itself."""
+    stage = re.match(r"(\d\d)_\w+/", file)
+    if stage:
+        earlier = "|".join(f"{number:02}" for number in range(1, int(stage[1]) + 1))
+        exercise = "|common/exercise/.*" if "/exercise/" in file else ""
+        return rf"common/(kernel|harness)/.*|({earlier})_\w+/.*{exercise}"
+    folders = [folder for folder in MAY_INCLUDE if file.startswith(folder + "/")]
+    return MAY_INCLUDE[max(folders, key=len)]
+
+
+def wrong_includes(root: Path) -> List[str]:
+    problems = []
+    files = [path for pattern in SOURCES for path in root.rglob(pattern)]
+    for path in sorted(files, key=lambda path: path.relative_to(root).as_posix()):
+        file = path.relative_to(root).as_posix()
+        if not file.startswith("common/") and not re.match(r"\d\d_", file) or path.name.startswith("mine."):
+            continue
+        for bracket, included in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            if bracket == "<" and (not file.startswith("common/kernel/") or OF_CUDA.fullmatch(included)):
+                continue
+            if bracket == "<" or not re.fullmatch(allowed_in(file), included):
+                problems.append(f"{file} includes {included}")
+    return problems
+
+
+class StructureTest(unittest.TestCase):
+    def test_includes_go_one_way(self) -> None:
+        self.assertEqual(wrong_includes(ROOT), [])
+
+    def test_wrong_includes_are_found(self) -> None:
+        wrong = {
+            "common/kernel/a.cuh": "<vector>",
+            "common/kernel/b.cuh": '"common/harness/problem.h"',
+            "common/harness/c.h": '"common/harness/cli/report.h"',
+            "common/harness/d.cpp": '"01_naive/naive.cuh"',
+            "common/harness/c/e.cpp": '"common/harness/cli/command_line.h"',
+            "common/sim/f.cpp": '"common/harness/device.h"',
+            "02_two/g.cuh": '"03_three/h.cuh"',
+            "02_two/i.cuh": '"common/sim/memory.h"',
+        }
+        right = {"common/kernel/z.cuh": "<cuda/std/cstdint>", "02_two/z.cuh": '"01_one/a.cuh"', "03_t/z.cu": "<vector>"}
+        with tempfile.TemporaryDirectory() as folder:
+            for file, included in {**wrong, **right}.items():
+                path = Path(folder) / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"#include {included}\n", encoding="utf-8")
+            found = wrong_includes(Path(folder))
+        self.assertEqual(found, [f"{file} includes {wrong[file][1:-1]}" for file in sorted(wrong)])
+
+    def test_folders_hold_the_files(self) -> None:
+        flat = [path.name for path in (ROOT / "common").iterdir() if path.is_file()]
+        self.assertLessEqual(len(flat), 3, flat)
+
+    def test_the_operation_is_looked_at_in_one_place(self) -> None:
+        comparing = re.compile(r"\bop\s*[!=]=|enum class Op\b")
+        sources = [path for top in ("common", *ROOT.glob("[0-9][0-9]_*")) for path in (ROOT / top).rglob("*")]
+        found = [
+            path.relative_to(ROOT).as_posix()
+            for path in sources
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh") and "/tests/" not in path.as_posix()
+            and comparing.search(path.read_text(encoding="utf-8"))
+        ]  # fmt: skip
+        self.assertEqual(found, ["common/harness/launches.cuh"])
+
+
+if __name__ == "__main__":
+    unittest.main()
