@@ -39,11 +39,19 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-B", str(TOOLS), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, encoding="utf-8", errors="replace", env={**os.environ, **environment}, check=False,
+def start(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> "subprocess.Popen[str]":
+    """A Python: of the tools, or with -c."""
+    given = arguments if arguments[:1] == ("-c",) else (str(TOOLS), *arguments)
+    return subprocess.Popen(
+        [sys.executable, "-B", *given], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+        encoding="utf-8", errors="replace", env={**os.environ, **environment},
     )  # fmt: skip
+
+
+def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> "subprocess.CompletedProcess[str]":
+    process = start(*arguments, stdout=stdout, **environment)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 def quietly(*arguments: str) -> Tuple[int, str, str]:
@@ -63,6 +71,24 @@ def has_ended(pid: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def lasting(started: Path) -> str:
+    """A shell script that starts another process, and says which."""
+    return f"sleep 60 &\necho $! >{started}.new\nmv {started}.new {started}\nwait\n"
+
+
+def ended_by_signals(test: unittest.TestCase, started: Path, *arguments: str) -> None:
+    for signal_, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        with test.subTest(arguments=arguments, signal=signal_):
+            started.unlink(missing_ok=True)
+            process = start(*arguments)
+            while process.poll() is None and not started.exists():
+                time.sleep(0.05)
+            process.send_signal(signal_)
+            out, err = process.communicate(timeout=30)
+            test.assertEqual((process.returncode, "Traceback" in err), (code, False), out + err)
+            test.assertTrue(has_ended(int(started.read_text())))
 
 
 class CommandTest(unittest.TestCase):
@@ -97,8 +123,8 @@ class CommandTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
     def test_an_old_python_is_told_so(self) -> None:
-        text = f"import sys; sys.version_info = (3, 7, 9); sys.argv = ['x', 'exercise']; import runpy; runpy.run_path({str(TOOLS / '__main__.py')!r})"
-        done = subprocess.run([sys.executable, "-B", "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", check=False)
+        text = "import os, runpy, sys; sys.version_info = (3, 7, 9); runpy.run_path(os.environ['MAIN'])"
+        done = run("-c", text, MAIN=str(TOOLS / "__main__.py"))
         said = "common/tools: Python 3.8 or newer is needed as python3, and this is 3.7\n"
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", said))
         self.assertEqual(ast.parse((TOOLS / "__main__.py").read_text(), feature_version=(3, 4)).body[1].names[0].name, "os")
@@ -107,8 +133,8 @@ class CommandTest(unittest.TestCase):
 
     def test_a_terminal_of_ascii(self) -> None:
         ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
-        for arguments in (("--help",), ("profile", "--help"), ("sweep", "--list"), ("exercise",), ("exercise", "01.1", "--solution")):
-            done = run(*arguments, **ascii_only)
+        for words in ("--help", "profile --help", "sweep --list", "exercise", "exercise 01.1 --solution"):
+            done = run(*words.split(), **ascii_only)
             self.assertEqual((done.returncode, "Error" in done.stderr), (0, False), done.stderr)
         with mock.patch.object(plot, "main", lambda _: print("µ · – ×")):
             out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -118,12 +144,14 @@ class CommandTest(unittest.TestCase):
 
     def test_what_is_printed_must_arrive(self) -> None:
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([sys.executable, "-B", str(TOOLS), "sweep", "--list"], stdout=full, stderr=subprocess.PIPE, encoding="utf-8", check=False)
-        self.assertEqual((done.returncode, "No space left" in done.stderr, "Traceback" in done.stderr), (1, True, False), done.stderr)
+            done = run("sweep", "--list", stdout=full.fileno())
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("No space left", done.stderr)
 
     def test_interrupted(self) -> None:
-        for module, name, what in ((generate, "generate", "run"), (plot, "plot", "plot"), (report, "report", "write"), (count, "count", "simulate")):
-            with mock.patch.object(module, what, side_effect=KeyboardInterrupt), mock.patch.object(count.results, "stage_executables", lambda *_: {}):
+        modules = ((generate, "generate", "run"), (plot, "plot", "plot"), (report, "report", "write"))
+        for module, name, what in (*modules, (count.results, "count", "stage_executables")):
+            with mock.patch.object(module, what, side_effect=KeyboardInterrupt):
                 code, out, err = quietly(name)
                 self.assertEqual((code, out, err.endswith(f"{name}: interrupted\n")), (130, "", True), err)
 
@@ -131,21 +159,10 @@ class CommandTest(unittest.TestCase):
         (self.root / "01_a").mkdir()
         (self.root / "01_a/main.cu").touch()
         (self.root / "build").mkdir()
-        script(self.root / "build/01_a", f"sleep 60 &\necho $! >{self.root}/started.new\nmv {self.root}/started.new {self.root}/started\nwait\n")
-        for name, signal_, code in (("count", signal.SIGINT, 130), ("count", signal.SIGTERM, 143), ("record", signal.SIGTERM, 143)):
-            with self.subTest(name=name, signal=signal_):
-                started = self.root / "started"
-                started.unlink(missing_ok=True)
-                process = subprocess.Popen(
-                    [sys.executable, "-B", str(TOOLS), name, "--root", str(self.root), *(["--commit", "0123456"] if name == "record" else [])],
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
-                )  # fmt: skip
-                while process.poll() is None and not started.exists():
-                    time.sleep(0.05)
-                process.send_signal(signal_)
-                out, err = process.communicate(timeout=30)
-                self.assertEqual((process.returncode, "Traceback" in err), (code, False), out + err)
-                self.assertTrue(has_ended(int(started.read_text())))
+        started = self.root / "started"
+        script(self.root / "build/01_a", lasting(started))
+        for name, *more in (("count",), ("record", "--commit", "0123456")):
+            ended_by_signals(self, started, name, "--root", str(self.root), *more)
 
 
 class FilesTest(unittest.TestCase):
@@ -261,11 +278,13 @@ class ExerciseTest(unittest.TestCase):
         self.assertFalse(self.mine.exists())
 
     def test_damaged_progress(self) -> None:
-        for text in ('{"solved": {}, "hints": {"01.1": 1e999}}', '{"solved": {}, "hints": {"01.1": -1}}', "[" * 100000, "[]", "{}", "null",
-                     '{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}', '{"solved": {}, "hints": {"01.1": [1]}}', "\x00"):  # fmt: skip
+        fields = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
+        fields += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}']
+        said = f"{exercise.PROGRESS_FILE} cannot be read: the progress begins anew.\n"
+        for text in (*fields, "[" * 100000, "[]", "{}", "null", "\x00", ""):
             self.progress.write_text(text)
             code, out, err = self.exercise()
-            self.assertEqual((code, err), (0, f"{exercise.PROGRESS_FILE} cannot be read: the progress begins anew.\n"), text[:50])
+            self.assertEqual((code, err), (0, said), text[:50])
             self.assertIn("0 of 1 solved", out)
         self.progress.write_bytes(b"\xff")
         self.assertIn("begins anew", self.exercise()[2])
@@ -274,19 +293,8 @@ class ExerciseTest(unittest.TestCase):
 
     def test_a_signal_ends_the_compiler(self) -> None:
         started = self.root / "started"
-        self.compiler(f"sleep 60 &\necho $! >{started}.new; mv {started}.new {started}\nwait\n")
-        for signal_, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-            started.unlink(missing_ok=True)
-            process = subprocess.Popen(
-                [sys.executable, "-B", str(TOOLS), "exercise", "--root", str(self.root), "--checks", str(self.checks), "01.1"],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
-            )  # fmt: skip
-            while process.poll() is None and not started.exists():
-                time.sleep(0.05)
-            process.send_signal(signal_)
-            out, err = process.communicate(timeout=30)
-            self.assertEqual((process.returncode, "Traceback" in err), (code, False), out + err)
-            self.assertTrue(has_ended(int(started.read_text())))
+        self.compiler(lasting(started))
+        ended_by_signals(self, started, "exercise", "--root", str(self.root), "--checks", str(self.checks), "01.1")
 
 
 if __name__ == "__main__":

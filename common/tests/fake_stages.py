@@ -1,4 +1,4 @@
-"""A folder with three fake stages, for the tests of common/tools on a machine without a GPU."""
+"""A folder with fake stages, for the tests of common/tools on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -109,8 +109,9 @@ def quietly(name: str, *arguments: str) -> Tuple[int, str]:
 
 
 class Repository(unittest.TestCase):
-    """A folder with three fake stages, built."""
+    """A folder with fake stages, built."""
 
+    stages = VARIANTS
     recording = ""
 
     def setUp(self) -> None:
@@ -122,7 +123,7 @@ class Repository(unittest.TestCase):
         self.file = self.results / "nvidia-fake-1.json"
         self.build.mkdir()
         self.results.mkdir(parents=True)
-        for stage, variants in VARIANTS.items():
+        for stage, variants in self.stages.items():
             (self.root / stage).mkdir()
             (self.root / stage / "main.cu").touch()
             text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))

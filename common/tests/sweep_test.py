@@ -25,8 +25,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from unittest import mock
 
 sys.dont_write_bytecode = True
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
-sys.path.insert(0, str(TOOLS))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fake_stages import COMMIT, TOOLS, Repository  # noqa: E402
 
 import command  # noqa: E402
 import synthetic_sweep  # noqa: E402
@@ -37,8 +38,7 @@ from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Prob
 from measure.results import Json, Shape  # noqa: E402
 from pages import report  # noqa: E402
 
-COMMIT = "0123456789abcdef"
-STAGES = {"01_naive": ["slow"], "02_fast": ["packs", "wide"]}
+STAGES = {"01_naive": [("slow", 50.0, 10**9)], "02_fast": [("packs", 99.0, 10**9), ("wide", 50.0, 10**9)]}
 SMALL, LARGE = "f32:8x1024", "f32:49152x1024"  # below and above 32 MiB
 RIGHT = Verdict(True, "", 0.25)
 
@@ -91,7 +91,7 @@ class FakeHarness:
         return self.world.alive
 
     def add_stages(self, stages: List[str]) -> None:
-        self._contenders += [Contender(stage, variant) for stage in stages for variant in STAGES[stage]]
+        self._contenders += [Contender(stage, variant) for stage in stages for variant, *_ in STAGES[stage]]
 
     def add_contender(self, stage: str, name: str, launch: Callable[[int, int, int], None]) -> int:
         self._contenders.append(Contender(stage, name))
@@ -140,22 +140,14 @@ class FakeHarness:
         return Timing(time_us, self.world.spread, copy_us, 0.5, "")
 
 
-class SweepTest(unittest.TestCase):
+class SweepTest(Repository):
     """A folder with two fake stages, built; peers are those that a test names."""
 
+    stages = STAGES
+
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name).resolve()
-        self.build = self.root / "build"
-        self.results = self.root / "common/results"
-        self.journal = self.build / "sweep-journal.jsonl"
-        self.build.mkdir()
-        self.results.mkdir(parents=True)
+        super().setUp()
         (self.build / "libsoftmax_harness.so").touch()
-        for stage in STAGES:
-            (self.root / stage).mkdir()
-            (self.root / stage / "main.cu").touch()
         self.world = FakeHarness.world = World()
         self.peers: Tuple[List[PeerContender], Dict[str, str], Dict[str, str]] = ([], {}, {})
         for patch in (
@@ -701,7 +693,7 @@ class JournalTest(SweepTest):
             "line 3 is damaged: one of its numbers is": [*lines[:2], line(copy_us=True), *lines[3:]],
             "line 3 is damaged: its status or round": [*lines[:2], line(round=True), *lines[3:]],
             "line 3 is damaged: maximum recursion": [*lines[:2], "[" * 100000 + "\n", *lines[3:]],
-            "its first line is damaged ": ["[" * 100000 + "\n", *lines[1:]],
+            "its first line is damaged  ": ["[" * 100000 + "\n", *lines[1:]],
         }
         for number, (said, damaged) in enumerate(cases.items(), start=1):
             with self.subTest(said):

@@ -17,8 +17,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Callable, List, NoReturn, Optional
+from typing import Callable, Iterator, List, NoReturn, Optional
 
 INTERRUPTED = 128 + signal.SIGINT  # exit code, as of a shell
 
@@ -72,6 +73,23 @@ def printable(text: str) -> str:
 
 def say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Ctrl-C and SIGTERM come when the block has ended: not between the start of a process and its being known."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    came: List[int] = []
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def end_group(process: subprocess.Popen[str]) -> None:

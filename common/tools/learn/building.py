@@ -6,16 +6,22 @@ import subprocess
 from pathlib import Path
 from typing import Any, Tuple
 
+from command import signals_wait
+
 SCRIPT = 'source common/tools/setup.sh; set_up; build "$@"'
 
 
 def build(root: Path, who: str, *targets: str, **streams: Any) -> Tuple[int, str]:
     """Returns the exit code, and what was written to a stream that is subprocess.PIPE. `who` begins the messages."""
     command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, *targets]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, text=True, errors="replace", **streams) as script:
-        try:
-            printed, _ = script.communicate()
-        except BaseException:
+    script = None
+    try:
+        with signals_wait():
+            script = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, text=True, errors="replace", **streams)
+        printed, _ = script.communicate()
+    except BaseException:
+        if script:
             script.terminate()  # and it ends its compilers
-            raise
+            script.wait()
+        raise
     return script.returncode, printed or ""

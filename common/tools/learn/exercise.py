@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import Parser, ToolError, Usage, end_group, say
+from command import Parser, ToolError, Usage, end_group, say, signals_wait
 from files import load_json, write_new, write_whole
 from learn.building import build
 
@@ -220,10 +220,12 @@ class Checker:
         library = self.work / f"{exercise.name}-{self.device}.so"
         before_source, before = self.compare_with(exercise)
         unfinished = before.with_suffix(".partial")
-        compiling = [self.start_compiling(source, library)]
+        compiling: List["subprocess.Popen[str]"] = []
         try:
-            if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
-                compiling.append(self.start_compiling(before_source, unfinished))
+            with signals_wait():
+                compiling.append(self.start_compiling(source, library))
+                if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
+                    compiling.append(self.start_compiling(before_source, unfinished))
             messages = [process.communicate()[0] for process in compiling]
         finally:
             for process in compiling:

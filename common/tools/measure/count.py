@@ -7,8 +7,8 @@ Needs no GPU: the stages run under the CPU simulator (--device sim) at the shape
 The same PTX gives the same numbers on every machine, so the file has no date. Another nvcc may make
 other PTX: the file says which one it was.
 
-Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad usage, or the file is damaged; 3 it differs, but the
-stages were compiled by another nvcc than the recorded one.
+Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad usage, or the file is damaged; 3 it
+differs, but the stages were compiled by another nvcc than the recorded one.
 """
 
 from __future__ import annotations

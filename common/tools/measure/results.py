@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import NoDevice, ToolError, end_group
+from command import NoDevice, ToolError, end_group, signals_wait
 from files import BadFile, load_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,20 +77,22 @@ def run_process(
     It gets a process group of its own: with a profiler, the program that it started is ended too. `started` is told
     of it, for who may want to end it from another thread.
     """
+    process: Optional["subprocess.Popen[str]"] = None
     try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-            start_new_session=True
-        )
-    except OSError as error:
-        raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
-    try:
+        with signals_wait():
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+                start_new_session=True,
+            )  # fmt: skip
         started(process)
         out, err = process.communicate(timeout=timeout_s)
+    except OSError as error:
+        raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise ToolError(f"took longer than {timeout_s:.0f} s") from error
     finally:  # an interrupt by the user must not leave it running on the GPU
-        end_group(process)
+        if process:
+            end_group(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
