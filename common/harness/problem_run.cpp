@@ -183,6 +183,10 @@ TimedVariant ProblemRun::time(const Variant& variant, Timer& timer, const Sampli
                               Verdict& verdict, double tolerance_factor) {
   const Workspace workspace = workspace_of(variant, problem_, machine_);
   clear_workspace(workspace);
+  // Their fences: what another variant broke must not be blamed on this one.
+  for (const BufferSet& set : sets_) {
+    for (const auto& output : set.outputs) output->poison();
+  }
   std::vector<Plan> plans;
   for (std::size_t set = 0; set < sets_.size(); ++set) plans.push_back(prepare(variant, set));
   const auto launch = [&](std::size_t set, cudaStream_t stream) { plans[set]({&stream, 1}); };

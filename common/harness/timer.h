@@ -88,7 +88,7 @@ class TimedDevice {
   /// That the device needs for it.
   virtual double microseconds(const Run& run) = 0;
   virtual void flush_l2() = 0;
-  /// Nothing that was accessed before stays in the L2 longer than anything else.
+  /// Nothing that was accessed before stays in the L2 longer than anything else, and nothing is set aside for it.
   virtual void forget_persisting_l2() = 0;
   virtual SmClock clock_during(const Run& run) = 0;
   virtual std::chrono::nanoseconds now() = 0;

@@ -36,7 +36,7 @@ struct Variant {
   std::string name;  ///< named after its idea, as typed after --variant
   std::string idea;  ///< one line for --list
   /// Prepares launches on this memory (one Memory for each device): may allocate and wait. rows = 0 does
-  /// nothing.
+  /// nothing. What it asks the L2 to keep is forgotten before a timing.
   std::function<Plan(const Problem&, const Machine&, std::span<const Memory>)> prepare;
   /// Bytes that the kernels request from memory, and what a row costs a block: what the lesson's arithmetic
   /// says.
