@@ -104,7 +104,7 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
   }
 }
 
-DeviceTensors ProblemRun::tensors(const BufferSet& set) const {
+DeviceTensors ProblemRun::tensors(const BufferSet& set) {
   return {data_of<void*>(set.inputs), data_of<void*>(set.outputs)};
 }
 

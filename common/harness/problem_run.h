@@ -72,7 +72,7 @@ class ProblemRun {
   };
 
   [[nodiscard]] Plan prepare(const Variant& variant, std::size_t set) const;
-  [[nodiscard]] DeviceTensors tensors(const BufferSet& set) const;
+  [[nodiscard]] static DeviceTensors tensors(const BufferSet& set);
   [[nodiscard]] TimedWork work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const;
   void clear_workspace(const Workspace& wanted);
   [[nodiscard]] Verdict check(std::size_t set, const Workspace& used, double tolerance_factor);

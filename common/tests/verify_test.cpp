@@ -42,8 +42,8 @@ Problem f32(Shape shape, const Operation* op = &softmax_operation) {
 
 Verdict compare_with_reference(const Problem& problem, const void* x, const void* y,
                                double tolerance_factor = 1) {
-  void* const inputs[] = {const_cast<void*>(x)};
-  void* const outputs[] = {const_cast<void*>(y)};
+  const std::array<void*, 1> inputs{const_cast<void*>(x)};
+  const std::array<void*, 1> outputs{const_cast<void*>(y)};
   return problem.op->verify(problem, {inputs, outputs, Space::host}, tolerance_factor).front();
 }
 

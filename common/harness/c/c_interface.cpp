@@ -261,7 +261,7 @@ int softmax_verify(softmax_session* session, int contender, double tolerance_fac
     Verdict found{true, "", 0};
     if (contender != copy_index) {
       const auto run_and_wait = [&](const Plan& plan) {
-        const cudaStream_t stream = session->timer.stream();
+        cudaStream_t stream = session->timer.stream();
         plan({&stream, 1});
         CUDA_CHECK(cudaStreamSynchronize(stream));
       };

@@ -111,7 +111,7 @@ class StageRun {
   /// Returns when the launch is done.
   void run_once(const Variant& variant, const Plan& plan, std::optional<Counted>& counted) {
     const auto launch = [&] {
-      const cudaStream_t stream = timer_.stream();
+      cudaStream_t stream = timer_.stream();
       plan({&stream, 1});
       CUDA_CHECK(cudaStreamSynchronize(stream));
     };
