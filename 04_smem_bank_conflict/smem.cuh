@@ -99,7 +99,7 @@ __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
   const int step = static_cast<int>(blockDim.x);
 
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    // Several reads on their way before the first is used.
+    // Several loads in flight before the first is used.
     float max = MaxOp::identity;
     for (int pack = first_pack; pack < num_packs; pack += packs_in_flight * step) {
       Fetched<Load, pack_size> fetched[packs_in_flight] = {};

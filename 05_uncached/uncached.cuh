@@ -18,7 +18,7 @@ enum class Direction { forward, backward };
 
 constexpr int uncached_packs_in_flight = 4;
 
-/// Calls use(values, col) for each pack of the row that belongs to this thread. Four packs are on their way
+/// Calls use(values, col) for each pack of the row that belongs to this thread. Four packs are in flight
 /// before the first is used: a loop that waits for each read before it issues the next leaves the memory
 /// idle.
 template <int pack_size, Direction direction, class Load, class Use>

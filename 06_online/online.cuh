@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
   __shared__ typename Op::State storage[32];
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    typename Op::State total;
+    typename Op::State total{};
     const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
       add_to<Op, rescale>(total, values);
     };
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(tile.block_size)
     }
 
     float values[packs_per_thread][pack_size];
-    typename Op::State own;
+    typename Op::State own{};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
       load.template unpack<pack_size>(fetched[pack], values[pack]);
@@ -146,7 +146,7 @@ void launch_first_tile_that_fits(Load load, Store store, Shape shape, cudaStream
 }
 
 /// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the smallest
-/// block that holds the row: a few reads on their way per thread, and many blocks per SM, so that one block's
+/// block that holds the row: a few loads in flight per thread, and many blocks per SM, so that one block's
 /// arithmetic hides behind another's reads.
 struct FusedRegisterSoftmax {
   template <class Op, class Load, class Store>

@@ -5,7 +5,6 @@
 
 #include "common/harness/ceiling.h"
 #include "common/harness/cuda_check.h"
-#include "common/kernel/grid.cuh"
 
 namespace {
 
@@ -45,7 +44,7 @@ __global__ void __launch_bounds__(block_size)
     output.data[pack] = all;
     written = true;
   }
-  // What nobody writes the compiler would not read.
+  // Without this use of `all` the compiler would drop the loads.
   if (!written && all.x == 0x5eed5eed && all.y == 0x0dd5eed5) outputs.tensors[0].data[0] = all;
 }
 
@@ -76,6 +75,12 @@ __global__ void read_clock(ClockReading* reading) {
   reading->cycles = static_cast<std::uint64_t>(clock64());
 }
 
+/// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do in a
+/// loop.
+unsigned blocks_for(std::int64_t num_packs) {
+  return static_cast<unsigned>((num_packs + block_size - 1) / block_size);
+}
+
 Packs whole_packs(const Bytes& tensor) {
   const std::size_t skipped =
       std::min(tensor.bytes, -reinterpret_cast<std::uintptr_t>(tensor.data) % sizeof(int4));
@@ -103,13 +108,13 @@ void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> output
   std::int64_t most_packs = 1;  // one block at least: a time of nothing would be no ceiling
   for (const Packs& tensor : in) most_packs = std::max(most_packs, tensor.count);
   for (const Packs& tensor : out) most_packs = std::max(most_packs, tensor.count);
-  const unsigned grid = grid_for(divide_up(most_packs, block_size));
+  const unsigned grid = blocks_for(most_packs);
 
   if (inputs.size() == 1 && outputs.size() == 1 && inputs[0].bytes == outputs[0].bytes) {
     copy<<<grid, block_size, 0, stream>>>(in[0].data, out[0].data, std::min(in[0].count, out[0].count));
-  } else if (inputs.size() <= 1 && outputs.size() <= 1) {
+  } else if (inputs.size() == 1 && outputs.size() == 1) {
     ceiling<<<grid, block_size, 0, stream>>>(first<1>(in), first<1>(out));
-  } else if (inputs.size() <= 2 && outputs.size() <= 1) {
+  } else if (inputs.size() == 2 && outputs.size() == 1) {
     ceiling<<<grid, block_size, 0, stream>>>(first<2>(in), first<1>(out));
   } else {
     ceiling<<<grid, block_size, 0, stream>>>(first<3>(in), first<3>(out));
@@ -119,7 +124,7 @@ void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> output
 
 void launch_read(const void* x, std::size_t bytes, int* sink, cudaStream_t stream) {
   const auto num_packs = static_cast<std::int64_t>(bytes / sizeof(int4));
-  const unsigned grid = std::min(grid_for(divide_up(num_packs, block_size)), 4096U);
+  const unsigned grid = std::min(blocks_for(num_packs), 4096U);
   if (grid == 0) return;
   read<<<grid, block_size, 0, stream>>>(static_cast<const int4*>(x), num_packs, sink);
   CUDA_CHECK(cudaGetLastError());

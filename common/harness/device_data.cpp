@@ -1,6 +1,7 @@
 #include "common/harness/device_data.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "common/harness/cuda_check.h"
@@ -36,6 +37,9 @@ class HostTensors {
 /// One verdict of those of all outputs.
 Verdict join(const Problem& problem, const std::vector<Verdict>& verdicts) {
   const std::vector<Tensor> outputs = problem.outputs();
+  if (verdicts.size() != outputs.size()) {
+    throw std::logic_error(std::string(problem.op->name) + " has not verified every output");
+  }
   Verdict joined{true, "", 0};
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     const double max_error = std::max(joined.max_error, verdicts[i].max_error);

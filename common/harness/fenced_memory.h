@@ -17,10 +17,10 @@ class FencedMemory {
   /// Fills the memory and its fences with poison; returns when done.
   void poison();
   /// "", or which fence was written, and at what distance from the memory, which is called `what`. `used`: the
-  /// fence begins behind so many bytes.
+  /// fence at the end starts after this many bytes.
   [[nodiscard]] std::string broken_fence(const std::string& what, std::size_t used) const;
   [[nodiscard]] std::string broken_fence(const std::string& what) const { return broken_fence(what, bytes_); }
-  /// What it takes beyond the memory itself, each of two.
+  /// Bytes of each of the two fences.
   static constexpr std::size_t fence_bytes = 4096;
 
  private:

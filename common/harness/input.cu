@@ -1,6 +1,7 @@
 #include <thrust/execution_policy.h>
 #include <thrust/tabulate.h>
 
+#include <array>
 #include <cmath>
 #include <type_traits>
 
@@ -76,40 +77,22 @@ struct InputElement {
 }  // namespace
 
 const char* name(InputKind kind) {
-  switch (kind) {
-    case InputKind::normal:
-      return "normal";
-    case InputKind::uniform:
-      return "uniform";
-    case InputKind::large_magnitude:
-      return "large_magnitude";
-    case InputKind::all_equal:
-      return "all_equal";
-    case InputKind::very_negative:
-      return "very_negative";
-    case InputKind::ascending:
-      return "ascending";
-    case InputKind::one_outlier:
-      return "one_outlier";
-    case InputKind::neg_inf_prefix:
-      return "neg_inf_prefix";
-    case InputKind::all_neg_inf:
-      return "all_neg_inf";
-    case InputKind::one_pos_inf:
-      return "one_pos_inf";
-    case InputKind::one_nan:
-      return "one_nan";
-    case InputKind::lowest:
-      return "lowest";
-  }
-  return "?";
+  // In the order of the enum.
+  constexpr std::array names{"normal",        "uniform",     "large_magnitude", "all_equal",
+                             "very_negative", "ascending",   "one_outlier",     "neg_inf_prefix",
+                             "all_neg_inf",   "one_pos_inf", "one_nan",         "lowest"};
+  static_assert(names.size() == static_cast<std::size_t>(InputKind::lowest) + 1);
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 const std::vector<InputKind>& all_inputs() {
-  static const std::vector<InputKind> all{
-      InputKind::normal,        InputKind::uniform,     InputKind::large_magnitude, InputKind::all_equal,
-      InputKind::very_negative, InputKind::ascending,   InputKind::one_outlier,     InputKind::neg_inf_prefix,
-      InputKind::all_neg_inf,   InputKind::one_pos_inf, InputKind::one_nan,         InputKind::lowest};
+  static const std::vector<InputKind> all = [] {
+    std::vector<InputKind> kinds;
+    for (int kind = 0; kind <= static_cast<int>(InputKind::lowest); ++kind) {
+      kinds.push_back(static_cast<InputKind>(kind));
+    }
+    return kinds;
+  }();
   return all;
 }
 

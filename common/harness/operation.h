@@ -35,5 +35,5 @@ extern const Operation log_softmax_operation;
 const std::vector<const Operation*>& softmax_operations();
 
 inline const char* name(const Operation* op) {
-  return op->name;
+  return op ? op->name : "";
 }

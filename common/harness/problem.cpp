@@ -1,32 +1,16 @@
 #include "common/harness/problem.h"
 
+#include <array>
+
 #include "common/harness/operation.h"
 
 std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::i64:
-      return 8;
-  }
-  return 0;
+  return dtype == DType::i64 ? 8 : dtype == DType::f32 ? 4 : 2;
 }
 
 const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::i64:
-      return "i64";
-  }
-  return "?";
+  constexpr std::array names{"f32", "f16", "bf16", "i64"};  // in the order of the enum
+  return names.at(static_cast<std::size_t>(dtype));
 }
 
 const std::vector<DType>& all_dtypes() {

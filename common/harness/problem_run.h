@@ -21,6 +21,7 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
 
 /// Elements by which tensors are off their alignment.
 struct Offsets {
+  static constexpr std::int64_t most = 1024;
   std::int64_t input = 0;
   std::int64_t output = 0;
 };
@@ -75,6 +76,7 @@ class ProblemRun {
   [[nodiscard]] static DeviceTensors tensors(const BufferSet& set);
   [[nodiscard]] TimedWork work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const;
   void clear_workspace(const Workspace& wanted);
+  [[nodiscard]] bool inputs_are_unchanged(const BufferSet& set) const;
   [[nodiscard]] Verdict check(std::size_t set, const Workspace& used, double tolerance_factor);
   void fill_set(const BufferSet& set) const;
 

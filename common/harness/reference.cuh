@@ -1,14 +1,20 @@
 // The double-precision reference: small __host__ __device__ functors that Thrust runs over chunks, rows and
-// elements, on the host for small shapes and on the device for large ones.
+// elements, on the host for small shapes and on the device for large ones. It shares nothing with the kernels: a
+// mistake there must not make the reference wrong in the same way.
 #pragma once
 
 #include "common/harness/compare.cuh"
-#include "common/kernel/max_sum.cuh"
+#include "common/harness/reference.h"
 
 /// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf anywhere, or
 /// nothing but -inf, makes the whole row NaN.
-__host__ __device__ inline double reference_softmax(double x, MaxSum<double> row) {
+__host__ __device__ inline double reference_softmax(double x, ReferenceRow row) {
   return exp(x - row.max) / row.sum;
+}
+
+/// What to subtract before exp: where all elements so far are -inf any other number gives the right 0.
+__host__ __device__ inline double reference_shift(double max) {
+  return max == -INFINITY ? 0 : max;
 }
 
 /// Part of a row -> its pair. Rows are cut into chunks so that few long rows keep a whole GPU busy.
@@ -19,15 +25,15 @@ struct ReduceChunk {
   std::int64_t cols;
   std::int64_t chunks_per_row;
 
-  __host__ __device__ MaxSum<double> operator()(std::int64_t chunk) const {
+  __host__ __device__ ReferenceRow operator()(std::int64_t chunk) const {
     const std::int64_t begin_col = chunk % chunks_per_row * chunk_cols;
     const std::int64_t end_col = begin_col + chunk_cols < cols ? begin_col + chunk_cols : cols;
     const T* row = x + chunk / chunks_per_row * cols;
-    MaxSum<double> pair;
+    ReferenceRow pair;
     for (std::int64_t col = begin_col; col < end_col; ++col) {
       pair.max = fmax(pair.max, as_double(row[col]));
     }
-    const double shift = safe_shift(pair.max);
+    const double shift = reference_shift(pair.max);
     for (std::int64_t col = begin_col; col < end_col; ++col) {
       pair.sum += exp(as_double(row[col]) - shift);
     }
@@ -37,13 +43,16 @@ struct ReduceChunk {
 
 /// Row -> the pair of the row, from the pairs of its chunks.
 struct ReduceRow {
-  const MaxSum<double>* chunks;
+  const ReferenceRow* chunks;
   std::int64_t chunks_per_row;
 
-  __host__ __device__ MaxSum<double> operator()(std::int64_t row) const {
-    MaxSum<double> total;
+  __host__ __device__ ReferenceRow operator()(std::int64_t row) const {
+    ReferenceRow total;
     for (std::int64_t i = 0; i < chunks_per_row; ++i) {
-      total = merge(total, chunks[row * chunks_per_row + i]);
+      const ReferenceRow chunk = chunks[row * chunks_per_row + i];
+      const double max = fmax(total.max, chunk.max);
+      const double shift = reference_shift(max);
+      total = {max, total.sum * exp(total.max - shift) + chunk.sum * exp(chunk.max - shift)};
     }
     return total;
   }

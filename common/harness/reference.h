@@ -1,10 +1,12 @@
-// The double-precision reference of one row, on the host: for messages that explain what an element should be.
+// What the double-precision reference knows of a row; and on the host, for messages that explain what an element
+// should be.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 struct ReferenceRow {
-  double max = 0;
+  double max = -INFINITY;
   double sum = 0;  ///< of exp(x - max)
   [[nodiscard]] double softmax(double x) const;
 };

@@ -83,9 +83,9 @@ class TimedDevice {
   TimedDevice& operator=(const TimedDevice&) = delete;
   virtual ~TimedDevice() = default;
 
-  /// What does at once all that `enqueue` does; `capturable`: as a graph.
+  /// Turns what `enqueue` does into one Run, a graph launch where `capturable`.
   virtual Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) = 0;
-  /// That the device needs for it.
+  /// Device time of one run.
   virtual double microseconds(const Run& run) = 0;
   virtual void flush_l2() = 0;
   /// Nothing that was accessed before stays in the L2 longer than anything else, and nothing is set aside for it.

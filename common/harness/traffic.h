@@ -32,5 +32,5 @@ double least_passes(const Problem& problem);
 /// counts only what the operation needs, so a kernel that makes more passes shows less.
 double effective_bandwidth_gb_s(const Problem& problem, double microseconds);
 
-/// Traffic of a variant that reads as much as the matrix `reads` times and writes as much `writes` times.
+/// Traffic of a variant that reads the whole matrix `reads` times and writes it `writes` times.
 std::function<Traffic(const Problem&)> whole_passes(double reads, double writes, RowCosts row = {});

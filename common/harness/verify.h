@@ -24,7 +24,7 @@ struct Verdict {
   bool correct = false;
   std::string explanation;  ///< what is wrong, in one line; empty when correct
   double max_error = 0;     ///< worst |got - reference| / allowed; above 1 (the tolerance factor) is wrong
-  std::int64_t first_wrong = -1;  ///< index of the first wrong element; -1: none
+  std::int64_t first_wrong = -1;  ///< index in the output that is wrong; -1: none
 };
 
 /// Every byte of an output before a launch: NaN in each dtype, with a payload that arithmetic never makes. An

@@ -8,7 +8,7 @@
 __device__ inline float shuffle_xor(float sum, int mask) {
   return __shfl_xor_sync(0xffffffff, sum, mask);
 }
-__device__ inline MaxSum<float> shuffle_xor(MaxSum<float> pair, int mask) {
+__device__ inline MaxSum shuffle_xor(MaxSum pair, int mask) {
   return {shuffle_xor(pair.max, mask), shuffle_xor(pair.sum, mask)};
 }
 

@@ -19,6 +19,8 @@ using WordOf = cuda::std::conditional_t<
 /// 2-byte loads (LDG.E.U16 in the SASS) where one of 16 bytes was meant.
 template <class T, int N>
 struct Pack {
+  static_assert(sizeof(T) * N <= 16 && (sizeof(T) * N & (sizeof(T) * N - 1)) == 0,
+                "one access of 2 to 16 bytes");
   WordOf<sizeof(T) * N> word;
 };
 

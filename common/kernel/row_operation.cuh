@@ -10,7 +10,7 @@
 
 /// The State of both: the pair (m, d).
 struct ReducesToMaxSum {
-  using State = MaxSum<float>;
+  using State = MaxSum;
   template <int N>
   static __device__ void add(State& state, const float (&values)[N]) {
     ::add(state, values);
@@ -47,7 +47,7 @@ template <class Op>
 class RowResult {
  public:
   __device__ RowResult(float max, float sum) : max_(max), sum_term_(Op::sum_term(sum)) {}
-  __device__ explicit RowResult(MaxSum<float> row) : RowResult(row.max, row.sum) {}
+  __device__ explicit RowResult(MaxSum row) : RowResult(row.max, row.sum) {}
 
   __device__ float operator()(float x) const { return finish(Op::kept(x, max_)); }
   __device__ float finish(float kept) const { return Op::finish(kept, sum_term_); }

@@ -232,13 +232,24 @@ class CInterfaceTest(unittest.TestCase):
         self.assertIn("accepted: softmax, log_softmax", self.refused(self.open, SMALL, "max"))
         self.assertIn("accepted: normal", self.refused(self.open, SMALL, "softmax", "ones"))
         self.assertIn("rows, cols: at least 1", self.refused(self.open, Shape("f32", 0, 1)))
-        self.assertIn("offset: at least 0", self.refused(self.open, SMALL, "softmax", "normal", -1))
+        for offset in (-1, 1025, 1 << 62):
+            self.assertIn("offset: 0 to 1024", self.refused(self.open, SMALL, "softmax", "normal", offset))
         self.assertIn("of device memory", self.refused(self.open, Shape("f32", 1 << 31, 1 << 20)))
         self.assertIn("accepted: cold, warm", self.refused(Harness, BUILD, "hot"))
         self.open()
         for number in (-1, 1):
             self.assertIn(f"no contender {number}", self.refused(self.harness.verify, number))
         self.assertIn("the simulator takes no times", self.refused(self.harness.time, 0, 3, 0, 0))
+        self.harness.add_stages(["02_fused_block", "softmax_backward"])
+        self.assertIn("no problem is open", self.refused(self.harness.verify, 0))
+        number = {contender.name: number for number, contender in enumerate(self.harness.contenders())}
+        self.open(Shape("f32", 2, 5000))
+        wide = number["fastertransformer_block_per_row"]
+        self.assertIn("at most 1024 columns", self.refused(self.harness.verify, wide))
+        self.assertEqual(self.harness.applies(number["naive"])[0], "softmax_backward does not do softmax")
+        self.open(SMALL, "softmax_backward")
+        self.assertEqual(self.harness.applies(wide)[0], "02_fused_block does not do softmax_backward")
+        self.assertIn("does not do", self.refused(self.harness.verify, wide))
         self.harness.close_problem()
         self.assertIn("no problem is open", self.refused(self.harness.verify, 0))
 

@@ -22,6 +22,7 @@ enum class Lie {
   writes_before_the_start,
   writes_half_a_row_past_the_end,
   changes_its_input,
+  changes_input_writes_past_end,
   reads_what_another_left,
   writes_past_its_workspace,
   leaves_its_counter,
@@ -56,6 +57,10 @@ __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
   if (lie == Lie::writes_before_the_start) y[-1] = static_cast<T>(0.0f);
   if (lie == Lie::writes_half_a_row_past_the_end) y[rows * cols + cols / 2] = static_cast<T>(0.0f);
   if (lie == Lie::changes_its_input) x[(rows - 1) * cols] = static_cast<T>(0.5f);
+  if (lie == Lie::changes_input_writes_past_end) {
+    x[(rows - 1) * cols] = static_cast<T>(0.5f);
+    y[rows * cols] = static_cast<T>(0.0f);
+  }
 }
 
 template <Lie lie>
@@ -77,7 +82,7 @@ Variant variant(const char* name) {
           .traffic = whole_passes(3, 1)};
 }
 
-/// Right where its rows begin at multiples of 4 bytes.
+/// Right where x and y begin at multiples of 16 bytes.
 struct AssumesAlignment {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
@@ -149,6 +154,8 @@ Stage stage() {
               variant<Lie::writes_past_the_end>("writes_past_the_end"),
               variant<Lie::writes_before_the_start>("writes_before_the_start"),
               variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
+              variant<Lie::changes_input_writes_past_end>("changes_input_writes_past_end"),
+              variant<Lie::none>("honest_after_that"),
               variant<Lie::changes_its_input>("changes_its_input"),
               {.name = "assumes_alignment",
                .idea = "wrong on purpose",

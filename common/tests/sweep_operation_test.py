@@ -44,6 +44,8 @@ def main() -> int:
         right, copy = rows["naive", dtype], rows["copy", dtype]
         assert right["status"] == "verified" and right["passes"] == 5 and 1 < right["percent_of_copy"] < 100, right
         assert copy["passes"] == 3 and 90 < copy["percent_of_copy"] < 110, copy
+        moved_gb = 3 * copy["rows"] * copy["cols"] * (4 if dtype == "f32" else 2) / 1e9
+        assert abs(copy["bandwidth_gb_s"] / (moved_gb / (copy["time_us"] * 1e-6)) - 1) < 0.01, copy
     return 0
 
 

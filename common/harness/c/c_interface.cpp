@@ -20,7 +20,8 @@ struct Contender {
   std::string stage;
   Variant variant;
   bool is_callback;
-  double tolerance_factor = 1;  ///< of the last verification
+  std::vector<const Operation*> operations;  ///< that it does; empty: all
+  double tolerance_factor = 1;               ///< of the last verification
 };
 
 struct softmax_session {
@@ -88,13 +89,28 @@ const Stage& load_stage(const char* library) {
   return *stage();
 }
 
+bool does(const Contender& contender, const Operation* op) {
+  const auto& known = contender.operations;
+  return known.empty() || std::find(known.begin(), known.end(), op) != known.end();
+}
+
 /// Why the contender cannot do the open problem.
-std::string reason_not_applicable(softmax_session& session, const Variant& variant) {
+std::string reason_not_applicable(softmax_session& session, const Contender& contender) {
   const ProblemRun& run = open_run(session);
-  std::string reason = why_unsupported(variant, run.problem(), session.machine);
-  const std::size_t workspace = workspace_of(variant, run.problem(), session.machine).bytes;
+  const Problem& problem = run.problem();
+  if (!does(contender, problem.op)) return contender.stage + " does not do " + problem.op->name;
+  std::string reason = why_unsupported(contender.variant, problem, session.machine);
+  const std::size_t workspace = workspace_of(contender.variant, problem, session.machine).bytes;
   if (!reason.empty() || workspace <= run.workspace_bytes()) return reason;
   return "not enough device memory for its workspace";
+}
+
+/// The contender, which can do the open problem.
+Contender& applicable_contender(softmax_session& session, int index) {
+  Contender& contender = contender_of(session, index);
+  const std::string reason = reason_not_applicable(session, contender);
+  if (!reason.empty()) throw UsageError(contender.variant.name + ": " + reason);
+  return contender;
 }
 
 /// The inputs of a problem, and behind them its outputs.
@@ -136,7 +152,7 @@ int softmax_open(const char* l2, softmax_session** session) {
     };
     Variant copy{"copy", "the ceiling: each input read once, each output written once", {}, least};
     *session = new softmax_session{
-        machine, state, Timer(machine.devices[0], state), softmax_operations(), {{"", copy, false}}, {}};
+        machine, state, Timer(machine.devices[0], state), softmax_operations(), {{"", copy, false, {}}}, {}};
   });
 }
 
@@ -164,7 +180,10 @@ int softmax_synchronize(softmax_session* /*session*/) {
 int softmax_add_stage(softmax_session* session, const char* library) {
   return guarded([&] {
     const Stage& stage = load_stage(library);
-    for (const Variant& variant : stage.variants) session->contenders.push_back({stage.name, variant, false});
+    session->run.reset();  // its workspace was not made for these
+    for (const Variant& variant : stage.variants) {
+      session->contenders.push_back({stage.name, variant, false, stage.operations});
+    }
     for (const Operation* op : stage.operations) {
       auto& known = session->operations;
       if (std::find(known.begin(), known.end(), op) == known.end()) known.push_back(op);
@@ -175,7 +194,7 @@ int softmax_add_stage(softmax_session* session, const char* library) {
 int softmax_add_contender(softmax_session* session, const char* stage, const char* name,
                           softmax_launch launch, void* context) {
   return guarded([&] {
-    session->contenders.push_back({stage, Variant{name, "", calls(launch, context), {}}, true});
+    session->contenders.push_back({stage, Variant{name, "", calls(launch, context), {}}, true, {}});
   });
 }
 
@@ -199,11 +218,13 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
     const Problem problem{
         {rows, cols}, named("dtype", dtype, all_dtypes()), named("op", op, session->operations)};
     const InputKind kind = named("input", input, all_inputs());
-    if (rows < 1 || cols < 1 || offset < 0) {
-      throw UsageError("rows, cols: at least 1; offset: at least 0");
+    if (rows < 1 || cols < 1 || offset < 0 || offset > Offsets::most) {
+      throw UsageError("rows, cols: at least 1; offset: 0 to " + std::to_string(Offsets::most));
     }
     std::vector<const Variant*> variants;
-    for (const Contender& contender : session->contenders) variants.push_back(&contender.variant);
+    for (const Contender& contender : session->contenders) {
+      if (does(contender, problem.op)) variants.push_back(&contender.variant);
+    }
     ProblemSetup without{.seed = seed, .offsets = {offset, offset}, .l2 = session->l2};
     without.takes_times = !session->machine.devices[0].simulated;
     without.spare_bytes = without.takes_times ? left_to_contenders : 0;
@@ -214,7 +235,12 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
     } catch (const UsageError&) {
       session->run.emplace(problem, without, session->machine);
     }
-    session->run->fill(kind);
+    try {
+      session->run->fill(kind);
+    } catch (...) {
+      session->run.reset();
+      throw;
+    }
   });
 }
 
@@ -244,18 +270,18 @@ int softmax_describe_tensor(softmax_session* session, int tensor, softmax_tensor
 
 int softmax_applies(softmax_session* session, int contender, softmax_applicability* applicability) {
   return guarded([&] {
-    const Variant& variant = contender_of(*session, contender).variant;
-    copy_text(reason_not_applicable(*session, variant), applicability->reason);
-    applicability->passes =
-        variant.traffic ? passes(variant.traffic(session->run->problem()), session->run->problem()) : 0;
+    const Contender& asked = contender_of(*session, contender);
+    const Problem& problem = open_run(*session).problem();
+    copy_text(reason_not_applicable(*session, asked), applicability->reason);
+    applicability->passes = asked.variant.traffic ? passes(asked.variant.traffic(problem), problem) : 0;
   });
 }
 
 int softmax_verify(softmax_session* session, int contender, double tolerance_factor,
                    softmax_verdict* verdict) {
   return guarded([&] {
-    Contender& verified = contender_of(*session, contender);
-    ProblemRun& run = open_run(*session);
+    Contender& verified = applicable_contender(*session, contender);
+    ProblemRun& run = *session->run;
     if (!(tolerance_factor > 0)) throw UsageError("tolerance_factor: above 0");
     verified.tolerance_factor = tolerance_factor;
     Verdict found{true, "", 0};
@@ -276,9 +302,9 @@ int softmax_verify(softmax_session* session, int contender, double tolerance_fac
 int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
                  softmax_timing* timing) {
   return guarded([&] {
-    const Contender& timed_contender = contender_of(*session, contender);
+    const Contender& timed_contender = applicable_contender(*session, contender);
     const Variant& variant = timed_contender.variant;
-    ProblemRun& run = open_run(*session);
+    ProblemRun& run = *session->run;
     if (session->machine.devices[0].simulated) throw UsageError("the simulator takes no times");
     if (repeats < 1) throw UsageError("repeats: at least 1");
     if (warm_up_ms < 0 || limit_ms < 0) throw UsageError("warm_up_ms, limit_ms: at least 0");
@@ -296,5 +322,6 @@ int softmax_time(softmax_session* session, int contender, int repeats, int warm_
                timed.copy.median_us,
                timed.copy.spread_percent,
                {}};
+    copy_text(doubts(timed), timing->note);
   });
 }

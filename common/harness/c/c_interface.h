@@ -1,6 +1,6 @@
 /* The harness for programs in other languages: the same inputs, verification and timer that the stages'
    executables use, for the stages' variants and for whatever else enqueues work on a CUDA stream. One process
-   can so measure all of them by one timer. Plain C, for ctypes and its like.
+   can thus measure all of them by one timer. Plain C, for ctypes and its like.
 
    A session holds device 0, the timer and a list of contenders, each with a number from 0: first the plain
    copy (the ceiling), then what is added. At most one problem is open at a time.
@@ -42,7 +42,7 @@ void softmax_describe_device(const softmax_session* session, softmax_device* dev
 /* Waits for the device. An error here stays for the rest of the process: the device's context is lost. */
 int softmax_synchronize(softmax_session* session);
 
-/* Adds the variants of a stage from its library, build/libstage_NN_name.so. */
+/* Adds the variants of a stage from its library, build/libstage_NN_name.so, and closes the open problem. */
 int softmax_add_stage(softmax_session* session, const char* library);
 
 /* Enqueues one launch on `stream` (a cudaStream_t) that reads the operation's inputs and writes its outputs: a
@@ -65,7 +65,7 @@ int softmax_describe(softmax_session* session, int contender, softmax_contender*
 
 /* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are
    those of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added stage has beside
-   them, input "normal", ... ; offset in elements. */
+   them, input "normal", ... ; offset in elements, 0 to 1024. After a failure no problem is open. */
 int softmax_open_problem(softmax_session* session, const char* dtype, const char* op, int64_t rows,
                          int64_t cols, const char* input, uint64_t seed, int64_t offset);
 void softmax_close_problem(softmax_session* session);

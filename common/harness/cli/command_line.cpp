@@ -89,7 +89,8 @@ Sections parse_sections(const std::string& list) {
 Offsets parse_offsets(const std::string& list) {
   const std::vector<std::string> items = split(list);
   if (items.size() > 2) refuse("--offset", list, "one number, or two: of inputs and of outputs");
-  return {whole_number("--offset", items.front(), 0, 1024), whole_number("--offset", items.back(), 0, 1024)};
+  return {whole_number("--offset", items.front(), 0, Offsets::most),
+          whole_number("--offset", items.back(), 0, Offsets::most)};
 }
 
 struct Option {
@@ -127,7 +128,7 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) { o.cols = whole_numbers("--cols", v, 1); }},
       {"--dtype", "T,...", "f32 (default), f16, bf16 or all",
        [](Options& o, Text v) { o.dtypes = choices("--dtype", v, all_dtypes()); }},
-      {"--op", "OP,...", operation_names(stage) + " or all (default the first)",
+      {"--op", "OP,...", operation_names(stage) + " or all (default " + stage.operations.front()->name + ")",
        [&stage](Options& o, Text v) { o.ops = choices("--op", v, stage.operations); }},
       {"--variant", "NAME,...", "only these variants; --list names them (default all)",
        [&stage](Options& o, Text v) { o.variants = choices("--variant", v, variant_names(stage)); }},
@@ -143,7 +144,7 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) {
          o.l2 = choice<L2>("--l2", v, {{"cold", L2::cold}, {"warm", L2::warm}});
        }},
-      {"--offset", "N[,M]", "move inputs and outputs N elements off their alignment, outputs M (default 0)",
+      {"--offset", "N[,M]", "move inputs N elements off their alignment, outputs M or N, too (default 0)",
        [](Options& o, Text v) { o.offsets = parse_offsets(v); }},
       {"--verify-only", "", "check results, take no times", [](Options& o, Text) { o.verify_only = true; }},
       {"--profile", "", "one launch of one --variant between cudaProfilerStart and Stop, for ncu",
@@ -213,6 +214,7 @@ std::string help_text(const Stage& stage) {
     left.resize(std::max<std::size_t>(left.size() + 2, 26), ' ');
     text << left << option.help << "\n";
   }
-  text << "\nexit codes: 0 fine, 1 wrong result, 2 bad usage, 3 no usable device, 4 a CUDA error\n";
+  text << "\nexit codes: 0 fine, 1 wrong result, 2 bad usage, 3 no usable device, 4 a CUDA error "
+          "or\nanother, such as output that cannot be written\n";
   return text.str();
 }

@@ -180,7 +180,7 @@ Report::Report(std::ostream& out, Options options, Device device)
     : out_(out), options_(std::move(options)), device_(std::move(device)) {
   if (options_.format == Format::csv && options_.sections.heading) {
     const char* comma = "";
-    for (const Field& field : fields(Record{.problem = {{}, {}, &softmax_operation}}, device_.simulated)) {
+    for (const Field& field : fields(Record{.problem = {{}, {}, nullptr}}, device_.simulated)) {
       out_ << comma << field.name;
       comma = ",";
     }

@@ -59,7 +59,7 @@ class StageRun {
         const Record record = run_variant(*variant);
         all_correct = all_correct && record.status != Status::wrong;
         report_.add(record);
-      } catch (const CudaError& error) {
+      } catch (const std::exception& error) {
         throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem_) + ": " +
                                  error.what());
       }

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(block_size)
   __shared__ typename Op::State storage[32];
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
-    typename Op::State state;
+    typename Op::State state{};
     for (std::int64_t col = threadIdx.x; col < shape.cols; col += block_size) {
       const float value[1] = {static_cast<float>(row_x[col])};
       Op::add(state, value);
@@ -64,7 +64,7 @@ template <class T>
 struct Row {
   const T* x;
   const std::int64_t* label;
-  const MaxSum<double>* rows;
+  const ReferenceRow* rows;
   std::int64_t cols;
 };
 
@@ -72,7 +72,7 @@ struct Row {
 template <class T>
 struct ReferenceLoss : Row<T> {
   __host__ __device__ Expected operator()(std::int64_t row) const {
-    const MaxSum<double> pair = this->rows[row];
+    const ReferenceRow pair = this->rows[row];
     const double loss = log(pair.sum) + (pair.max - as_double(this->x[row * this->cols + this->label[row]]));
     return {loss, fabs(loss) + 1};
   }

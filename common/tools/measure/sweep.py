@@ -39,6 +39,7 @@ from measure.sweep_plan import Table, all_shapes
 from measure.sweep_progress import Progress, Stopwatch
 
 SEED = 1
+WRONG_RESULT = 1  # the code of the C interface
 FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 # What is far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
@@ -206,6 +207,12 @@ class Sweep:
         try:
             with self.watch("timing"):
                 timing = self.harness.time(entry.number, self.repeats, warm_up_ms, LIMIT_MS)
+        except HarnessError as error:
+            if error.code != WRONG_RESULT:
+                self.fail(shape, entry, error)
+            else:
+                self.add(shape, entry, number, "wrong", one_line(error))
+            return
         except Exception as error:  # noqa: BLE001
             self.fail(shape, entry, error)
             return

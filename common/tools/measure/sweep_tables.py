@@ -20,6 +20,12 @@ def is_noisy(tensor_bytes: int, round_difference: Optional[float], spread: Optio
     return moved or (spread or 0) > NOISY_SPREAD_PERCENT
 
 
+def least_passes(shape: Shape, journal: Journal, rounds: int) -> float:
+    """What the operation needs: those of the copy."""
+    keys = [(str(shape), "copy", number) for number in range(rounds)]
+    return next((journal.done[key].passes for key in keys if key in journal.done), None) or 2
+
+
 def row(shape: Shape, op: str, entry: Any, journal: Journal, rounds: int) -> Json:
     """One result of the file: the rounds' measurements put together. `entry` is a sweep.Entry."""
     found = [journal.done[key] for r in range(rounds) for key in [(str(shape), entry.name, r)] if key in journal.done]
@@ -55,7 +61,7 @@ def row(shape: Shape, op: str, entry: Any, journal: Journal, rounds: int) -> Jso
         spread_percent=round(spread, 2),
         copy_us=round(copy_us, 3),
         percent_of_copy=round(100 * copy_us / time_us, 2),
-        bandwidth_gb_s=round(2 * tensor_bytes / (time_us * 1e3), 1),
+        bandwidth_gb_s=round(least_passes(shape, journal, rounds) * tensor_bytes / (time_us * 1e3), 1),
         round_difference_percent=None if difference is None else round(difference, 2),
         noisy=is_noisy(tensor_bytes, difference, spread),
     )
