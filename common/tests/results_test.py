@@ -127,15 +127,17 @@ class DamagedTest(unittest.TestCase):
         name = "nvidia-h200.json"
         good = self.short(name)
         self.assertIn("result 3 has the place of result 1", self.load(name, {**good, "results": [*good["results"], good["results"][0]]}))
+        first = good["results"][0]
+        percent = 100 * first["copy_us"] / first["time_us"]
         for fields, said in (
-            ({"percent_of_copy": 20.0}, "'percent_of_copy' is 20.0, and its times say 14.00"),
+            ({"percent_of_copy": 20.0}, f"'percent_of_copy' is 20.0, and its times say {percent:.2f}"),
             ({"time_us": 0}, "'time_us' or 'copy_us' is 0"),
             ({"copy_us": None}, "has a time, and its 'copy_us' is None"),
             ({"status": "wrong"}, "has a time, and its status is 'wrong'"),
             ({"passes": None}, "has a time, and no 'passes'"),
             ({"status": "fine"}, "'status' is 'fine'"),
         ):
-            self.assertIn(said, self.load(name, {**good, "results": [{**good["results"][0], **fields}]}))
+            self.assertIn(said, self.load(name, {**good, "results": [{**first, **fields}]}))
         self.assertIn("'results' is empty", self.load(name, {**good, "results": []}))
         sweep = synthetic_sweep.sweep()
         for table, said in (
