@@ -9,11 +9,6 @@ Workspace workspace(const Problem& problem, const Machine& /*machine*/) {
   return {.bytes = NaiveWorkspace::bytes(problem.shape)};
 }
 
-template <class Launcher>
-auto naive() {
-  return launches_with_workspace<Launcher, Operations<Softmax>>();
-}
-
 /// x twice and y once in the matrix's type; in float `shifted` and `exps` five times, and two values per row
 /// written and read.
 std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
@@ -35,35 +30,39 @@ std::string softmax_only(const Problem& problem, const Machine& /*machine*/) {
 
 Stage stage() {
   using enum NaiveReduction;
-  return {.name = "01_naive",
-          .idea = "one kernel per step: max, subtract, exp, sum, divide",
-          .variants = {
-              {.name = "thread_per_row",
-               .idea = "reductions with one thread per row: uncoalesced",
-               .prepare = naive<FiveKernels<thread_per_row, Division::per_row>>(),
-               .traffic = eight_passes({.barriers = 0, .bank_conflicts = 0}),
-               .unsupported = softmax_only,
-               .workspace = workspace},
-              {.name = "block_per_row",
-               .idea = "reductions with one block per row: coalesced",
-               .prepare = naive<FiveKernels<block_per_row, Division::per_row>>(),
-               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
-               .unsupported = softmax_only,
-               .workspace = workspace},
-              {.name = "block_per_row_division",
-               .idea = "the same, with an IEEE division for every element",
-               .prepare = naive<FiveKernels<block_per_row, Division::per_element>>(),
-               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
-               .unsupported = softmax_only,
-               .workspace = workspace},
-              {.name = "thrust_calls",
-               .idea = "the same five steps as Thrust calls",
-               .prepare = naive<ThrustCalls>(),
-               .traffic = eight_passes({}),
-               .unsupported = softmax_only,
-               .workspace = workspace,
-               .capturable = false},
-          }};
+  return {
+      .name = "01_naive",
+      .idea = "one kernel per step: max, subtract, exp, sum, divide",
+      .variants = {
+          {.name = "thread_per_row",
+           .idea = "reductions with one thread per row: uncoalesced",
+           .prepare =
+               launches_with_workspace<FiveKernels<thread_per_row, Division::per_row>, Operations<Softmax>>,
+           .traffic = eight_passes({.barriers = 0, .bank_conflicts = 0}),
+           .unsupported = softmax_only,
+           .workspace = workspace},
+          {.name = "block_per_row",
+           .idea = "reductions with one block per row: coalesced",
+           .prepare =
+               launches_with_workspace<FiveKernels<block_per_row, Division::per_row>, Operations<Softmax>>,
+           .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
+           .unsupported = softmax_only,
+           .workspace = workspace},
+          {.name = "block_per_row_division",
+           .idea = "the same, with an IEEE division for every element",
+           .prepare = launches_with_workspace<FiveKernels<block_per_row, Division::per_element>,
+                                              Operations<Softmax>>,
+           .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
+           .unsupported = softmax_only,
+           .workspace = workspace},
+          {.name = "thrust_calls",
+           .idea = "the same five steps as Thrust calls",
+           .prepare = launches_with_workspace<ThrustCalls, Operations<Softmax>>,
+           .traffic = eight_passes({}),
+           .unsupported = softmax_only,
+           .workspace = workspace,
+           .capturable = false},
+      }};
 }
 
 int main(int argc, char** argv) {

@@ -14,19 +14,19 @@ Stage stage() {
           .variants = {
               {.name = "small_block",
                .idea = "256 threads a row: many rows in flight",
-               .prepare = launches_load_store<UncachedSoftmax<256, Direction::forward>>(),
+               .prepare = launches_load_store<UncachedSoftmax<256, Direction::forward>>,
                .traffic = whole_passes(3, 1, two_reductions)},
               {.name = "large_block",
                .idea = "1024 threads a row: fewer rows in flight, more of them in the L2",
-               .prepare = launches_load_store<UncachedSoftmax<1024, Direction::forward>>(),
+               .prepare = launches_load_store<UncachedSoftmax<1024, Direction::forward>>,
                .traffic = whole_passes(3, 1, two_reductions)},
               {.name = "reversed_second_pass",
                .idea = "large block, the sum walks backwards",
-               .prepare = launches_load_store<UncachedSoftmax<1024, Direction::backward>>(),
+               .prepare = launches_load_store<UncachedSoftmax<1024, Direction::backward>>,
                .traffic = whole_passes(3, 1, two_reductions)},
               {.name = "cache_hints",
                .idea = "the same, last read and write marked as streaming",
-               .prepare = launches<CacheHints>(),
+               .prepare = launches<CacheHints>,
                .traffic = whole_passes(3, 1, two_reductions)},
           }};
 }

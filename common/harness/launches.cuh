@@ -42,45 +42,42 @@ Plan dispatch(Operations<Ops...>, const Problem& problem, Function function) {
   return plan;
 }
 
-/// prepare of  Launcher::launch<Op>(const T* x, T* y, Shape, cudaStream_t).
+// ---- Variant::prepare of a launcher, by what its launch<Op>() takes.
+
+/// launch<Op>(const T* x, T* y, Shape, cudaStream_t)
 template <class Launcher, class Ops = SoftmaxOperations>
-auto launches() {
-  return [](const Problem& problem, const Machine&, std::span<const Memory> memory) {
-    return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-      const T* x = static_cast<const T*>(memory[0].inputs[0]);
-      T* y = static_cast<T*>(memory[0].outputs[0]);
-      return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
-        Launcher::template launch<Op>(x, y, shape, streams[0]);
-      };
-    });
-  };
+Plan launches(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
+  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
+    const T* x = static_cast<const T*>(memory[0].inputs[0]);
+    T* y = static_cast<T*>(memory[0].outputs[0]);
+    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
+      Launcher::template launch<Op>(x, y, shape, streams[0]);
+    };
+  });
 }
 
-/// prepare of  Launcher::launch<Op>(const T* x, T* y, void* workspace, Shape, cudaStream_t).
+/// launch<Op>(const T* x, T* y, void* workspace, Shape, cudaStream_t)
 template <class Launcher, class Ops = SoftmaxOperations>
-auto launches_with_workspace() {
-  return [](const Problem& problem, const Machine&, std::span<const Memory> memory) {
-    return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-      const T* x = static_cast<const T*>(memory[0].inputs[0]);
-      T* y = static_cast<T*>(memory[0].outputs[0]);
-      return
-          [=, workspace = memory[0].workspace, shape = problem.shape](std::span<const cudaStream_t> streams) {
-            Launcher::template launch<Op>(x, y, workspace, shape, streams[0]);
-          };
-    });
-  };
+Plan launches_with_workspace(const Problem& problem, const Machine& /*machine*/,
+                             std::span<const Memory> memory) {
+  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
+    const T* x = static_cast<const T*>(memory[0].inputs[0]);
+    T* y = static_cast<T*>(memory[0].outputs[0]);
+    void* workspace = memory[0].workspace;
+    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
+      Launcher::template launch<Op>(x, y, workspace, shape, streams[0]);
+    };
+  });
 }
 
-/// prepare of  Launcher::launch<Op>(Load, Store, Shape, cudaStream_t), with plain reads and writes.
+/// launch<Op>(Load, Store, Shape, cudaStream_t), with plain reads and writes
 template <class Launcher, class Ops = SoftmaxOperations>
-auto launches_load_store() {
-  return [](const Problem& problem, const Machine&, std::span<const Memory> memory) {
-    return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-      const DirectLoad<T> load{static_cast<const T*>(memory[0].inputs[0]), problem.shape.cols};
-      const DirectStore<T> store{static_cast<T*>(memory[0].outputs[0]), problem.shape.cols};
-      return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
-        Launcher::template launch<Op>(load, store, shape, streams[0]);
-      };
-    });
-  };
+Plan launches_load_store(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
+  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
+    const DirectLoad<T> load{static_cast<const T*>(memory[0].inputs[0]), problem.shape.cols};
+    const DirectStore<T> store{static_cast<T*>(memory[0].outputs[0]), problem.shape.cols};
+    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
+      Launcher::template launch<Op>(load, store, shape, streams[0]);
+    };
+  });
 }

@@ -7,12 +7,9 @@
 #include <utility>
 
 #include "common/harness/errors.h"
+#include "common/harness/reference.h"
 
 namespace {
-
-/// Bytes that a comparison takes for each chunk of a row, and for each row.
-constexpr double reference_bytes = 2 * sizeof(double);
-constexpr double reference_chunk_cols = 1024;
 
 std::string gibibytes(double bytes) {
   std::array<char, 32> text{};
@@ -35,10 +32,11 @@ double bytes_of(const std::vector<Tensor>& tensors) {
 /// UsageError when not even one does.
 std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, const Device& device) {
   const double set_bytes = bytes_of(problem.inputs()) + bytes_of(problem.outputs());
-  const double chunks_per_row = std::ceil(static_cast<double>(problem.shape.cols) / reference_chunk_cols);
+  const double chunks_per_row =
+      std::ceil(static_cast<double>(problem.shape.cols) / static_cast<double>(reference_chunk_cols));
   const auto free = static_cast<double>(free_device_memory());
   double needed = set_bytes +
-                  static_cast<double>(problem.shape.rows) * (chunks_per_row + 1) * reference_bytes +
+                  static_cast<double>(problem.shape.rows) * (chunks_per_row + 1) * sizeof(ReferenceRow) +
                   static_cast<double>(setup.workspace_bytes + setup.spare_bytes);
   if (setup.takes_times) needed += static_cast<double>(Timer::flush_bytes(device));
   if (needed > free) {

@@ -17,10 +17,10 @@ __host__ __device__ inline double reference_shift(double max) {
   return max == -INFINITY ? 0 : max;
 }
 
-/// Part of a row -> its pair. Rows are cut into chunks so that few long rows keep a whole GPU busy.
+/// Part of a row -> its pair.
 template <class T>
 struct ReduceChunk {
-  static constexpr std::int64_t chunk_cols = 1024;
+  static constexpr std::int64_t chunk_cols = reference_chunk_cols;
   const T* x;
   std::int64_t cols;
   std::int64_t chunks_per_row;

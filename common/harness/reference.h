@@ -11,4 +11,7 @@ struct ReferenceRow {
   [[nodiscard]] double softmax(double x) const;
 };
 
+/// Rows are reduced in chunks of so many columns, so that few long rows keep a whole GPU busy.
+inline constexpr std::int64_t reference_chunk_cols = 1024;
+
 ReferenceRow reference_row(const float* x, std::int64_t cols);

@@ -78,7 +78,7 @@ template <Lie lie>
 Variant variant(const char* name) {
   return {.name = name,
           .idea = "wrong on purpose",
-          .prepare = launches<Lies<lie>>(),
+          .prepare = launches<Lies<lie>>,
           .traffic = whole_passes(3, 1)};
 }
 
@@ -129,7 +129,7 @@ template <Lie lie>
 Variant with_workspace(const char* name, bool zeroed) {
   return {.name = name,
           .idea = "wrong on purpose, by its workspace",
-          .prepare = launches_with_workspace<UsesWorkspace<lie>>(),
+          .prepare = launches_with_workspace<UsesWorkspace<lie>>,
           .traffic = whole_passes(3, 1),
           .workspace = [zeroed](const Problem&, const Machine&) {
             return Workspace{.bytes = sizeof(float), .zeroed = zeroed};
@@ -159,11 +159,11 @@ Stage stage() {
               variant<Lie::changes_its_input>("changes_its_input"),
               {.name = "assumes_alignment",
                .idea = "wrong on purpose",
-               .prepare = launches<AssumesAlignment>(),
+               .prepare = launches<AssumesAlignment>,
                .traffic = whole_passes(3, 1)},
               {.name = "wrong_from_the_third_launch_on",
                .idea = "wrong on purpose",
-               .prepare = launches<WrongFromTheThirdLaunchOn>(),
+               .prepare = launches<WrongFromTheThirdLaunchOn>,
                .traffic = whole_passes(3, 1)},
               with_workspace<Lie::none>("honest_with_workspace", false),
               with_workspace<Lie::reads_what_another_left>("reads_what_another_left", false),

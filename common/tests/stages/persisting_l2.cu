@@ -29,14 +29,14 @@ Plan keep_input(const Problem& problem, const Machine& machine, std::span<const 
   launch_read(memory[0].inputs[0], problem.matrix_bytes(), static_cast<int*>(memory[0].outputs[0]),
               stream.get());
   CUDA_CHECK(cudaStreamSynchronize(stream.get()));
-  return launches_load_store<Packs<true>>()(problem, machine, memory);
+  return launches_load_store<Packs<true>>(problem, machine, memory);
 }
 
 Stage stage() {
   return {.name = "persisting_l2",
           .idea = "an L2 that keeps what somebody wants, for tests",
           .variants = {{"input_kept", "wrong on purpose", keep_input, whole_passes(1, 1)},
-                       {"nothing_kept", "", launches_load_store<Packs<true>>(), whole_passes(1, 1)}}};
+                       {"nothing_kept", "", launches_load_store<Packs<true>>, whole_passes(1, 1)}}};
 }
 
 int main(int argc, char** argv) {
