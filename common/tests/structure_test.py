@@ -1,14 +1,8 @@
-#!/usr/bin/env python3
-"""Tests of the house: who may include whom, and what is said in one place alone.
-
-    python3 common/tests/structure_test.py
-"""
+"""Tests of the house: who may include whom, and what is said in one place alone."""
 
 from __future__ import annotations
 
 import re
-import tempfile
-import unittest
 from pathlib import Path
 from typing import List
 
@@ -61,46 +55,42 @@ def wrong_includes(root: Path) -> List[str]:
     return problems
 
 
-class StructureTest(unittest.TestCase):
-    def test_includes_go_one_way(self) -> None:
-        self.assertEqual(wrong_includes(ROOT), [])
-
-    def test_wrong_includes_are_found(self) -> None:
-        wrong = {
-            "common/kernel/a.cuh": "<vector>",
-            "common/kernel/b.cuh": '"common/harness/problem.h"',
-            "common/harness/b.cuh": '"common/kernel/max_sum.cuh"',
-            "common/harness/c.h": '"common/harness/cli/report.h"',
-            "common/harness/d.cpp": '"01_naive/naive.cuh"',
-            "common/harness/c/e.cpp": '"common/harness/cli/command_line.h"',
-            "common/sim/f.cpp": '"common/harness/device.h"',
-            "02_two/g.cuh": '"03_three/h.cuh"',
-            "02_two/i.cuh": '"common/sim/memory.h"',
-        }
-        right = {"common/kernel/z.cuh": "<cuda/std/cstdint>", "02_two/z.cuh": '"01_one/a.cuh"', "03_t/z.cu": "<vector>"}
-        with tempfile.TemporaryDirectory() as folder:
-            for file, included in {**wrong, **right}.items():
-                path = Path(folder) / file
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f"#include {included}\n", encoding="utf-8")
-            found = wrong_includes(Path(folder))
-        self.assertEqual(found, [f"{file} includes {wrong[file][1:-1]}" for file in sorted(wrong)])
-
-    def test_folders_hold_the_files(self) -> None:
-        flat = [path.name for path in (ROOT / "common").iterdir() if path.is_file()]
-        self.assertLessEqual(len(flat), 3, flat)
-
-    def test_the_operation_is_looked_at_in_one_place(self) -> None:
-        comparing = re.compile(r"\bop\s*[!=]=|enum class Op\b")
-        sources = [path for top in ("common", *ROOT.glob("[0-9][0-9]_*")) for path in (ROOT / top).rglob("*")]
-        found = [
-            path.relative_to(ROOT).as_posix()
-            for path in sources
-            if path.suffix in (".h", ".cpp", ".cu", ".cuh") and "/tests/" not in path.as_posix()
-            and comparing.search(path.read_text(encoding="utf-8"))
-        ]  # fmt: skip
-        self.assertEqual(found, ["common/harness/launches.cuh"])
+def test_includes_go_one_way() -> None:
+    assert wrong_includes(ROOT) == []
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_wrong_includes_are_found(tmp_path: Path) -> None:
+    wrong = {
+        "common/kernel/a.cuh": "<vector>",
+        "common/kernel/b.cuh": '"common/harness/problem.h"',
+        "common/harness/b.cuh": '"common/kernel/max_sum.cuh"',
+        "common/harness/c.h": '"common/harness/cli/report.h"',
+        "common/harness/d.cpp": '"01_naive/naive.cuh"',
+        "common/harness/c/e.cpp": '"common/harness/cli/command_line.h"',
+        "common/sim/f.cpp": '"common/harness/device.h"',
+        "02_two/g.cuh": '"03_three/h.cuh"',
+        "02_two/i.cuh": '"common/sim/memory.h"',
+    }
+    right = {"common/kernel/z.cuh": "<cuda/std/cstdint>", "02_two/z.cuh": '"01_one/a.cuh"', "03_t/z.cu": "<vector>"}
+    for file, included in {**wrong, **right}.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#include {included}\n", encoding="utf-8")
+    assert wrong_includes(tmp_path) == [f"{file} includes {wrong[file][1:-1]}" for file in sorted(wrong)]
+
+
+def test_folders_hold_the_files() -> None:
+    flat = [path.name for path in (ROOT / "common").iterdir() if path.is_file()]
+    assert len(flat) <= 3, flat
+
+
+def test_the_operation_is_looked_at_in_one_place() -> None:
+    comparing = re.compile(r"\bop\s*[!=]=|enum class Op\b")
+    sources = [path for top in ("common", *ROOT.glob("[0-9][0-9]_*")) for path in (ROOT / top).rglob("*")]
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if path.suffix in (".h", ".cpp", ".cu", ".cuh") and "/tests/" not in path.as_posix()
+        and comparing.search(path.read_text(encoding="utf-8"))
+    ]  # fmt: skip
+    assert found == ["common/harness/launches.cuh"]

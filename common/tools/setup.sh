@@ -198,6 +198,14 @@ find_or_fetch_python_packages() {
   python3 common/tools draw || exit "$exit_usage"
 }
 
+# Without pytest the tests that are written in Python are reported as skipped.
+fetch_pytest() {
+  [[ ! -d .tools/pytest ]] && ! python3 -c 'import pytest' 2>/dev/null || return 0
+  say "No pytest for python3: fetching it into .tools/pytest (2 MB) ..."
+  attended fetch_wheels pytest common/tests/pytest-wheels.txt "[a-z]" ||
+    say "pytest is missing and could not be fetched: the tests that are written in Python will be skipped."
+}
+
 # CMake's lists end at a semicolon, nvcc splits its options at commas, and each has other characters that it takes for its
 # own: refused before one of them fails with a message about something else.
 check_path() {
