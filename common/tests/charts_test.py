@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Set, Tuple
 from unittest import mock
 from xml.etree import ElementTree
 
-from tools_test import TOOLS, Repository, quietly
+from fake_stages import TOOLS, RepositoryTest as Repository, quietly
 
 import synthetic_sweep
 from command import MissingTool

@@ -1,7 +1,18 @@
-"""What the tests in Python share: where the tools are."""
+"""What the tests in Python share: where the tools are, and a folder with fake stages."""
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from fake_stages import Repository  # noqa: E402
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository()
+    made.make(tmp_path.resolve())
+    return made

@@ -108,16 +108,14 @@ def quietly(name: str, *arguments: str) -> Tuple[int, str]:
     return code, printed.getvalue()
 
 
-class Repository(unittest.TestCase):
-    """A folder with fake stages, built."""
+class Repository:
+    """A folder with fake stages, built. conftest.py has it as a fixture."""
 
     stages = VARIANTS
     recording = ""
 
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name).resolve()
+    def make(self, root: Path) -> None:
+        self.root = root
         self.build = self.root / "build"
         self.results = self.root / "common/results"
         self.file = self.results / "nvidia-fake-1.json"
@@ -136,7 +134,7 @@ class Repository(unittest.TestCase):
         """Puts a full recording there; measured once, since it runs many processes."""
         if not Repository.recording:
             code, printed = self.record()
-            self.assertEqual(code, 0, printed)
+            assert code == 0, printed
             Repository.recording = self.file.read_text(encoding="utf-8")
         self.file.write_text(Repository.recording, encoding="utf-8")
 
@@ -156,6 +154,15 @@ class Repository(unittest.TestCase):
 
     def files(self) -> List[str]:
         return sorted(path.name for path in self.results.iterdir())
+
+
+class RepositoryTest(Repository, unittest.TestCase):
+    """The same for tests that are still unittest's."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.make(Path(folder.name).resolve())
 
 
 # ncu: makes the launches that it is given and writes who was launched into the report, or prints a report as CSV: a line

@@ -20,7 +20,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fake_stages import COMMIT, Repository, fake_ncu, quietly, script  # noqa: E402
+from fake_stages import COMMIT, RepositoryTest as Repository, fake_ncu, quietly, script  # noqa: E402
 
 from command import NoDevice, ToolError  # noqa: E402
 from measure import explanations, ncu, profiling, quantities, results  # noqa: E402

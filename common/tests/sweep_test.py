@@ -27,7 +27,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fake_stages import COMMIT, TOOLS, Repository  # noqa: E402
+from fake_stages import COMMIT, TOOLS, RepositoryTest as Repository  # noqa: E402
 
 import command  # noqa: E402
 import synthetic_sweep  # noqa: E402

@@ -20,7 +20,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, Repository, fake_ncu, quietly, script  # noqa: E402
+from fake_stages import COMMIT, MACHINE, TOOLS, VARIANTS, RepositoryTest as Repository, fake_ncu, quietly, script  # noqa: E402
 
 import synthetic_sweep  # noqa: E402
 import files  # noqa: E402
