@@ -26,9 +26,9 @@ struct Case {
 
 /// Not a kernel: what it writes comes from the host.
 Variant variant_of(const Case& expected) {
-  const auto prepare = [&](const Problem&, const Machine&, std::span<const Memory> memory) -> Plan {
-    return [&, x = static_cast<char*>(const_cast<void*>(memory[0].inputs[0])),
-            y = static_cast<char*>(memory[0].outputs[0])](std::span<const cudaStream_t>) {
+  const auto prepare = [&](const Problem&, const Device&, const Memory& memory) -> Plan {
+    return [&, x = static_cast<char*>(const_cast<void*>(memory.inputs[0])),
+            y = static_cast<char*>(memory.outputs[0])](cudaStream_t) {
       const std::vector<float> quarters(12, 0.25F);  // of an input whose elements are all equal
       CUDA_CHECK(cudaMemcpy(y, quarters.data(), bytes, cudaMemcpyHostToDevice));
       char* tensor = expected.in_input ? x : y;
@@ -40,7 +40,7 @@ Variant variant_of(const Case& expected) {
 }
 
 bool check(ProblemRun& run, const Case& expected) {
-  const Verdict verdict = run.verify(variant_of(expected), [](const Plan& plan) { plan({}); });
+  const Verdict verdict = run.verify(variant_of(expected), [](const Plan& plan) { plan(nullptr); });
   if (verdict.explanation == expected.explanation) return true;
   std::printf("%s: '%s', expected '%s'\n", expected.name, verdict.explanation.c_str(), expected.explanation);
   return false;
@@ -50,10 +50,10 @@ bool check(ProblemRun& run, const Case& expected) {
 
 int main() {
   try {
-    const Machine machine = open_machine();
+    const Device device = open_device();
     bool all = true;
     for (const std::int64_t offset : {0, 1}) {
-      ProblemRun run(problem, {.offsets = {offset, offset}, .takes_times = false}, machine);
+      ProblemRun run(problem, {.offsets = {offset, offset}, .takes_times = false}, device);
       run.fill(InputKind::all_equal);
       for (const Case& expected :
            {Case{"nothing else", false, nowhere, ""},

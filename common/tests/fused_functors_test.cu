@@ -134,7 +134,7 @@ bool check_all() {
 
 int main() {
   try {
-    open_machine();
+    open_device();
     return static_cast<int>(check_all() ? ExitCode::fine : ExitCode::wrong_result);
   } catch (const NoDeviceError& error) {
     std::printf("%s\n", error.what());

@@ -15,8 +15,7 @@ namespace {
 
 Verdict verify(const Problem& problem, void* x, Space space) {
   // x itself as the result: wrong nearly everywhere, in the same number of places and to the same degree.
-  void* const tensor[] = {x};
-  return problem.op->verify(problem, {tensor, tensor, space}, 1).front();
+  return problem.op->verify(problem, {{x}, {x}}, space, 1).front();
 }
 
 bool agree(const Problem& problem, InputKind input) {
@@ -56,7 +55,7 @@ bool agree(const Problem& problem, InputKind input) {
 
 int main() {
   try {
-    open_machine();
+    open_device();
   } catch (const NoDeviceError& error) {
     std::printf("%s\n", error.what());
     return static_cast<int>(ExitCode::no_device);

@@ -11,9 +11,10 @@ Units: time in µs, sizes in bytes. Device pointers and streams are whole number
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+import json
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from command import NoDevice, ToolError
 from measure.results import Json, Shape
@@ -59,62 +60,23 @@ class Tensor(NamedTuple):
     is_output: bool
 
 
-class _Device(ctypes.Structure):
-    _fields_ = [
-        ("gpu", c_char * 256),
-        ("compute_capability", c_char * 16),
-        ("cuda_driver", c_char * 16),
-        ("cuda_runtime", c_char * 16),
-        ("multiprocessors", c_int64),
-        ("l2_bytes", c_int64),
-        ("memory_bytes", c_int64),
-        ("simulated", c_int64),
-    ]
-
-
-class _Contender(ctypes.Structure):
-    _fields_ = [("stage", c_char * 64), ("name", c_char * 64), ("idea", c_char * 256)]
-
-
-class _Applicability(ctypes.Structure):
-    _fields_ = [("reason", c_char * 512), ("passes", c_double)]
-
-
-class _Verdict(ctypes.Structure):
-    _fields_ = [("explanation", c_char * 512), ("max_error", c_double), ("correct", c_int64)]
-
-
-class _Timing(ctypes.Structure):
-    _fields_ = [(name, c_char * 128 if name == "note" else c_double) for name in Timing._fields]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [("name", c_char * 32), ("dtype", c_char * 8), ("rows", c_int64), ("cols", c_int64), ("is_output", c_int64)]
-
-
 _Launch = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_void_p)
 
-# name: (result, arguments); a session comes first in all but the first two.
+# name: (result, arguments); a session comes first where there is one.
 _FUNCTIONS = {
     "softmax_error": (c_char_p, []),
+    "softmax_told": (c_char_p, []),
     "softmax_open": (c_int, [c_char_p, POINTER(c_void_p)]),
     "softmax_close": (None, [c_void_p]),
-    "softmax_describe_device": (None, [c_void_p, POINTER(_Device)]),
     "softmax_synchronize": (c_int, [c_void_p]),
     "softmax_add_stage": (c_int, [c_void_p, c_char_p]),
     "softmax_add_contender": (c_int, [c_void_p, c_char_p, c_char_p, _Launch, c_void_p]),
-    "softmax_num_contenders": (c_int, [c_void_p]),
-    "softmax_describe": (c_int, [c_void_p, c_int, POINTER(_Contender)]),
-    "softmax_open_problem": (
-        c_int,
-        [c_void_p, c_char_p, c_char_p, c_int64, c_int64, c_char_p, c_uint64, c_int64],
-    ),
+    "softmax_contenders": (c_int, [c_void_p]),
+    "softmax_open_problem": (c_int, [c_void_p, c_char_p, c_char_p, c_int64, c_int64, c_char_p, c_uint64, c_int64]),
     "softmax_close_problem": (None, [c_void_p]),
-    "softmax_num_tensors": (c_int, [c_void_p]),
-    "softmax_describe_tensor": (c_int, [c_void_p, c_int, POINTER(_Tensor)]),
-    "softmax_applies": (c_int, [c_void_p, c_int, POINTER(_Applicability)]),
-    "softmax_verify": (c_int, [c_void_p, c_int, c_double, POINTER(_Verdict)]),
-    "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, c_int, POINTER(_Timing)]),
+    "softmax_applies": (c_int, [c_void_p, c_int]),
+    "softmax_verify": (c_int, [c_void_p, c_int, c_double]),
+    "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, c_int]),
 }
 
 
@@ -124,10 +86,6 @@ def library_in(build: Path) -> Path:
     if not path.is_file():
         raise ToolError(f"not built: {path} (cmake --build {build} --target stage_libraries)")
     return path
-
-
-def _text(field: bytes) -> str:
-    return field.decode("utf-8", errors="replace")
 
 
 class Harness:
@@ -147,8 +105,8 @@ class Harness:
         self._session = c_void_p()
         self._callbacks: List[object] = []  # ctypes must not free them
         self._raised: Optional[BaseException] = None
-        self._num_tensors = (0, 0)  # inputs and outputs of the open problem
-        self._check(self._library.softmax_open(l2.encode(), byref(self._session)))
+        self._tensors: List[Tensor] = []  # of the open problem
+        self._device = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
     def __enter__(self) -> Harness:
         return self
@@ -164,17 +122,17 @@ class Harness:
             return
         if raised is not None:
             raise raised
-        text = _text(self._library.softmax_error())
+        text = self._library.softmax_error().decode("utf-8", errors="replace")
         raise NoDevice(text) if code == 3 else HarnessError(code, text)
+
+    def _told(self, code: int) -> Any:
+        """What a call tells, once it was checked."""
+        self._check(code)
+        return json.loads(self._library.softmax_told().decode("utf-8", errors="replace"))
 
     def device(self) -> Json:
         """The `machine` object of the stages' JSON, and `simulated`."""
-        device = _Device()
-        self._library.softmax_describe_device(self._session, byref(device))
-        named = {name: getattr(device, name) for name, _ in _Device._fields_}
-        machine = {name: _text(value) if isinstance(value, bytes) else value for name, value in named.items()}
-        order = ("gpu", "compute_capability", "multiprocessors", "l2_bytes", "memory_bytes", "cuda_driver")
-        return {name: machine[name] for name in (*order, "cuda_runtime", "simulated")}
+        return dict(self._device)
 
     def is_alive(self) -> bool:
         """False when an earlier launch has cost the process its GPU: nothing works any more."""
@@ -186,14 +144,15 @@ class Harness:
             if not path.is_file():
                 raise ToolError(f"not built: {path} (cmake --build {self._build} --target stage_libraries)")
             self._check(self._library.softmax_add_stage(self._session, str(path).encode()))
+            self._tensors = []
 
     def add_contender(self, stage: str, name: str, launch: Launch) -> int:
         """Adds whatever `launch` enqueues; what it raises comes out of verify() and time(). Returns its number."""
 
         def call(_context: object, inputs: Sequence[int], outputs: Sequence[int], stream: Optional[int]) -> int:
             try:
-                num_inputs, num_outputs = self._num_tensors
-                launch(*inputs[:num_inputs], *outputs[:num_outputs], stream or 0)
+                num_outputs = sum(tensor.is_output for tensor in self._tensors)
+                launch(*inputs[: len(self._tensors) - num_outputs], *outputs[:num_outputs], stream or 0)
                 return 0
             except BaseException as error:  # an interrupt too: it must not get lost in the C frames between
                 self._raised = error
@@ -202,62 +161,37 @@ class Harness:
         callback = _Launch(call)
         self._callbacks.append(callback)
         self._check(self._library.softmax_add_contender(self._session, stage.encode(), name.encode(), callback, None))
-        return self._library.softmax_num_contenders(self._session) - 1
+        return len(self.contenders()) - 1
 
     def contenders(self) -> List[Contender]:
-        found = []
-        for number in range(self._library.softmax_num_contenders(self._session)):
-            description = _Contender()
-            self._check(self._library.softmax_describe(self._session, number, byref(description)))
-            found.append(Contender(_text(description.stage), _text(description.name)))
-        return found
+        told = self._told(self._library.softmax_contenders(self._session))
+        return [Contender(contender["stage"], contender["name"]) for contender in told]
 
     def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> None:
         """Allocates and fills. Raises HarnessError (code 2) when the shape does not fit the device's memory."""
-        self._check(
-            self._library.softmax_open_problem(
-                self._session,
-                shape.dtype.encode(),
-                op.encode(),
-                shape.rows,
-                shape.cols,
-                input_kind.encode(),
-                seed,
-                offset,
-            )
-        )
-
-        outputs = [tensor.is_output for tensor in self.tensors()]
-        self._num_tensors = (outputs.count(False), outputs.count(True))
+        self._tensors = []
+        names = shape.dtype.encode(), op.encode()
+        described = (*names, shape.rows, shape.cols, input_kind.encode(), seed, offset)
+        told = self._told(self._library.softmax_open_problem(self._session, *described))
+        self._tensors = [Tensor(**tensor) for tensor in told]
 
     def tensors(self) -> List[Tensor]:
         """Of the open problem: its inputs, then its outputs."""
-        found = []
-        for number in range(self._library.softmax_num_tensors(self._session)):
-            description = _Tensor()
-            self._check(self._library.softmax_describe_tensor(self._session, number, byref(description)))
-            name, dtype = _text(description.name), _text(description.dtype)
-            found.append(Tensor(name, dtype, description.rows, description.cols, bool(description.is_output)))
-        return found
+        return list(self._tensors)
 
     def close_problem(self) -> None:
         self._library.softmax_close_problem(self._session)
+        self._tensors = []
 
     def applies(self, number: int) -> tuple:
         """(why the contender cannot do the open problem, or "", passes that it declares, or None)"""
-        found = _Applicability()
-        self._check(self._library.softmax_applies(self._session, number, byref(found)))
-        return _text(found.reason), found.passes or None
+        told = self._told(self._library.softmax_applies(self._session, number))
+        return told["reason"], told["passes"]
 
     def verify(self, number: int, tolerance_factor: float = 1) -> Verdict:
         """One launch, every element compared; wrong is what errs by more than `tolerance_factor` times the allowed."""
-        found = _Verdict()
-        self._check(self._library.softmax_verify(self._session, number, tolerance_factor, byref(found)))
-        return Verdict(bool(found.correct), _text(found.explanation), found.max_error)
+        return Verdict(**self._told(self._library.softmax_verify(self._session, number, tolerance_factor)))
 
     def time(self, number: int, repeats: int, warm_up_ms: int, limit_ms: int) -> Timing:
         """Medians of `repeats` samples; of fewer, but at least 5, when these take longer than `limit_ms`."""
-        found = _Timing()
-        self._check(self._library.softmax_time(self._session, number, repeats, warm_up_ms, limit_ms, byref(found)))
-        values = (getattr(found, name) for name in Timing._fields)
-        return Timing(*(_text(value) if isinstance(value, bytes) else value for value in values))
+        return Timing(**self._told(self._library.softmax_time(self._session, number, repeats, warm_up_ms, limit_ms)))
