@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "common/harness/cuda_check.h"
-#include "common/harness/device.h"
-#include "common/harness/errors.h"
 #include "common/harness/problem_run.h"
+#include "common/tests/device_test.h"
 
 namespace {
 
@@ -49,8 +48,7 @@ bool check(ProblemRun& run, const Case& expected) {
 }  // namespace
 
 int main() {
-  try {
-    const Device device = open_device();
+  return run_on_device([](const Device& device) {
     bool all = true;
     for (const std::int64_t offset : {0, 1}) {
       ProblemRun run(problem, {.offsets = {offset, offset}, .takes_times = false}, device);
@@ -68,10 +66,6 @@ int main() {
         all = check(run, expected) && all;
       }
     }
-    std::printf("fences %s\n", all ? "hold" : "DO NOT HOLD");
-    return static_cast<int>(all ? ExitCode::fine : ExitCode::wrong_result);
-  } catch (const NoDeviceError& error) {
-    std::printf("%s\n", error.what());
-    return static_cast<int>(ExitCode::no_device);
-  }
+    return all;
+  });
 }
