@@ -38,8 +38,8 @@ struct Divide {
   __device__ T operator()(float exp, float sum) const { return static_cast<T>(exp / sum); }
 };
 
-/// As FiveKernels, but throws thrust::system_error. reduce_by_key allocates its temporary storage and waits for the device to learn how many
-/// runs there were, in every call: this variant cannot be captured into a graph.
+/// As FiveKernels, but throws thrust::system_error. reduce_by_key allocates its temporary storage and waits
+/// for the device to learn how many runs there were, in every call: it cannot be captured into a graph.
 struct ThrustCalls {
   template <class Op, class T>  // Op: Softmax alone
   static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {

@@ -133,7 +133,7 @@ constexpr std::array<int, 4> packs_per_lane(int pack_size) {
 }
 
 /// Packs of 16 bytes, 32 lanes per row. `padded`: any width up to max_warp_reduce_cols; otherwise a row must
-/// fill every lane, cols = 32 lanes * one of packs_per_lane() * elements in a pack, and no access needs a check.
+/// fill every lane, cols = 32 lanes * packs_per_lane() * elements in a pack, and no access needs a check.
 template <bool padded>
 struct Packs {
   template <class Op, class Load, class Store>

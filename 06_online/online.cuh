@@ -132,9 +132,9 @@ __global__ void __launch_bounds__(tile.block_size)
   }
 }
 
-/// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the smallest
-/// block that holds the row: a few loads in flight per thread, and many blocks per SM, so that one block's
-/// arithmetic hides behind another's reads.
+/// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the
+/// smallest block that holds the row: a few loads in flight per thread, and many blocks per SM, so that one
+/// block's arithmetic hides behind another's reads.
 struct FusedRegisterSoftmax {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {

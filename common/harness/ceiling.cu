@@ -75,8 +75,8 @@ __global__ void read_clock(ClockReading* reading) {
   reading->cycles = static_cast<std::uint64_t>(clock64());
 }
 
-/// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do in a
-/// loop.
+/// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do
+/// in a loop.
 unsigned blocks_for(std::int64_t num_packs) {
   return static_cast<unsigned>((num_packs + block_size - 1) / block_size);
 }

@@ -14,8 +14,8 @@ struct Bytes {
   std::size_t bytes = 0;
 };
 
-/// What lies of each tensor in whole 16-byte accesses at addresses that are multiples of 16 is read (of at most
-/// 3 inputs) or overwritten (at most 3 outputs) once. Throws CudaError.
+/// What lies of each tensor in whole 16-byte accesses at addresses that are multiples of 16 is read (of at
+/// most 3 inputs) or overwritten (at most 3 outputs) once. Throws CudaError.
 void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> outputs, cudaStream_t stream);
 
 /// Reads `bytes` from x, so that whatever the L2 cache held before is gone when bytes exceed its size.

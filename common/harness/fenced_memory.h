@@ -6,8 +6,8 @@
 
 #include "common/harness/cuda_handles.h"
 
-/// `bytes` of device memory, all of it poison at first. What lies outside of it is poison, too: a read past the
-/// end yields NaN, a write past the end is seen.
+/// `bytes` of device memory, all of it poison at first. What lies outside of it is poison, too: a read past
+/// the end yields NaN, a write past the end is seen.
 class FencedMemory {
  public:
   /// The memory starts `offset_bytes` behind an alignment of 256.
@@ -16,8 +16,8 @@ class FencedMemory {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Fills the memory and its fences with poison; returns when done.
   void poison();
-  /// "", or which fence was written, and at what distance from the memory, which is called `what`. `used`: the
-  /// fence at the end starts after this many bytes.
+  /// "", or which fence was written, and at what distance from the memory, which is called `what`. `used`:
+  /// the fence at the end starts after this many bytes.
   [[nodiscard]] std::string broken_fence(const std::string& what, std::size_t used) const;
   [[nodiscard]] std::string broken_fence(const std::string& what) const { return broken_fence(what, bytes_); }
   /// Bytes of each of the two fences.

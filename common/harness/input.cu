@@ -10,6 +10,8 @@
 
 namespace {
 
+constexpr int num_inputs = static_cast<int>(InputKind::lowest) + 1;
+
 /// A well-mixed 64-bit hash (the finaliser of SplitMix64, by Steele, Lea and Flood).
 __host__ __device__ std::uint64_t mix(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15;
@@ -81,18 +83,13 @@ const char* name(InputKind kind) {
   constexpr std::array names{"normal",        "uniform",     "large_magnitude", "all_equal",
                              "very_negative", "ascending",   "one_outlier",     "neg_inf_prefix",
                              "all_neg_inf",   "one_pos_inf", "one_nan",         "lowest"};
-  static_assert(names.size() == static_cast<std::size_t>(InputKind::lowest) + 1);
+  static_assert(names.size() == num_inputs);
   return names.at(static_cast<std::size_t>(kind));
 }
 
-const std::vector<InputKind>& all_inputs() {
-  static const std::vector<InputKind> all = [] {
-    std::vector<InputKind> kinds;
-    for (int kind = 0; kind <= static_cast<int>(InputKind::lowest); ++kind) {
-      kinds.push_back(static_cast<InputKind>(kind));
-    }
-    return kinds;
-  }();
+std::vector<InputKind> all_inputs() {
+  std::vector<InputKind> all;
+  for (int kind = 0; kind < num_inputs; ++kind) all.push_back(static_cast<InputKind>(kind));
   return all;
 }
 

@@ -24,7 +24,7 @@ enum class InputKind {
 };
 
 const char* name(InputKind kind);
-const std::vector<InputKind>& all_inputs();  ///< what --input accepts
+std::vector<InputKind> all_inputs();  ///< what --input accepts
 
 /// Writes shape.elements() elements of `dtype` to x. On the device it returns when they are written.
 void fill_input(InputKind kind, std::uint64_t seed, DType dtype, Shape shape, void* x, Space space);

@@ -8,8 +8,8 @@
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/row_operation.cuh"
 
-/// The harness's object for an operation of the kernels. A stage with an operation of its own declares an overload
-/// beside its type.
+/// The harness's object for an operation of the kernels. A stage with an operation of its own declares an
+/// overload beside its type.
 inline const Operation* operation_of(Softmax) {
   return &softmax_operation;
 }

@@ -11,8 +11,8 @@
 #include "common/harness/problem.h"
 #include "common/harness/verify.h"
 
-/// The memory of one problem: a pointer to each tensor, in the order in which the operation lists them, at any
-/// element offset; and what a variant asked for besides, aligned to 256 bytes.
+/// The memory of one problem: a pointer to each tensor, in the order in which the operation lists them, at
+/// any element offset; and what a variant asked for besides, aligned to 256 bytes.
 struct Memory {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;

@@ -41,9 +41,9 @@ class ProblemRun {
   /// Makes the inputs of every buffer set. To be called before the functions below.
   void fill(InputKind input);
 
-  /// Checks one launch: every element of every output, the memory around it and around the workspace, and that
-  /// the inputs are as they were. `run` runs the plan that it is given, and returns when the work is done.
-  /// `tolerance_factor`: see Operation::verify.
+  /// Checks one launch: every element of every output, the memory around it and around the workspace, and
+  /// that the inputs are as they were. `run` runs the plan that it is given, and returns when the work is
+  /// done. `tolerance_factor`: see Operation::verify.
   Verdict verify(const Variant& variant, const std::function<void(const Plan&)>& run,
                  double tolerance_factor = 1);
 

@@ -1,13 +1,13 @@
 // The double-precision reference: small __host__ __device__ functors that Thrust runs over chunks, rows and
-// elements, on the host for small shapes and on the device for large ones. It shares nothing with the kernels: a
-// mistake there must not make the reference wrong in the same way.
+// elements, on the host for small shapes and on the device for large ones. It shares nothing with the
+// kernels: a mistake there must not make the reference wrong in the same way.
 #pragma once
 
 #include "common/harness/compare.cuh"
 #include "common/harness/reference.h"
 
-/// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf anywhere, or
-/// nothing but -inf, makes the whole row NaN.
+/// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf anywhere,
+/// or nothing but -inf, makes the whole row NaN.
 __host__ __device__ inline double reference_softmax(double x, ReferenceRow row) {
   return exp(x - row.max) / row.sum;
 }

@@ -1,5 +1,5 @@
-// What the double-precision reference knows of a row; and on the host, for messages that explain what an element
-// should be.
+// What the double-precision reference knows of a row; and on the host, for messages that explain what an
+// element should be.
 #pragma once
 
 #include <cmath>

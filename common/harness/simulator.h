@@ -16,6 +16,6 @@ SimCounters count_launch(const std::function<void()>& launch);
 bool gpu_is_present();
 
 /// Starts this program again, with the same arguments, under the simulator. Returns only where the simulator
-/// was not built, or the program runs under it already. Throws NoDeviceError when the program was started again
-/// and still does not run under it.
+/// was not built, or the program runs under it already. Throws NoDeviceError when the program was started
+/// again and still does not run under it.
 void restart_under_simulator(const char* const* argv);

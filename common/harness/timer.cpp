@@ -66,8 +66,8 @@ Timing summarize(std::vector<double> microseconds) {
 }
 
 bool TimedVariant::throttled() const {
-  // nvbench's default. Above it lies what is ordinary between the base clock and the highest; below, something
-  // else holds the device down.
+  // nvbench's default. Above it lies what is ordinary between the base clock and the highest; below,
+  // something else holds the device down.
   const double least_share = 0.75;
   return clock.mhz > 0 && clock.mhz < least_share * clock.highest_mhz;
 }
@@ -187,10 +187,10 @@ void Timer::flush_l2() {
 }
 
 // A kernel can ask the L2 to keep what lies in a window of memory. What is kept stays when other memory is
-// read, so that neither rotating buffers nor flush_l2 get rid of it: whoever is timed next on the same buffers
-// would find them warm. A window that a launcher set on our stream would hold for later launches there, too.
-// And what is set aside for such lines is missing to everybody else: with all of it set aside, softmax and copy of
-// 16 MiB took twice their time on an H200.
+// read, so that neither rotating buffers nor flush_l2 get rid of it: whoever is timed next on the same
+// buffers would find them warm. A window that a launcher set on our stream would hold for later launches
+// there, too. And what is set aside for such lines is missing to everybody else: with all of it set aside,
+// softmax and copy of 16 MiB took twice their time on an H200.
 void Timer::forget_persisting_l2() {
   if (attribute(cudaDevAttrMaxPersistingL2CacheSize) == 0) return;  // before compute capability 8.0
   cudaStreamAttrValue no_window{};

@@ -21,15 +21,15 @@ struct Traffic {
   RowCosts row{};
 };
 
-/// Bytes requested / bytes of the matrix: for softmax 2 is the least possible, one read and one write of every
-/// element. 0 for an empty problem.
+/// Bytes requested / bytes of the matrix: for softmax 2 is the least possible, one read and one write of
+/// every element. 0 for an empty problem.
 double passes(const Traffic& traffic, const Problem& problem);
 
 /// The passes of the ceiling: each input read once, each output written once.
 double least_passes(const Problem& problem);
 
-/// Bytes of all inputs and outputs / time, in GB/s (1e9): the "effective bandwidth" of the published tables. It
-/// counts only what the operation needs, so a kernel that makes more passes shows less.
+/// Bytes of all inputs and outputs / time, in GB/s (1e9): the "effective bandwidth" of the published tables.
+/// It counts only what the operation needs, so a kernel that makes more passes shows less.
 double effective_bandwidth_gb_s(const Problem& problem, double microseconds);
 
 /// Traffic of a variant that reads the whole matrix `reads` times and writes it `writes` times.

@@ -39,8 +39,8 @@ struct Variant {
   std::function<Workspace(const Problem&, const Device&)> workspace = [](const Problem&, const Device&) {
     return Workspace{};
   };
-  /// False for a variant whose plan waits for the device: it cannot go into a CUDA graph, and is timed by plain
-  /// launches instead.
+  /// False for a variant whose plan waits for the device: it cannot go into a CUDA graph, and is timed by
+  /// plain launches instead.
   bool capturable = true;
 };
 

@@ -5,8 +5,8 @@
 
 inline constexpr std::int64_t max_grid_blocks = 0x7fffffff;  // in x, the first dimension
 
-/// Grid size for `items` pieces of work, one a block. Kernels loop with stride gridDim.x, because a matrix may
-/// have more rows than a grid has blocks.
+/// Grid size for `items` pieces of work, one a block. Kernels loop with stride gridDim.x, because a matrix
+/// may have more rows than a grid has blocks.
 inline unsigned grid_for(std::int64_t items) {
   return static_cast<unsigned>(items < max_grid_blocks ? items : max_grid_blocks);
 }

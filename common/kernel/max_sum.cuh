@@ -27,8 +27,8 @@ __device__ inline MaxSum merge(MaxSum a, MaxSum b) {
   return {max, a.sum * __expf(a.max - shift) + b.sum * __expf(b.max - shift)};
 }
 
-/// Adds N elements: the sum so far is rescaled once for all of them, so that an element costs little more than
-/// one exponential.
+/// Adds N elements: the sum so far is rescaled once for all of them, so that an element costs little more
+/// than one exponential.
 template <int N>
 __device__ void add(MaxSum& total, const float (&values)[N]) {
   float max = total.max;

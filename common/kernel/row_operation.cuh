@@ -2,8 +2,8 @@
 // matrix is stored in.
 //
 // An operation has a State, what is known of a part of a row: State{} is that of no element, add() adds
-// elements, merge() merges two parts. And it has the last step, which makes results of elements once the state
-// of the whole row is known.
+// elements, merge() merges two parts. And it has the last step, which makes results of elements once the
+// state of the whole row is known.
 #pragma once
 
 #include "common/kernel/max_sum.cuh"

@@ -11,10 +11,9 @@ import ctypes
 import itertools
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace as Row
-from typing import Callable
+from typing import Callable, NamedTuple
 
 import check_stage
 from check_stage import Failure
@@ -27,18 +26,13 @@ SHAPES = [
 ]
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     name: str
     holds: Callable[[Row], bool]  # of a row of the CSV, with `size`, the bytes of an element
-    variants: tuple[str, ...] = ()  # none: all
+    variants: str = ""  # none: all
 
     def is_about(self, row: Row) -> bool:
-        return not self.variants or row.variant in self.variants
-
-
-def claim(name: str, holds: Callable[[Row], bool], variants: str = "") -> Claim:
-    return Claim(name, holds, tuple(variants.split()))
+        return not self.variants or row.variant in self.variants.split()
 
 
 # ---- How much of a kernel there is. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more
@@ -114,101 +108,100 @@ def merges(warps: int, r: Row) -> int:
 
 # What a variant declares of a row.
 DECLARED = (
-    claim("declared barriers", lambda r: r.barriers_per_row in ("", r.counted_block_barriers / r.rows)),
-    claim("declared conflicts", lambda r: r.offset > 0
+    Claim("declared barriers", lambda r: r.barriers_per_row in ("", r.counted_block_barriers / r.rows)),
+    Claim("declared conflicts", lambda r: r.offset > 0
           or r.bank_conflicts_per_row in ("", r.counted_bank_conflicts / r.rows)),
 )
-PASSES = claim("passes", lambda r: r.counted_passes == r.passes)
+PASSES = Claim("passes", lambda r: r.counted_passes == r.passes)
 
 CLAIMS = {
     "01_naive": (
         # A row's maximum and sum are declared once per row, and loaded by each of the 4 warps of a block.
-        claim("passes", lambda r: abs(r.counted_passes - r.passes - 24 / (r.cols * r.size)) < 0.00015,
+        Claim("passes", lambda r: abs(r.counted_passes - r.passes - 24 / (r.cols * r.size)) < 0.00015,
               "thread_per_row block_per_row block_per_row_division"),
-        claim("thread per row", lambda r: (r.counted_shuffles, r.counted_block_barriers, r.counted_shared_wavefronts)
+        Claim("thread per row", lambda r: (r.counted_shuffles, r.counted_block_barriers, r.counted_shared_wavefronts)
               == (0, 0, 0), "thread_per_row"),
-        claim("shuffles", lambda r: r.counted_shuffles == 2 * 4 * 5 * r.rows, "block_per_row block_per_row_division"),
-        claim("exponentials", lambda r: r.counted_special_function_lanes == r.rows * r.cols),
+        Claim("shuffles", lambda r: r.counted_shuffles == 2 * 4 * 5 * r.rows, "block_per_row block_per_row_division"),
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == r.rows * r.cols),
     ),
     "02_fused_block": (
         PASSES,
-        claim("tree", lambda r: (r.counted_shuffles, r.counted_block_barriers) == (0, 2 * (8 + 2) * r.rows),
+        Claim("tree", lambda r: (r.counted_shuffles, r.counted_block_barriers) == (0, 2 * (8 + 2) * r.rows),
               "shared_memory_tree"),
-        claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows,
+        Claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows,
               "warp_then_shared warp_then_shared_112 cub_block_reduce "
               "fastertransformer_block_per_head fastertransformer_block_per_row"),
-        claim("shuffles", lambda r: r.counted_shuffles == 2 * (8 + 1) * 5 * r.rows, "warp_then_shared"),
-        claim("shuffles of 112", lambda r: r.counted_shuffles == 2 * (4 + 1) * 5 * r.rows, "warp_then_shared_112"),
-        claim("shuffles of CUB", lambda r: r.counted_shuffles == 2 * 8 * 5 * r.rows, "cub_block_reduce"),
-        claim("shuffles of a thread per column",
+        Claim("shuffles", lambda r: r.counted_shuffles == 2 * (8 + 1) * 5 * r.rows, "warp_then_shared"),
+        Claim("shuffles of 112", lambda r: r.counted_shuffles == 2 * (4 + 1) * 5 * r.rows, "warp_then_shared_112"),
+        Claim("shuffles of CUB", lambda r: r.counted_shuffles == 2 * 8 * 5 * r.rows, "cub_block_reduce"),
+        Claim("shuffles of a thread per column",
               lambda r: r.counted_shuffles == 2 * (warps_of(r, 1) + 1) * 5 * r.rows,
               "fastertransformer_block_per_head fastertransformer_block_per_row"),
-        claim("exponentials", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols),
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols),
     ),
     "03_warp_reduce": (
         PASSES,
-        claim("load requests", lambda r: r.counted_global_load_requests == r.rows * divide_up(r.cols, 32 * pack(r)),
+        Claim("load requests", lambda r: r.counted_global_load_requests == r.rows * divide_up(r.cols, 32 * pack(r)),
               "packs padded_packs"),
-        claim("no shared memory, no barrier",
+        Claim("no shared memory, no barrier",
               lambda r: (r.counted_shared_wavefronts, r.counted_block_barriers) == (0, 0)),
-        claim("shuffles", lambda r: r.counted_shuffles == 2 * 5 * warps_03(r), "scalar_loads packs padded_packs"),
-        claim("shuffles of narrow groups", lambda r: r.counted_shuffles == narrow_shuffles(r),
+        Claim("shuffles", lambda r: r.counted_shuffles == 2 * 5 * warps_03(r), "scalar_loads packs padded_packs"),
+        Claim("shuffles of narrow groups", lambda r: r.counted_shuffles == narrow_shuffles(r),
               "narrow_groups two_rows_per_access"),
-        claim("exponentials", lambda r: r.counted_special_function_lanes == warps_03(r) * r.cols, "packs"),
-        claim("padding costs exponentials",
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == warps_03(r) * r.cols, "packs"),
+        Claim("padding costs exponentials",
               lambda r: r.counted_special_function_lanes == warps_03(r) * padded_tile_03(r), "padded_packs"),
-        claim("padding costs exponentials, scalars",
+        Claim("padding costs exponentials, scalars",
               lambda r: r.counted_special_function_lanes == warps_03(r) * scalar_tile_03(r), "scalar_loads"),
     ),
     "04_smem_bank_conflict": (
         PASSES,
-        claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows),
-        claim("no conflict", lambda r: r.counted_bank_conflicts == 0, "transposed_layout vector_layout"),
+        Claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows),
+        Claim("no conflict", lambda r: r.counted_bank_conflicts == 0, "transposed_layout vector_layout"),
         # Each row is written and read twice, cols / 32 wavefronts each time if nobody waits: a w-way conflict adds w - 1
         # times as many. Known for rows that fill every access.
-        claim("conflicts of single words", lambda r: r.cols % 256 != 0
+        Claim("conflicts of single words", lambda r: r.cols % 256 != 0
               or r.counted_bank_conflicts == (pack(r) - 1) * 4 * r.rows * r.cols / 32, "interleaved_scalar_layout"),
-        claim("conflicts of merged words", lambda r: r.cols % 256 != 0
+        Claim("conflicts of merged words", lambda r: r.cols % 256 != 0
               or r.counted_bank_conflicts == (4 * r.rows * r.cols / 32 if pack(r) == 8 else 0), "interleaved_layout"),
         # 4 cols / 32 wavefronts for the row; in 2 reductions w warps write and read w + 1 results, after 5 (w + 1)
         # shuffles.
-        claim("shuffles", lambda r: r.cols % 1024 != 0 or r.counted_shuffles
+        Claim("shuffles", lambda r: r.cols % 1024 != 0 or r.counted_shuffles
               == 10 * (r.counted_shared_wavefronts - r.counted_bank_conflicts - 4 * r.rows * r.cols / 32) / 4),
-        claim("exponentials", lambda r: r.counted_special_function_lanes == r.rows * r.cols),
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == r.rows * r.cols),
     ),
     "05_uncached": (
         PASSES,
-        claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows),
-        claim("shuffles", lambda r: r.counted_shuffles == 2 * (warps_05(r) + 1) * 5 * r.rows),
-        claim("wavefronts", lambda r: r.counted_shared_wavefronts == 2 * 2 * (warps_05(r) + 1) * r.rows),
-        claim("exponentials", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols),
+        Claim("barriers", lambda r: r.counted_block_barriers == 4 * r.rows),
+        Claim("shuffles", lambda r: r.counted_shuffles == 2 * (warps_05(r) + 1) * 5 * r.rows),
+        Claim("wavefronts", lambda r: r.counted_shared_wavefronts == 2 * 2 * (warps_05(r) + 1) * r.rows),
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols),
     ),
     "06_online": (
         PASSES,
-        claim("one merge", lambda r: r.counted_block_barriers == 2 * r.rows,
+        Claim("one merge", lambda r: r.counted_block_barriers == 2 * r.rows,
               "fused online online_per_element online_reversed"),
-        claim("shuffles", lambda r: r.counted_shuffles == 20 * warps_05(r) * r.rows,
+        Claim("shuffles", lambda r: r.counted_shuffles == 20 * warps_05(r) * r.rows,
               "online online_per_element online_reversed"),
-        claim("per element", lambda r: r.counted_special_function_lanes
+        Claim("per element", lambda r: r.counted_special_function_lanes
               == 3 * r.rows * r.cols + merges(warps_05(r), r), "online_per_element"),
-        claim("per chunk", lambda r: r.counted_special_function_lanes
+        Claim("per chunk", lambda r: r.counted_special_function_lanes
               == (2 + 1 / pack(r)) * r.rows * r.cols + merges(warps_05(r), r), "online online_reversed"),
-        claim("shuffles of the tile", lambda r: r.counted_shuffles == 20 * fused_tile(r)[0] // 32 * r.rows, "fused"),
+        Claim("shuffles of the tile", lambda r: r.counted_shuffles == 20 * fused_tile(r)[0] // 32 * r.rows, "fused"),
         # And a factor for each thread; the row is padded to the tile.
-        claim("exponentials of the tile", lambda r: r.counted_special_function_lanes
+        Claim("exponentials of the tile", lambda r: r.counted_special_function_lanes
               == (fused_tile(r)[0] * (fused_tile(r)[1] + 1)) * r.rows + merges(fused_tile(r)[0] // 32, r), "fused"),
-        claim("three passes", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols,
+        Claim("three passes", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols,
               "three_pass_tile three_pass_tile_reversed"),
     ),
     # Test-only stages.
     "softmax_backward": (PASSES,),
-    "cross_entropy": (claim("passes", lambda r: abs(r.counted_passes - r.passes) < 0.00011),),
+    "cross_entropy": (Claim("passes", lambda r: abs(r.counted_passes - r.passes) < 0.00011),),
 }  # fmt: skip
 
 
 # ---- What counters do not tell. Variants of which all counters are the same are here, and what else tells them apart.
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """A kernel as it was launched."""
 
     blocks: int
@@ -218,8 +211,7 @@ class Launch:
         return re.search(rf"\b{instruction}\b", self.ptx) is not None
 
 
-@dataclass(frozen=True)
-class Twins:
+class Twins(NamedTuple):
     first: str
     second: str
     difference: str
@@ -305,24 +297,20 @@ def describe(row: Row, executable: str) -> str:
     return f"{' '.join(shape)}: {counts}\n{lines.stdout}{lines.stderr}"
 
 
-def main() -> int:
-    executable, *options = sys.argv[1:]
-    stage = Path(executable).name
+def check(executable: str, *options: str) -> str:
+    rows = [row for shapes in SHAPES for row in rows_of([executable, "--dtype", "all", *shapes.split(), *options])]
     failed = []
-    try:
-        rows = [row for shapes in SHAPES for row in rows_of([executable, "--dtype", "all", *shapes.split(), *options])]
-        for a_claim in (*DECLARED, *CLAIMS[stage]):
-            about = [row for row in rows if a_claim.is_about(row)]
-            wrong = [row for row in about if not a_claim.holds(row)]
-            if wrong or (not about and not options):
-                failed.append(f"{a_claim.name}: not so for {len(wrong)} of {len(about)} rows")
-                failed += [describe(row, executable) for row in wrong[:1]]
-        failed += check_twins(executable, rows)
-    except Failure as failure:
-        failed.append(str(failure))
-    print("\n".join(failed) or f"{len(rows)} rows: all is as it should be")
-    return 1 if failed else 0
+    for claim in (*DECLARED, *CLAIMS[Path(executable).name]):
+        about = [row for row in rows if claim.is_about(row)]
+        wrong = [row for row in about if not claim.holds(row)]
+        if wrong or (not about and not options):
+            failed.append(f"{claim.name}: not so for {len(wrong)} of {len(about)} rows")
+            failed += [describe(row, executable) for row in wrong[:1]]
+    failed += check_twins(executable, rows)
+    if failed:
+        raise Failure("\n".join(failed))
+    return f"{len(rows)} rows: all is as it should be"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_stage.print_or_fail(lambda: check(*sys.argv[1:])))

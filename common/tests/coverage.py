@@ -22,32 +22,19 @@ COLS += "4097,4104,8193,8200,16385,16392"
 OTHERS = re.compile(r"\b(thrust|cub)::|^(void )?\(anonymous namespace\)::")
 
 
-def kernels_of(executable: str) -> set[str]:
-    """The names of the kernels in the PTX that the executable holds as text, as the simulator prints them."""
+def check(executable: str, *options: str) -> str:
+    # In the PTX, which the executable holds as text; as the simulator prints them.
     names = {demangled(name.decode()) for name in re.findall(rb"\.entry (\w+)\(", Path(executable).read_bytes())}
-    return {re.sub(r"^void |\([^()]*\)$", "", name) for name in names if not OTHERS.search(name)}
-
-
-def launched(executable: str, options: list[str]) -> set[str]:
+    kernels = {re.sub(r"^void |\([^()]*\)$", "", name) for name in names if not OTHERS.search(name)}
     _, report = check_stage.verify([executable, "--device", "sim", "--verify-only", "--format", "csv", "--rows", "1",
                                     "--cols", COLS, "--dtype", "all", "--op", "all", *options], SIM_REPORT="1")  # fmt: skip
-    return set(re.findall(r"^counted: (.*) <<<", report, re.MULTILINE))
-
-
-def main() -> int:
-    executable, *options = sys.argv[1:]
-    try:
-        kernels, seen = kernels_of(executable), launched(executable, options)
-        print(f"{len(kernels & seen)} of {len(kernels)} kernels were launched")
-        if not kernels:
-            raise Failure("the executable has no kernels")
-        if unseen := sorted(kernels - seen):
-            raise Failure("\n".join(["never launched:", *unseen]))
-    except Failure as failure:
-        print(failure)
-        return 1
-    return 0
+    launched = set(re.findall(r"^counted: (.*) <<<", report, re.MULTILINE))
+    if not kernels:
+        raise Failure("the executable has no kernels")
+    if unseen := sorted(kernels - launched):
+        raise Failure("\n".join(["never launched:", *unseen]))
+    return f"{len(kernels)} kernels were launched"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_stage.print_or_fail(lambda: check(*sys.argv[1:])))

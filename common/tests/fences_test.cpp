@@ -1,5 +1,5 @@
-// What lies around the tensors is checked, on both sides of input and output. Each launch here writes the right result,
-// and, but for the first, one byte where it must not.
+// What lies around the tensors is checked, on both sides of input and output. Each launch here writes the
+// right result, and, but for the first, one byte where it must not.
 #include <cuda_runtime.h>
 
 #include <cstdio>

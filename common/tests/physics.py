@@ -12,6 +12,7 @@ Exit codes: 0 all is right, 1 not, 3 no usable GPU.
 from __future__ import annotations
 
 import ctypes
+import functools
 import glob
 import json
 import re
@@ -28,16 +29,21 @@ ABSURD_GB_S = 10_000  # where the GPU does not tell its own peak
 Times = Dict[str, Dict[str, float]]  # variant, or "copy" → the fields of its record
 
 
-def measure(build: Path, stage: str, variant: str, rows: int, l2: str = "cold") -> Times:
-    """The variant and the copy, f32, rows of 1024 columns."""
-    done = check_stage.run([str(build / stage), "--device", "gpu", "--variant", variant, "--rows", str(rows), "--l2", l2,
-                            "--format", "json"])  # fmt: skip
+def on_gpu(command: list[str]) -> str:
+    """What a stage prints. Ends the test where there is no GPU."""
+    done = check_stage.run([*command[:1], "--device", "gpu", *command[1:]])
     if done.returncode == 3:
         print(done.stderr, end="")
         sys.exit(3)
     if done.returncode != 0:
-        raise Failure(f"{stage}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return {record["variant"]: record for record in json.loads(done.stdout)["results"]}
+        raise Failure(f"{command[0]}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def measure(build: Path, stage: str, variant: str, rows: int, l2: str = "cold") -> Times:
+    """The variant and the copy, f32, rows of 1024 columns."""
+    options = ["--variant", variant, "--rows", str(rows), "--l2", l2, "--format", "json"]
+    return {record["variant"]: record for record in json.loads(on_gpu([str(build / stage), *options]))["results"]}
 
 
 def peak_gb_s(libcudart: str) -> float:
@@ -85,11 +91,7 @@ def implausible_times(times_of: Callable[..., Times], peak: float) -> list[str]:
 
 
 def times(build: str, libcudart: str) -> None:
-    build_folder = Path(build)
-
-    def times_of(stage: str, variant: str, rows: int, l2: str = "cold") -> Times:
-        return measure(build_folder, stage, variant, rows, l2)
-
+    times_of = functools.partial(measure, Path(build))
     times_of("02_fused_block", "warp_then_shared", 1)  # is there a GPU?
     if found := implausible_times(times_of, peak_gb_s(libcudart)):
         raise Failure("\n".join(found))
@@ -123,17 +125,14 @@ def kept_l2(stage: str) -> None:
 
 def profile(stage: str, *command: str) -> None:
     """Whether ncu may count is asked of ncu itself."""
-    launch = [stage, "--device", "gpu", "--profile", "--variant", "packs"]
-    alone = check_stage.run(launch)
-    if alone.returncode == 3:
-        print(alone.stderr, end="")
-        sys.exit(3)
+    launch = [stage, "--profile", "--variant", "packs"]
+    on_gpu(launch)
     places = [shutil.which("ncu"), "/usr/local/cuda/bin/ncu", *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
     ncu = next((place for place in places if place and Path(place).exists()), None)
     if ncu is None:
         expected = "not measured: 'ncu' is not here"
     else:
-        done = check_stage.run([ncu, "--metrics", "dram__bytes_read.sum", *launch])
+        done = check_stage.run([ncu, "--metrics", "dram__bytes_read.sum", *launch, "--device", "gpu"])
         said = done.stdout + done.stderr
         if "ERR_NVGPUCTRPERM" in said:
             expected = "not measured: no permission"
@@ -146,14 +145,6 @@ def profile(stage: str, *command: str) -> None:
         raise Failure(f"exit code {done.returncode}; expected: {expected}\n{done.stdout}{done.stderr}")
 
 
-def main() -> int:
-    try:
-        {"times": times, "every_variant": every_variant, "kept_l2": kept_l2, "profile": profile}[sys.argv[1]](*sys.argv[2:])
-    except Failure as failure:
-        print(failure)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    TESTS = {"times": times, "every_variant": every_variant, "kept_l2": kept_l2, "profile": profile}
+    sys.exit(check_stage.print_or_fail(lambda: TESTS[sys.argv[1]](*sys.argv[2:]) or "all is as it can be"))

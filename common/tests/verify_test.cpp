@@ -194,7 +194,8 @@ TEST(Input, IsReproducibleAndDependsOnTheSeed) {
   EXPECT_NE(input(InputKind::normal, shape), other);
 }
 
-/// The columns of the elements that are special, row by row; -1 where the row has none, -2 where it has several.
+/// The columns of the elements that are special, row by row; -1 where the row has none, -2 where it has
+/// several.
 template <class IsSpecial>
 std::vector<int> special_cols(const std::vector<float>& x, Shape shape, IsSpecial is_special) {
   std::vector<int> cols(shape.rows, -1);

@@ -18,9 +18,8 @@
 struct Contender {
   std::string stage;
   Variant variant;
-  bool is_callback;
-  std::vector<const Operation*> operations;  ///< that it does; empty: all
-  double tolerance_factor = 1;               ///< of the last verification
+  bool is_callback = false;
+  double tolerance_factor = 1;  ///< of the last verification
 };
 
 struct softmax_session {
@@ -40,7 +39,7 @@ constexpr std::size_t left_to_contenders = std::size_t{512} << 20U;  // their wo
 thread_local std::string last_error;
 thread_local std::string told;
 
-/// Runs the function, which may set `told`; what it throws becomes the return code, and softmax_error()'s text.
+/// Runs the function, which may set `told`; what it throws becomes the return code, and softmax_error().
 template <class Function>
 int guarded(Function&& function) {
   told.clear();
@@ -78,22 +77,13 @@ bool contains(const std::vector<const Operation*>& operations, const Operation* 
                      [&](const Operation* one) { return one->name == op->name; });
 }
 
-bool does(const Contender& contender, const Operation* op) {
-  const auto& known = contender.operations;
-  return known.empty() || contains(known, op);
-}
-
 /// Why the contender cannot do the open problem.
 std::string reason_not_applicable(softmax_session& session, const Contender& contender) {
   const ProblemRun& run = open_run(session);
-  const Problem& problem = run.problem();
-  if (!does(contender, problem.op)) {
-    return contender.stage + " does not do " + std::string(problem.op->name);
-  }
-  std::string reason = contender.variant.unsupported(problem, session.device);
-  const std::size_t workspace = contender.variant.workspace(problem, session.device).bytes;
-  if (!reason.empty() || workspace <= run.workspace_bytes()) return reason;
-  return "not enough device memory for its workspace";
+  std::string reason = contender.variant.unsupported(run.problem(), session.device);
+  if (!reason.empty()) return reason;
+  const bool fits = contender.variant.workspace(run.problem(), session.device).bytes <= run.workspace_bytes();
+  return fits ? "" : "not enough device memory for its workspace";
 }
 
 /// The contender, which can do the open problem.
@@ -143,8 +133,8 @@ int softmax_open(const char* l2, softmax_session** session) {
                        .traffic = [](const Problem& problem) {
                          return Traffic{static_cast<double>(problem.least_bytes()), 0};
                        }};
-    *session = new softmax_session{
-        device, state, Timer(device, state), softmax_operations(), {{"", copy, false, {}}}, {}};
+    *session =
+        new softmax_session{device, state, Timer(device, state), softmax_operations(), {{"", copy}}, {}};
     JsonMembers members = json_members(device);
     members.emplace_back("simulated", device.simulated ? "1" : "0");
     told = json_object(members);
@@ -163,8 +153,13 @@ int softmax_add_stage(softmax_session* session, const char* library) {
   return guarded([&] {
     const Stage& stage = load_stage(library);
     session->run.reset();  // its workspace was not made for these
-    for (const Variant& variant : stage.variants) {
-      session->contenders.push_back({stage.name, variant, false, stage.operations});
+    for (Variant variant : stage.variants) {
+      variant.unsupported = [&stage, of_shape = variant.unsupported](const Problem& problem,
+                                                                     const Device& device) {
+        if (contains(stage.operations, problem.op)) return of_shape(problem, device);
+        return stage.name + " does not do " + std::string(problem.op->name);
+      };
+      session->contenders.push_back({stage.name, variant});
     }
     for (const Operation* op : stage.operations) {
       if (!contains(session->operations, op)) session->operations.push_back(op);
@@ -176,17 +171,17 @@ int softmax_add_contender(softmax_session* session, const char* stage, const cha
                           softmax_launch launch, void* context) {
   return guarded([&] {
     Variant variant{.name = name, .idea = "", .prepare = calls(launch, context), .traffic = {}};
-    session->contenders.push_back({stage, std::move(variant), true, {}});
+    session->contenders.push_back({stage, std::move(variant), true});
   });
 }
 
 int softmax_contenders(softmax_session* session) {
   return guarded([&] {
     std::vector<std::string> contenders;
-    for (const auto& [stage, variant, is_callback, operations, factor] : session->contenders) {
-      contenders.push_back(json_object({{"stage", json_quoted(stage)},
-                                        {"name", json_quoted(variant.name)},
-                                        {"idea", json_quoted(variant.idea)}}));
+    for (const Contender& contender : session->contenders) {
+      contenders.push_back(json_object({{"stage", json_quoted(contender.stage)},
+                                        {"name", json_quoted(contender.variant.name)},
+                                        {"idea", json_quoted(contender.variant.idea)}}));
     }
     told = json_list(contenders);
   });
@@ -204,9 +199,7 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
       throw UsageError("rows, cols: at least 1; offset: 0 to " + std::to_string(Offsets::most));
     }
     std::vector<const Variant*> variants;
-    for (const Contender& contender : session->contenders) {
-      if (does(contender, problem.op)) variants.push_back(&contender.variant);
-    }
+    for (const Contender& contender : session->contenders) variants.push_back(&contender.variant);
     ProblemSetup without{.seed = seed, .offsets = {offset, offset}, .l2 = session->l2};
     without.takes_times = !session->device.simulated;
     without.spare_bytes = without.takes_times ? left_to_contenders : 0;

@@ -5,10 +5,11 @@
    A session holds device 0, the timer and a list of contenders, each with a number from 0: first the plain
    copy (the ceiling), then what is added. At most one problem is open at a time.
 
-   Every function that returns int returns 0, or one of the stages' exit codes: 1 wrong result, 2 bad usage (an
-   unknown name, a shape that does not fit, times asked of the simulator), 3 no usable device, 4 anything else.
-   softmax_error() then says in one line what is wrong. After a 0, softmax_told() is what the call tells: JSON,
-   where the call's comment has some. Pointers are never null where not said otherwise. One thread at a time. */
+   Every function that returns int returns 0, or one of the stages' exit codes: 1 wrong result, 2 bad usage
+   (an unknown name, a shape that does not fit, times asked of the simulator), 3 no usable device, 4 anything
+   else. softmax_error() then says in one line what is wrong. After a 0, softmax_told() is what the call tells:
+   JSON, where the call's comment has some. Pointers are never null where not said otherwise. One thread at a
+   time. */
 #pragma once
 
 /* NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using): C knows neither */
@@ -36,11 +37,11 @@ int softmax_synchronize(softmax_session* session);
 /* Adds the variants of a stage from its library, build/libstage_NN_name.so, and closes the open problem. */
 int softmax_add_stage(softmax_session* session, const char* library);
 
-/* Enqueues one launch on `stream` (a cudaStream_t) that reads the operation's inputs and writes its outputs: a
-   pointer to device memory for each tensor, in the order that softmax_open_problem tells (for softmax one
-   input, x, and one output, y). It is called while the stream is captured into a graph, so that it must neither
-   wait nor allocate then. It was called once without a capture before, by softmax_verify. Returns 0, or
-   anything else for a failure. */
+/* Enqueues one launch on `stream` (a cudaStream_t) that reads the operation's inputs and writes its outputs:
+   a pointer to device memory for each tensor, in the order that softmax_open_problem tells (for softmax one
+   input, x, and one output, y). It is called while the stream is captured into a graph, so that it must
+   neither wait nor allocate then. It was called once without a capture before, by softmax_verify. Returns 0,
+   or anything else for a failure. */
 typedef int (*softmax_launch)(void* context, const void* const* inputs, void* const* outputs, void* stream);
 /* `stage` and `name` are copied; `context` is passed on to `launch`. */
 int softmax_add_contender(softmax_session* session, const char* stage, const char* name,
@@ -50,9 +51,9 @@ int softmax_add_contender(softmax_session* session, const char* stage, const cha
      "name": the variant's, or "copy", "idea": one line, may be ""}, ...] */
 int softmax_contenders(softmax_session* session);
 
-/* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are those
-   of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added stage has
-   beside them, input "normal", ... ; offset in elements, 0 to 1024. After a failure no problem is open.
+/* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are
+   those of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added
+   stage has beside them, input "normal", ... ; offset in elements, 0 to 1024. After a failure none is open.
    Tells the row-major tensors, inputs first:
    [{"name": "x", "dtype": "f32", or "i64" for labels, "rows": 3, "cols": 4, "is_output": false}, ...] */
 int softmax_open_problem(softmax_session* session, const char* dtype, const char* op, int64_t rows,
@@ -73,7 +74,7 @@ int softmax_verify(softmax_session* session, int contender, double tolerance_fac
    slow contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first. What the last launches
    left is verified again, with the same tolerance_factor: 1 and softmax_error() where it is wrong now.
    {"time_us": median of one launch, "spread_percent": (third quartile - first quartile) / median,
-    "copy_us": the same of the copy, "copy_spread_percent": ..., "note": what makes the time doubtful, or ""} */
+    "copy_us": the copy's, "copy_spread_percent": the copy's, "note": what makes the time doubtful, or ""} */
 int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms);
 
 #ifdef __cplusplus

@@ -13,15 +13,8 @@
 namespace {
 
 const char* name(Status status) {
-  switch (status) {
-    case Status::verified:
-      return "verified";
-    case Status::wrong:
-      return "wrong";
-    case Status::not_applicable:
-      return "not applicable";
-  }
-  return "?";
+  constexpr std::array names{"verified", "wrong", "not applicable"};  // in the order of the enum
+  return names.at(static_cast<std::size_t>(status));
 }
 
 std::string fixed(double value, int digits) {
@@ -45,66 +38,59 @@ struct Column {
 /// A number made of the counters, in CSV and JSON; and in the table, where its column has a title.
 struct CountedNumber {
   const char* field;
-  int digits;
-  double (*value)(const SimCounters&, const Problem&);
-  Column column{};
+  double value;
+  int digits = 0;
+  Column column{"", 0};
   int digits_in_table = 0;
 };
 
-double ratio(std::uint64_t numerator, std::uint64_t denominator) {
-  return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
-}
-double whole(std::uint64_t count) {
-  return static_cast<double>(count);
+double ratio(double numerator, double denominator) {
+  return denominator == 0 ? 0 : numerator / denominator;
 }
 
-using C = const SimCounters&;
-using P = const Problem&;
-// "sectors" are per request; "special" functions per element.
-const std::vector<CountedNumber> counted_numbers{
-    {"passes",
-     4,
-     [](C c, P p) { return ratio(c.global_loads.bytes + c.global_stores.bytes, p.matrix_bytes()); },
-     {"counted", 8},
-     2},
-    {"sectors_per_load_request",
-     3,
-     [](C c, P) { return ratio(c.global_loads.sectors, c.global_loads.requests); },
-     {"load sec.", 9},
-     1},
-    {"sectors_per_store_request",
-     3,
-     [](C c, P) { return ratio(c.global_stores.sectors, c.global_stores.requests); },
-     {"store sec.", 10},
-     1},
-    {"shared_wavefronts",
-     0,
-     [](C c, P) { return whole(c.shared_loads.wavefronts + c.shared_stores.wavefronts); },
-     {"wavefronts", 10}},
-    {"bank_conflicts",
-     0,
-     [](C c, P) { return whole(c.shared_loads.bank_conflicts + c.shared_stores.bank_conflicts); },
-     {"conflicts", 9}},
-    {"shuffles", 0, [](C c, P) { return whole(c.shuffles); }, {"shuffles", 8}},
-    {"block_barriers", 0, [](C c, P) { return whole(c.block_barriers); }, {"barriers", 8}},
-    {"special_functions_per_element",
-     4,
-     [](C c, P p) { return ratio(c.special_function_lanes, p.shape.elements()); },
-     {"special", 7},
-     2},
-    {"global_load_requests", 0, [](C c, P) { return whole(c.global_loads.requests); }},
-    {"global_load_sectors", 0, [](C c, P) { return whole(c.global_loads.sectors); }},
-    {"global_store_requests", 0, [](C c, P) { return whole(c.global_stores.requests); }},
-    {"global_store_sectors", 0, [](C c, P) { return whole(c.global_stores.sectors); }},
-    {"shared_load_requests", 0, [](C c, P) { return whole(c.shared_loads.requests); }},
-    {"shared_load_wavefronts", 0, [](C c, P) { return whole(c.shared_loads.wavefronts); }},
-    {"shared_load_conflicts", 0, [](C c, P) { return whole(c.shared_loads.bank_conflicts); }},
-    {"shared_store_requests", 0, [](C c, P) { return whole(c.shared_stores.requests); }},
-    {"shared_store_wavefronts", 0, [](C c, P) { return whole(c.shared_stores.wavefronts); }},
-    {"shared_store_conflicts", 0, [](C c, P) { return whole(c.shared_stores.bank_conflicts); }},
-    {"special_function_lanes", 0, [](C c, P) { return whole(c.special_function_lanes); }},
-    {"exp2_lanes", 0, [](C c, P) { return whole(c.exp2_lanes); }},
-    {"atomics", 0, [](C c, P) { return whole(c.atomics); }}};
+std::vector<CountedNumber> counted_numbers(const SimCounters& counters, const Problem& problem) {
+  const auto count = [](std::uint64_t number) { return static_cast<double>(number); };
+  const SimAccesses& loads = counters.global_loads;
+  const SimAccesses& stores = counters.global_stores;
+  const SimAccesses& shared_loads = counters.shared_loads;
+  const SimAccesses& shared_stores = counters.shared_stores;
+  const double bytes = count(loads.bytes + stores.bytes);
+  const double conflicts = count(shared_loads.bank_conflicts + shared_stores.bank_conflicts);
+  const double special = count(counters.special_function_lanes);
+  const double elements = count(problem.shape.elements());
+  // In the table "sectors" are per request, "special" functions per element.
+  return {
+      {"passes", ratio(bytes, count(problem.matrix_bytes())), 4, {"counted", 8}, 2},
+      {"sectors_per_load_request",
+       ratio(count(loads.sectors), count(loads.requests)),
+       3,
+       {"load sec.", 9},
+       1},
+      {"sectors_per_store_request",
+       ratio(count(stores.sectors), count(stores.requests)),
+       3,
+       {"store sec.", 10},
+       1},
+      {"shared_wavefronts", count(shared_loads.wavefronts + shared_stores.wavefronts), 0, {"wavefronts", 10}},
+      {"bank_conflicts", conflicts, 0, {"conflicts", 9}},
+      {"shuffles", count(counters.shuffles), 0, {"shuffles", 8}},
+      {"block_barriers", count(counters.block_barriers), 0, {"barriers", 8}},
+      {"special_functions_per_element", ratio(special, elements), 4, {"special", 7}, 2},
+      {"global_load_requests", count(loads.requests)},
+      {"global_load_sectors", count(loads.sectors)},
+      {"global_store_requests", count(stores.requests)},
+      {"global_store_sectors", count(stores.sectors)},
+      {"shared_load_requests", count(shared_loads.requests)},
+      {"shared_load_wavefronts", count(shared_loads.wavefronts)},
+      {"shared_load_conflicts", count(shared_loads.bank_conflicts)},
+      {"shared_store_requests", count(shared_stores.requests)},
+      {"shared_store_wavefronts", count(shared_stores.wavefronts)},
+      {"shared_store_conflicts", count(shared_stores.bank_conflicts)},
+      {"special_function_lanes", special},
+      {"exp2_lanes", count(counters.exp2_lanes)},
+      {"atomics", count(counters.atomics)},
+  };
+}
 
 std::vector<Column> columns(bool simulated) {
   std::vector<Column> all{{"stage", 22, false}, {"variant", 32, false}, {"passes", 7}};
@@ -112,7 +98,7 @@ std::vector<Column> columns(bool simulated) {
     all.insert(all.end(), {{"time us", 11}, {"spread", 8}, {"GB/s", 8}, {"% of copy", 10}, {"error", 7}});
     return all;
   }
-  for (const CountedNumber& number : counted_numbers) {
+  for (const CountedNumber& number : counted_numbers({}, {})) {
     if (number.column.width > 0) all.push_back(number.column);
   }
   all.push_back({"error", 5});
@@ -160,10 +146,8 @@ std::vector<Field> fields(const Record& record, bool simulated) {
   const RowCosts& declared = record.row_costs;
   add("barriers_per_row", declared.barriers.has_value(), declared.barriers.value_or(0), 4);
   add("bank_conflicts_per_row", declared.bank_conflicts.has_value(), declared.bank_conflicts.value_or(0), 4);
-  const SimCounters counted = record.counted.value_or(SimCounters{});
-  for (const CountedNumber& number : counted_numbers) {
-    add(std::string("counted_") + number.field, record.counted.has_value(), number.value(counted, problem),
-        number.digits);
+  for (const CountedNumber& number : counted_numbers(record.counted.value_or(SimCounters{}), problem)) {
+    add(std::string("counted_") + number.field, record.counted.has_value(), number.value, number.digits);
   }
   return all;
 }
@@ -216,9 +200,8 @@ std::vector<std::string> cells_of(const Record& record) {
     cells.push_back(fixed(effective_bandwidth_gb_s(record.problem, timing.median_us), 0));
     cells.push_back(fixed(percent_of_copy(*record.timing), 1));
   } else {
-    for (const CountedNumber& number : counted_numbers) {
-      if (number.column.width == 0) continue;
-      cells.push_back(fixed(number.value(*record.counted, record.problem), number.digits_in_table));
+    for (const CountedNumber& number : counted_numbers(*record.counted, record.problem)) {
+      if (number.column.width > 0) cells.push_back(fixed(number.value, number.digits_in_table));
     }
   }
   if (!record.stage.empty()) cells.push_back(fixed(record.max_error, 2));

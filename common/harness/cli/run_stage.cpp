@@ -17,79 +17,90 @@
 
 namespace {
 
-std::vector<const Variant*> selected_variants(const Stage& stage, const Options& options) {
-  std::vector<const Variant*> selected;
-  for (const Variant& variant : stage.variants) {
-    const auto& wanted = options.variants;
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end()) {
-      selected.push_back(&variant);
-    }
-  }
-  return selected;
-}
-
-/// Runs the selected variants on one problem and reports them.
+/// Runs the selected variants on every problem of the command line, and reports them.
 class StageRun {
  public:
-  StageRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem,
-           Timer& timer, Report& report)
+  StageRun(const Stage& stage, const Options& options)
       : stage_(stage),
         options_(options),
-        device_(device),
-        problem_(problem),
-        variants_(selected_variants(stage, options)),
-        timer_(timer),
-        report_(report),
-        run_(problem,
-             {.seed = options.seed,
-              .offsets = options.offsets,
-              .l2 = options.l2,
-              .takes_times = takes_times(),
-              .workspace_bytes = largest_workspace(variants_, problem, device)},
-             device) {}
+        device_(open_device()),
+        timer_(device_, options.l2),
+        report_(std::cout, options, device_) {
+    const auto& wanted = options.variants;
+    for (const Variant& variant : stage.variants) {
+      const bool named = std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end();
+      if (wanted.empty() || named) variants_.push_back(&variant);
+    }
+  }
 
-  /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
-  bool run(InputKind input) {
-    input_ = input;
-    run_.fill(input);
-    report_.begin(problem_, input);
+  /// Verifies every variant and times those that are right. Returns false when one is wrong.
+  bool run() {
     bool all_correct = true;
-    for (const Variant* variant : variants_) {
-      try {
-        const Record record = run_variant(*variant);
-        all_correct = all_correct && record.status != Status::wrong;
-        report_.add(record);
-      } catch (const std::exception& error) {
-        throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem_) + ": " +
-                                 error.what());
+    const std::vector<std::int64_t> default_only{default_rows(device_.simulated)};
+    for (const std::int64_t rows : options_.rows.empty() ? default_only : options_.rows) {
+      for (const std::int64_t cols : options_.cols) {
+        for (const DType dtype : options_.dtypes) {
+          for (const Operation* op : options_.ops) {
+            all_correct = run_problem({{rows, cols}, dtype, op}) && all_correct;
+          }
+        }
       }
     }
-    if (reports_numbers()) report_.add(copy_record());
+    report_.finish();
     return all_correct;
   }
 
  private:
-  [[nodiscard]] bool simulated() const { return device_.simulated; }
-  [[nodiscard]] bool reports_numbers() const {
-    return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
+  [[nodiscard]] bool reports_numbers(const Problem& problem) const {
+    return !options_.verify_only && !options_.profile && problem.shape.rows > 0;
   }
-  [[nodiscard]] bool takes_times() const { return reports_numbers() && !simulated(); }
+  [[nodiscard]] bool takes_times(const Problem& problem) const {
+    return reports_numbers(problem) && !device_.simulated;
+  }
 
-  Record run_variant(const Variant& variant) {
-    Record record{.stage = stage_.name, .variant = variant.name, .problem = problem_, .input = input_};
-    record.reason = variant.unsupported(problem_, device_);
+  bool run_problem(const Problem& problem) {
+    ProblemRun run(problem,
+                   {.seed = options_.seed,
+                    .offsets = options_.offsets,
+                    .l2 = options_.l2,
+                    .takes_times = takes_times(problem),
+                    .workspace_bytes = largest_workspace(variants_, problem, device_)},
+                   device_);
+    bool all_correct = true;
+    for (const InputKind input : options_.inputs) {
+      run.fill(input);
+      report_.begin(problem, input);
+      for (const Variant* variant : variants_) {
+        try {
+          const Record record = run_variant(run, *variant, input);
+          all_correct = all_correct && record.status != Status::wrong;
+          report_.add(record);
+        } catch (const std::exception& error) {
+          throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem) + ": " +
+                                   error.what());
+        }
+      }
+      if (reports_numbers(problem)) report_.add(copy_record(run, input));
+    }
+    return all_correct;
+  }
+
+  Record run_variant(ProblemRun& run, const Variant& variant, InputKind input) {
+    const Problem& problem = run.problem();
+    Record record{.stage = stage_.name, .variant = variant.name, .problem = problem, .input = input};
+    record.reason = variant.unsupported(problem, device_);
     if (!record.reason.empty()) {
       record.status = Status::not_applicable;
       return record;
     }
-    Verdict verdict =
-        run_.verify(variant, [&](const Plan& plan) { record.counted = run_once(variant, plan); });
-    const Traffic traffic = variant.traffic(problem_);
-    record.passes = passes(traffic, problem_);
+    const auto run_plan = [&](const Plan& plan) { record.counted = run_once(problem, variant, plan); };
+    Verdict verdict = run.verify(variant, run_plan);
+    const Traffic traffic = variant.traffic(problem);
+    record.passes = passes(traffic, problem);
     record.row_costs = traffic.row;
     record.max_error = verdict.max_error;
-    if (verdict.correct && takes_times()) {
-      ProblemRun::Timed timed = run_.time(variant, timer_, {.repeats = options_.repeats});
+    if (verdict.correct && takes_times(problem)) {
+      ProblemRun::Timed timed = run.time(variant, timer_, {.repeats = options_.repeats});
       verdict = std::move(timed.verdict);
       if (verdict.correct) record.timing = timed.timing;
     }
@@ -99,23 +110,24 @@ class StageRun {
   }
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
-  Record copy_record() {
-    Record record{.variant = "copy", .problem = problem_, .input = input_, .passes = least_passes(problem_)};
-    if (simulated()) {
-      record.counted = count_launch([&] { run_.copy(0, timer_.stream()); });
+  Record copy_record(ProblemRun& run, InputKind input) {
+    const Problem& problem = run.problem();
+    Record record{.variant = "copy", .problem = problem, .input = input, .passes = least_passes(problem)};
+    if (device_.simulated) {
+      record.counted = count_launch([&] { run.copy(0, timer_.stream()); });
     } else {
-      record.timing = run_.time_copy(timer_, {.repeats = options_.repeats});
+      record.timing = run.time_copy(timer_, {.repeats = options_.repeats});
     }
     return record;
   }
 
   /// What was counted, where that is done. Returns when the launch is done.
-  std::optional<SimCounters> run_once(const Variant& variant, const Plan& plan) {
+  std::optional<SimCounters> run_once(const Problem& problem, const Variant& variant, const Plan& plan) {
     const auto launch = [&] {
       plan(timer_.stream());
       CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
     };
-    if (simulated() && reports_numbers()) return count_launch(launch);
+    if (device_.simulated && reports_numbers(problem)) return count_launch(launch);
     if (options_.profile) {
       CUDA_CHECK(cudaProfilerStart());
       nvtxRangePushA((stage_.name + " " + variant.name).c_str());
@@ -130,27 +142,11 @@ class StageRun {
 
   const Stage& stage_;
   const Options& options_;
-  const Device& device_;
-  Problem problem_;
+  Device device_;
   std::vector<const Variant*> variants_;
-  Timer& timer_;
-  Report& report_;
-  ProblemRun run_;
-  InputKind input_ = InputKind::normal;
+  Timer timer_;
+  Report report_;
 };
-
-std::vector<Problem> problems_of(const Options& options, bool simulated) {
-  std::vector<Problem> problems;
-  const std::vector<std::int64_t> default_only{default_rows(simulated)};
-  for (const std::int64_t rows : options.rows.empty() ? default_only : options.rows) {
-    for (const std::int64_t cols : options.cols) {
-      for (const DType dtype : options.dtypes) {
-        for (const Operation* op : options.ops) problems.push_back({{rows, cols}, dtype, op});
-      }
-    }
-  }
-  return problems;
-}
 
 /// Loads the simulator where it is asked for, or where there is no GPU; throws NoDeviceError when it cannot.
 void choose_device(const Options& options, const char* const* argv) {
@@ -177,16 +173,7 @@ ExitCode run_options(const Stage& stage, const Options& options, const char* con
     return ExitCode::fine;
   }
   choose_device(options, argv);
-  const Device device = open_device();
-  Timer timer(device, options.l2);
-  Report report(std::cout, options, device);
-  bool all_correct = true;
-  for (const Problem& problem : problems_of(options, device.simulated)) {
-    StageRun stage_run(stage, options, device, problem, timer, report);
-    for (const InputKind input : options.inputs) all_correct = stage_run.run(input) && all_correct;
-  }
-  report.finish();
-  return all_correct ? ExitCode::fine : ExitCode::wrong_result;
+  return StageRun(stage, options).run() ? ExitCode::fine : ExitCode::wrong_result;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A stage for tests: cross-entropy, the loss of each row and its gradient, as plain as can be. It shows that the
-// harness carries an operation with two outputs, of different shapes and types, and an input of labels.
+// A stage for tests: cross-entropy, the loss of each row and its gradient, as plain as can be. It shows that
+// the harness carries an operation with two outputs, of different shapes and types, and an input of labels.
 #include <thrust/tabulate.h>
 
 #include "common/harness/cli/run_stage.h"
@@ -8,8 +8,8 @@
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
 
-// ---- The kernel: one block a row; loss = log(sum of exp(x - max)) + max - x[label], dx = softmax(x), less 1 at
-// the label.
+// ---- The kernel: one block a row; loss = log(sum of exp(x - max)) + max - x[label], dx = softmax(x), less 1
+// at the label.
 struct CrossEntropy : ReducesToMaxSum {};
 
 constexpr int block_size = 256;

@@ -1,5 +1,5 @@
-// A stage for tests, on a GPU alone: one kernel twice. Before the first, somebody asks the L2 to keep its input, with
-// all that can be set aside for that, and leaves it so. The second must take its usual time.
+// A stage for tests, on a GPU alone: one kernel twice. Before the first, somebody asks the L2 to keep its
+// input, with all that can be set aside for that, and leaves it so. The second must take its usual time.
 #include <algorithm>
 
 #include "03_warp_reduce/warp_reduce.cuh"

@@ -1,5 +1,5 @@
-// A stage for tests: the backward of softmax, dx = y * (dy - sum of y * dy), as plain as can be. It shows that
-// the harness carries an operation with other tensors and another reduction than softmax.
+// A stage for tests: the backward of softmax, dx = y * (dy - sum of y * dy), as plain as can be. It shows
+// that the harness carries an operation with other tensors and another reduction than softmax.
 #include <thrust/tabulate.h>
 
 #include "common/harness/cli/run_stage.h"
