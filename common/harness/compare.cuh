@@ -14,7 +14,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "common/harness/cuda_check.h"
+#include "common/harness/dtype.cuh"
 #include "common/harness/verify.h"
 
 /// Thrust on the host: its vectors and its execution policy.
@@ -34,6 +34,14 @@ template <class Function>
 auto dispatch_space(Space space, Function function) {
   return space == Space::host ? function.template operator()<OnHost>()
                               : function.template operator()<OnDevice>();
+}
+
+/// Calls function.template operator()<Where, T>(): as above, with the C++ type of the problem's matrix.
+template <class Function>
+auto dispatch_space_and_dtype(Space space, DType dtype, Function function) {
+  return dispatch_dtype(dtype, [&]<class T>() {
+    return dispatch_space(space, [&]<class Where>() { return function.template operator()<Where, T>(); });
+  });
 }
 
 /// A Where::Vector of function(0), function(1), ..., function(n - 1).

@@ -1,5 +1,4 @@
 #include "common/harness/compare.cuh"
-#include "common/harness/dtype.cuh"
 #include "common/harness/operation.h"
 #include "common/harness/reference.cuh"
 #include "common/harness/reference.h"
@@ -46,15 +45,13 @@ struct ReferenceLogSoftmax : Element<T> {
 template <template <class> class Reference>
 std::vector<Verdict> verify_y(const Problem& problem, const Memory& memory, Space space, Tolerance allowed,
                               double tolerance_factor) {
-  return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(space, [&]<class Where>() {
-      const T* x = static_cast<const T*>(memory.inputs[0]);
-      const auto rows = reference_rows<Where>(x, problem.shape);
-      const Reference<T> reference{{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())}};
-      const T* y = static_cast<const T*>(memory.outputs[0]);
-      return std::vector<Verdict>{
-          compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};
-    });
+  return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    const T* x = static_cast<const T*>(memory.inputs[0]);
+    const auto rows = reference_rows<Where>(x, problem.shape);
+    const Reference<T> reference{{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())}};
+    const T* y = static_cast<const T*>(memory.outputs[0]);
+    return std::vector<Verdict>{
+        compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};
   });
 }
 

@@ -63,10 +63,20 @@ __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
   }
 }
 
-template <Lie lie>
+/// What a workspace holds decides on the result.
+template <class T>
+__global__ void use_workspace(Lie lie, float* workspace, T* y) {
+  if (lie == Lie::none) workspace[0] = 1;
+  if (lie == Lie::reads_what_another_left && workspace[0] != 1) y[0] = static_cast<T>(2.0f);
+  if (lie == Lie::writes_past_its_workspace) workspace[1] = 1;
+  if (lie == Lie::leaves_its_counter) workspace[0] += 1;
+}
+
+// ---- launch<Op>(x, y, workspace, shape, stream)
 struct Lies {
+  Lie lie;
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+  void launch(const T* x, T* y, void* /*workspace*/, Shape shape, cudaStream_t stream) const {
     if (lie == Lie::never_runs || shape.rows == 0) return;
     softmax_with<Op>
         <<<grid_for(divide_up(shape.rows, 64)), 64, 0, stream>>>(lie, const_cast<T*>(x), y, shape);
@@ -74,102 +84,84 @@ struct Lies {
   }
 };
 
-template <Lie lie>
-Variant variant(const char* name) {
-  return {.name = name,
-          .idea = "wrong on purpose",
-          .prepare = launches<Lies<lie>>,
-          .traffic = whole_passes(3, 1)};
-}
-
-/// Right where x and y begin at multiples of 16 bytes.
-struct AssumesAlignment {
+struct LiesByWorkspace {
+  Lie lie;
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    const auto down = [](auto* pointer) {
-      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::uintptr_t>(pointer) / 16 * 16);
-    };
-    Lies<Lie::none>::launch<Op>(down(x), down(y), shape, stream);
-  }
-};
-
-/// What a workspace holds decides on the result.
-template <Lie lie, class T>
-__global__ void use_workspace(float* workspace, T* y) {
-  if (lie == Lie::none) workspace[0] = 1;
-  if (lie == Lie::reads_what_another_left && workspace[0] != 1) y[0] = static_cast<T>(2.0f);
-  if (lie == Lie::writes_past_its_workspace) workspace[1] = 1;
-  if (lie == Lie::leaves_its_counter) workspace[0] += 1;
-}
-
-/// A kernel that was right when it was verified.
-struct WrongFromTheThirdLaunchOn {
-  template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    static int launches = 0;
-    if (++launches <= 2) {
-      Lies<Lie::none>::launch<Op>(x, y, shape, stream);
-    } else {
-      Lies<Lie::one_percent_off>::launch<Op>(x, y, shape, stream);
-    }
-  }
-};
-
-template <Lie lie>
-struct UsesWorkspace {
-  template <class Op, class T>
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    Lies<Lie::none>::launch<Op>(x, y, shape, stream);
-    use_workspace<lie><<<1, 1, 0, stream>>>(static_cast<float*>(workspace), y);
+  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
+    Lies{Lie::none}.launch<Op>(x, y, workspace, shape, stream);
+    use_workspace<<<1, 1, 0, stream>>>(lie, static_cast<float*>(workspace), y);
     CUDA_CHECK(cudaGetLastError());
   }
 };
 
-template <Lie lie>
-Variant with_workspace(const char* name, bool zeroed) {
+/// Right where x and y begin at multiples of 16 bytes.
+struct AssumesAlignment {
+  template <class Op, class T>
+  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
+    const auto down = [](auto* pointer) {
+      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::uintptr_t>(pointer) / 16 * 16);
+    };
+    Lies{Lie::none}.launch<Op>(down(x), down(y), workspace, shape, stream);
+  }
+};
+
+/// A kernel that was right when it was verified.
+struct WrongFromTheThirdLaunchOn {
+  template <class Op, class T>
+  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
+    static int launches = 0;
+    const Lie lie = ++launches <= 2 ? Lie::none : Lie::one_percent_off;
+    Lies{lie}.launch<Op>(x, y, workspace, shape, stream);
+  }
+};
+
+template <class Launcher>
+Variant variant(const char* name, Launcher launcher, Workspace workspace = {}) {
+  const auto prepare = [launcher](const Problem& problem, const Device&, const Memory& memory) {
+    const auto launch = [launcher, shape = problem.shape, workspace = memory.workspace]<class Op>(
+                            auto* x, auto* y, cudaStream_t stream) {
+      launcher.template launch<Op>(x, y, workspace, shape, stream);
+    };
+    return launches_x_to_y<SoftmaxOperations>(problem, memory, launch);
+  };
   return {.name = name,
-          .idea = "wrong on purpose, by its workspace",
-          .prepare = launches_with_workspace<UsesWorkspace<lie>>,
+          .idea = "wrong on purpose",
+          .prepare = prepare,
           .traffic = whole_passes(3, 1),
-          .workspace = [zeroed](const Problem&, const Device&) {
-            return Workspace{.bytes = sizeof(float), .zeroed = zeroed};
-          }};
+          .workspace = [workspace](const Problem&, const Device&) { return workspace; }};
 }
 
 }  // namespace
 
 Stage stage() {
-  return {.name = "liars",
-          .idea = "kernels that are wrong on purpose",
-          .variants = {
-              variant<Lie::none>("honest"),
-              variant<Lie::never_runs>("never_runs"),
-              variant<Lie::skips_last_column>("skips_last_column"),
-              variant<Lie::writes_nan>("writes_nan"),
-              variant<Lie::writes_the_row_above>("writes_the_row_above"),
-              variant<Lie::one_percent_off>("one_percent_off"),
-              variant<Lie::maximum_starts_at_zero>("maximum_starts_at_zero"),
-              variant<Lie::ignores_its_input>("ignores_its_input"),
-              variant<Lie::reads_past_the_row>("reads_past_the_row"),
-              variant<Lie::writes_past_the_end>("writes_past_the_end"),
-              variant<Lie::writes_before_the_start>("writes_before_the_start"),
-              variant<Lie::writes_half_a_row_past_the_end>("writes_half_a_row_past_the_end"),
-              variant<Lie::changes_input_writes_past_end>("changes_input_writes_past_end"),
-              variant<Lie::none>("honest_after_that"),
-              variant<Lie::changes_its_input>("changes_its_input"),
-              {.name = "assumes_alignment",
-               .idea = "wrong on purpose",
-               .prepare = launches<AssumesAlignment>,
-               .traffic = whole_passes(3, 1)},
-              {.name = "wrong_from_the_third_launch_on",
-               .idea = "wrong on purpose",
-               .prepare = launches<WrongFromTheThirdLaunchOn>,
-               .traffic = whole_passes(3, 1)},
-              with_workspace<Lie::none>("honest_with_workspace", false),
-              with_workspace<Lie::reads_what_another_left>("reads_what_another_left", false),
-              with_workspace<Lie::writes_past_its_workspace>("writes_past_its_workspace", false),
-              with_workspace<Lie::leaves_its_counter>("leaves_its_counter", true),
-          }};
+  constexpr Workspace one_float{.bytes = sizeof(float)};
+  constexpr Workspace one_counter{.bytes = sizeof(float), .zeroed = true};
+  return {
+      .name = "liars",
+      .idea = "kernels that are wrong on purpose",
+      .variants = {
+          variant("honest", Lies{Lie::none}),
+          variant("never_runs", Lies{Lie::never_runs}),
+          variant("skips_last_column", Lies{Lie::skips_last_column}),
+          variant("writes_nan", Lies{Lie::writes_nan}),
+          variant("writes_the_row_above", Lies{Lie::writes_the_row_above}),
+          variant("one_percent_off", Lies{Lie::one_percent_off}),
+          variant("maximum_starts_at_zero", Lies{Lie::maximum_starts_at_zero}),
+          variant("ignores_its_input", Lies{Lie::ignores_its_input}),
+          variant("reads_past_the_row", Lies{Lie::reads_past_the_row}),
+          variant("writes_past_the_end", Lies{Lie::writes_past_the_end}),
+          variant("writes_before_the_start", Lies{Lie::writes_before_the_start}),
+          variant("writes_half_a_row_past_the_end", Lies{Lie::writes_half_a_row_past_the_end}),
+          variant("changes_input_writes_past_end", Lies{Lie::changes_input_writes_past_end}),
+          variant("honest_after_that", Lies{Lie::none}),
+          variant("changes_its_input", Lies{Lie::changes_its_input}),
+          variant("assumes_alignment", AssumesAlignment{}),
+          variant("wrong_from_the_third_launch_on", WrongFromTheThirdLaunchOn{}),
+          variant("honest_with_workspace", LiesByWorkspace{Lie::none}, one_float),
+          variant("reads_what_another_left", LiesByWorkspace{Lie::reads_what_another_left}, one_float),
+          variant("writes_past_its_workspace", LiesByWorkspace{Lie::writes_past_its_workspace}, one_float),
+          variant("leaves_its_counter", LiesByWorkspace{Lie::leaves_its_counter}, one_counter),
+      }};
 }
 
 int main(int argc, char** argv) {

@@ -3,6 +3,7 @@
 #include <thrust/tabulate.h>
 
 #include "common/harness/cli/run_stage.h"
+#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
 #include "common/harness/reference.cuh"
 #include "common/kernel/block_merge.cuh"
@@ -91,18 +92,16 @@ struct ReferenceGradient : Row<T> {
 
 std::vector<Verdict> verify(const Problem& problem, const Memory& memory, Space space,
                             double tolerance_factor) {
-  return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(space, [&]<class Where>() {
-      const T* x = static_cast<const T*>(memory.inputs[0]);
-      const auto rows = reference_rows<Where>(x, problem.shape);
-      const Row<T> row{x, static_cast<const std::int64_t*>(memory.inputs[1]),
-                       thrust::raw_pointer_cast(rows.data()), problem.shape.cols};
-      return std::vector<Verdict>{
-          compare_elements<Where>(static_cast<const float*>(memory.outputs[0]), {problem.shape.rows, 1},
-                                  ReferenceLoss<T>{row}, tolerance(DType::f32), tolerance_factor),
-          compare_elements<Where>(static_cast<const T*>(memory.outputs[1]), problem.shape,
-                                  ReferenceGradient<T>{row}, tolerance(problem.dtype), tolerance_factor)};
-    });
+  return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    const T* x = static_cast<const T*>(memory.inputs[0]);
+    const auto rows = reference_rows<Where>(x, problem.shape);
+    const Row<T> row{x, static_cast<const std::int64_t*>(memory.inputs[1]),
+                     thrust::raw_pointer_cast(rows.data()), problem.shape.cols};
+    return std::vector<Verdict>{
+        compare_elements<Where>(static_cast<const float*>(memory.outputs[0]), {problem.shape.rows, 1},
+                                ReferenceLoss<T>{row}, tolerance(DType::f32), tolerance_factor),
+        compare_elements<Where>(static_cast<const T*>(memory.outputs[1]), problem.shape,
+                                ReferenceGradient<T>{row}, tolerance(problem.dtype), tolerance_factor)};
   });
 }
 

@@ -3,6 +3,7 @@
 #include <thrust/tabulate.h>
 
 #include "common/harness/cli/run_stage.h"
+#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
 #include "common/harness/reference.cuh"
 #include "common/kernel/block_merge.cuh"
@@ -62,13 +63,11 @@ void fill(const Problem& problem, InputKind kind, std::uint64_t seed, std::span<
           Space space) {
   fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
   fill_input(InputKind::normal, seed + 1, problem.dtype, problem.shape, inputs[1], space);
-  dispatch_dtype(problem.dtype, [&]<class T>() {
-    dispatch_space(space, [&]<class Where>() {
-      T* y = static_cast<T*>(inputs[0]);  // x so far
-      const auto rows = reference_rows<Where>(y, problem.shape);
-      thrust::tabulate(Where::policy(), y, y + problem.shape.elements(),
-                       SoftmaxOf<T>{y, thrust::raw_pointer_cast(rows.data()), problem.shape.cols});
-    });
+  dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    T* y = static_cast<T*>(inputs[0]);  // x so far
+    const auto rows = reference_rows<Where>(y, problem.shape);
+    thrust::tabulate(Where::policy(), y, y + problem.shape.elements(),
+                     SoftmaxOf<T>{y, thrust::raw_pointer_cast(rows.data()), problem.shape.cols});
   });
 }
 
@@ -102,16 +101,14 @@ struct Reference {
 
 std::vector<Verdict> verify(const Problem& problem, const Memory& memory, Space space,
                             double tolerance_factor) {
-  return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(space, [&]<class Where>() {
-      const RowSums<T> of{static_cast<const T*>(memory.inputs[0]), static_cast<const T*>(memory.inputs[1]),
-                          problem.shape.cols};
-      const auto rows = make_vector<Where>(problem.shape.rows, of);
-      const Reference<T> reference{of, thrust::raw_pointer_cast(rows.data())};
-      return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
-                                                          problem.shape, reference, tolerance(problem.dtype),
-                                                          tolerance_factor)};
-    });
+  return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    const RowSums<T> of{static_cast<const T*>(memory.inputs[0]), static_cast<const T*>(memory.inputs[1]),
+                        problem.shape.cols};
+    const auto rows = make_vector<Where>(problem.shape.rows, of);
+    const Reference<T> reference{of, thrust::raw_pointer_cast(rows.data())};
+    return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
+                                                        problem.shape, reference, tolerance(problem.dtype),
+                                                        tolerance_factor)};
   });
 }
 
