@@ -18,7 +18,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from command import ToolError  # noqa: E402
-from measure.harness import Contender, Harness, HarnessError, Tensor  # noqa: E402
+from command import Usage
+from measure.harness import Contender, Harness, Tensor  # noqa: E402
 from measure.results import ROOT, Shape, stage_names  # noqa: E402
 
 BUILD = Path()  # set from the command line
@@ -67,7 +68,7 @@ class CInterfaceTest(unittest.TestCase):
 
     def refused(self, call: Callable, *arguments: object) -> str:
         """What a call says that is refused as bad usage."""
-        with self.assertRaises(HarnessError) as caught:
+        with self.assertRaises(Usage) as caught:
             call(*arguments)
         self.assertEqual(caught.exception.code, 2)
         return str(caught.exception)
