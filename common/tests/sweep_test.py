@@ -14,7 +14,7 @@ import sys
 import time
 import types
 from collections import Counter
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, wait
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple
 
@@ -207,14 +207,6 @@ def test_numbers(world: World) -> None:
     assert {r["round_difference_percent"] for r in data["results"]} == {None}
 
 
-def test_the_problem_is_the_one_that_the_file_names(world: World) -> None:
-    data, _ = world.swept("--shapes", SMALL, "--op", "log_softmax")
-    settings = data["settings"]
-    assert set(world.problems) == {("log_softmax", "normal", settings["seed"], settings["offset"])}
-    assert (settings["seed"], settings["offset"]) == (1, 0)
-    assert {(r["op"], r["input"]) for r in data["results"]} == {("log_softmax", "normal")}
-
-
 def test_noisy(world: World) -> None:
     large, small = 33 << 20, 32 << 20
     noisy = [(large, 3.1, 0.0), (small, 0.0, 5.1)]
@@ -324,21 +316,15 @@ def test_every_column_of_the_page_s_table_shows_its_own_number(tmp_path: Path) -
     of = recorded(tmp_path, data)
     table = report.all_results(report.Sources(None, of))
     assert len(table.rows) == len(data["results"])
-    columns = {
-        "time (µs)": "time_us",
-        "% of copy": "percent_of_copy",
-        "GB/s": "bandwidth_gb_s",
-        "passes": "passes",
-        "spread (%)": "spread_percent",
-        "rounds differ (%)": "round_difference_percent",
-        "error ÷ allowed": "max_error",
-    }
+    titles = ("time (µs)", "% of copy", "GB/s", "passes", "spread (%)", "rounds differ (%)", "error ÷ allowed")
+    names = ("time_us", "percent_of_copy", "bandwidth_gb_s", "passes", "spread_percent")
+    names += ("round_difference_percent", "max_error")
     timed = 0
     for row in table.rows:
         cells = dict(zip((column.title for column in table.columns), row.cells))
         shape = Shape(cells["dtype"].text, int(cells["rows"].text), int(cells["cols"].text))
         (result,) = [r for r in of.at(shape) if r["contender"] == (cells["contender"].text or "copy")]
-        assert {title: cells[title].key for title in columns} == {title: result[columns[title]] for title in columns}
+        assert [cells[title].key for title in titles] == [result[name] for name in names]
         if result["time_us"] is not None:
             timed += 1
             size = {"f32": 4, "f16": 2, "bf16": 2}[shape.dtype]
@@ -451,53 +437,30 @@ def test_autotuning_is_for_few_shapes() -> None:
     assert len(tuned) < 12  # at up to 8 s each
 
 
-# ---- Compiling Triton's kernels ahead, with a Triton that compiles nothing.
-
-
-class FakeTriton(types.ModuleType):
-    """Its kernels are compiled, each once, by `compile`; `launched` holds those that were launched."""
-
-    def __init__(self) -> None:
-        super().__init__("triton")
-        self.language = types.ModuleType("triton.language")
-        self.compile: Callable[[tuple], None] = lambda key: None
-        self.jobs: Dict[tuple, Future] = {}
-        self.launched: List[tuple] = []
-
-    def jit(self, function: Any = None, **_: object) -> Any:
-        def key(x: str, _y: str, _rows: int, cols: int, **options: int) -> tuple:
-            return function.__name__, x, cols % 16, *sorted(options.items())
-
-        class Kernel:
-            def warmup(_, *arguments: Any, grid: tuple, **options: int) -> None:
-                job = key(*arguments, **options)
-                if job not in self.jobs:
-                    self.jobs[job] = self.executor.submit(lambda: self.compile(job))
-                    self.raw_futures.append(self.jobs[job])
-
-            def __getitem__(_, grid: tuple) -> Callable[..., None]:
-                return lambda *arguments, **options: self.launched.append(key(*arguments, **options))
-
-        return Kernel() if function else self.jit
-
-    @contextlib.contextmanager
-    def AsyncCompileMode(self, executor: Executor, ignore_errors: bool) -> Iterator[FakeTriton]:
-        self.executor, self.raw_futures = executor, []
-        try:
-            yield self
-        finally:
-            wait(self.raw_futures)  # as Triton, which would wait for cancelled ones for ever
+# ---- Compiling Triton's kernels ahead, with a Triton that compiles by `compile`, in `raw_futures`.
 
 
 @pytest.fixture
-def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTriton]:
-    fake = FakeTriton()
-    monkeypatch.setitem(sys.modules, "triton", fake)
-    monkeypatch.setitem(sys.modules, "triton.language", fake.language)
+def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    fake, language = types.ModuleType("triton"), types.ModuleType("triton.language")
+    fake.language, fake.jit = language, lambda kernel=None, **_: kernel or (lambda kernel: kernel)
+
+    @contextlib.contextmanager
+    def compiling(executor: Executor, ignore_errors: bool) -> Iterator[Any]:
+        fake.raw_futures, fake.executor = [], executor
+        try:
+            yield fake
+        finally:
+            wait(fake.raw_futures)  # as Triton, which would wait for cancelled ones for ever
+
+    def warm_up(kernel: Any, configuration: Any, problem: Problem) -> None:
+        fake.raw_futures.append(fake.executor.submit(fake.compile, kernel.__name__, configuration, problem))
+
+    fake.AsyncCompileMode = compiling
+    for module in (fake, language):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
     fake.peer = peers.module_of("triton")
-    monkeypatch.setattr(fake.peer, "dtype_of", lambda problem: problem.dtype)
-    monkeypatch.setattr(fake.peer, "on_tensors", lambda problem, run: lambda: run(problem.dtype, problem.dtype))
-    monkeypatch.setattr(fake.peer, "_resident_programs", lambda compiled, warps: 132)
+    monkeypatch.setattr(fake.peer, "_warm_up", warm_up)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
     yield fake
     del sys.modules["measure.peers.triton_kernels"]
@@ -506,31 +469,30 @@ def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTriton]:
 PROBLEMS = [Problem(*shape, "softmax") for shape in sweep_options.all_shapes(sweep_options.TABLES)]
 
 
-def test_what_is_launched_was_compiled_ahead(triton: FakeTriton, capsys: Any) -> None:
-    """And what fails to compile stops no other."""
+def test_what_fails_to_compile_ahead_is_told_and_stops_no_other(triton: Any, capsys: Any) -> None:
+    compiled: List[str] = []
 
-    def compile_(job: tuple) -> None:
-        if job[0] == "fused":
+    def compile_(kernel: str, _configuration: Any, _problem: Problem) -> None:
+        compiled.append(kernel)
+        if kernel == "fused":
             raise ValueError("two\nlines")
 
     triton.compile = compile_
     triton.peer.compile_ahead(PROBLEMS)
-    failed = [job for job, future in triton.jobs.items() if future.exception()]
-    assert {job[0] for job in triton.jobs} == set(triton.peer.KERNELS) and {job[0] for job in failed} == {"fused"}
-    said = f"compiling {len(triton.jobs)} Triton kernels in 4 threads ...\n{len(failed)} of them failed here: "
-    assert capsys.readouterr().err == said + "ValueError: two lines\n"
-    for contender, problem in itertools.product(triton.peer.contenders(), PROBLEMS):
+    expected = Counter()
+    for (name, (_, configurations)), problem in itertools.product(triton.peer.KERNELS.items(), PROBLEMS):
         with contextlib.suppress(NotApplicable):
-            for candidate in contender.prepare(problem):
-                candidate.launch()
-    assert set(triton.launched) == set(triton.jobs)
+            expected[name] += len(configurations(problem.cols))
+    assert Counter(compiled) == expected and set(expected) == set(triton.peer.KERNELS)
+    told = f"compiling {len(compiled)} Triton kernels in 4 threads ...\n{expected['fused']} of them failed here: "
+    assert capsys.readouterr().err == told + "ValueError: two lines\n"
 
 
-def test_an_interrupt_ends_the_compiling(triton: FakeTriton) -> None:
-    compiled: List[tuple] = []
+def test_an_interrupt_ends_the_compiling(triton: Any) -> None:
+    compiled: List[str] = []
 
-    def compile_(job: tuple) -> None:
-        compiled.append(job)
+    def compile_(kernel: str, _configuration: Any, _problem: Problem) -> None:
+        compiled.append(kernel)
         if len(compiled) == 4:
             os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.2)
@@ -569,7 +531,7 @@ def interrupted(world: World, times: int) -> Path:
     return journal
 
 
-def resumed(world: World, said: str, measured: int) -> None:
+def resumed(world: World, said: str, measured: int) -> List[Json]:
     """The same sweep again says this, measures so much, and is complete."""
     file = world.root / "resumed.json"
     code, _, err = world.sweep(*BOTH, "--out", str(file))
@@ -578,6 +540,7 @@ def resumed(world: World, said: str, measured: int) -> None:
     assert len(world.names("time")) == measured, err
     found = json.loads(file.read_text())["results"]
     assert [(r["status"], r["round_difference_percent"] is None) for r in found] == [("verified", False)] * 8
+    return found
 
 
 def unused(world: World) -> List[str]:
@@ -586,19 +549,18 @@ def unused(world: World) -> List[str]:
 
 @pytest.mark.parametrize("done", [0, 1, 5, 8, 15])
 def test_goes_on_where_it_was(world: World, done: int) -> None:
+    world.times = lambda name, round_: 100.0
     interrupted(world, done)
-    resumed(world, f"going on: {done} measurements" if done else "", 16 - done)
+    world.times = lambda name, round_: 200.0
+    found = resumed(world, f"going on: {done} measurements" if done else "", 16 - done)
+    assert sum(2 * r["time_us"] for r in found) == done * 100 + (16 - done) * 200  # of two rounds each
     assert list(world.build.glob("sweep*")) == []  # nothing is left behind
 
 
-def test_keeps_the_times_that_were_measured_unless_it_is_fresh(world: World) -> None:
-    world.times = lambda name, round_: 111.0
-    for fresh, kept in (((), [111.0] * 4), (("--fresh",), [222.0] * 4)):
-        world.times = lambda name, round_: 111.0
-        interrupted(world, 8)
-        world.times = lambda name, round_: 222.0
-        data, _ = world.swept(*BOTH, *fresh)
-        assert [r["time_us"] for r in data["results"]] == kept + [222.0] * 4
+def test_fresh_forgets(world: World) -> None:
+    interrupted(world, 5)
+    world.swept(*BOTH, "--fresh")
+    assert len(world.names("time")) == 16
 
 
 def test_a_killed_process_loses_no_finished_line(world: World) -> None:
