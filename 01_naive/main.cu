@@ -5,10 +5,6 @@
 
 namespace {
 
-Workspace workspace(const Problem& problem, const Machine& /*machine*/) {
-  return {.bytes = NaiveWorkspace::bytes(problem.shape)};
-}
-
 /// x twice and y once in the matrix's type; in float `shifted` and `exps` five times, and two values per row
 /// written and read.
 std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
@@ -20,49 +16,49 @@ std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
   };
 }
 
-std::string softmax_only(const Problem& problem, const Machine& /*machine*/) {
-  return is_one_of(Operations<Softmax>{}, problem.op)
-             ? ""
-             : "stage 01 has no log-softmax; from stage 02 on there is";
+/// The table's variants with what all of them have in common.
+std::vector<Variant> softmax_only(std::vector<Variant> variants) {
+  for (Variant& variant : variants) {
+    variant.workspace = [](const Problem& problem, const Device&) {
+      return Workspace{.bytes = NaiveWorkspace::bytes(problem.shape)};
+    };
+    variant.unsupported = [](const Problem& problem, const Device&) {
+      return is_one_of(Operations<Softmax>{}, problem.op)
+                 ? ""
+                 : "stage 01 has no log-softmax; from stage 02 on there is";
+    };
+  }
+  return variants;
 }
+
+template <class Launcher>
+constexpr auto launches_softmax = launches_with_workspace<Launcher, Operations<Softmax>>;
 
 }  // namespace
 
 Stage stage() {
   using enum NaiveReduction;
-  return {
-      .name = "01_naive",
-      .idea = "one kernel per step: max, subtract, exp, sum, divide",
-      .variants = {
-          {.name = "thread_per_row",
-           .idea = "reductions with one thread per row: uncoalesced",
-           .prepare =
-               launches_with_workspace<FiveKernels<thread_per_row, Division::per_row>, Operations<Softmax>>,
-           .traffic = eight_passes({.barriers = 0, .bank_conflicts = 0}),
-           .unsupported = softmax_only,
-           .workspace = workspace},
-          {.name = "block_per_row",
-           .idea = "reductions with one block per row: coalesced",
-           .prepare =
-               launches_with_workspace<FiveKernels<block_per_row, Division::per_row>, Operations<Softmax>>,
-           .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
-           .unsupported = softmax_only,
-           .workspace = workspace},
-          {.name = "block_per_row_division",
-           .idea = "the same, with an IEEE division for every element",
-           .prepare = launches_with_workspace<FiveKernels<block_per_row, Division::per_element>,
-                                              Operations<Softmax>>,
-           .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0}),
-           .unsupported = softmax_only,
-           .workspace = workspace},
-          {.name = "thrust_calls",
-           .idea = "the same five steps as Thrust calls",
-           .prepare = launches_with_workspace<ThrustCalls, Operations<Softmax>>,
-           .traffic = eight_passes({}),
-           .unsupported = softmax_only,
-           .workspace = workspace,
-           .capturable = false},
-      }};
+  return {.name = "01_naive",
+          .idea = "one kernel per step: max, subtract, exp, sum, divide",
+          .variants = softmax_only({
+              {.name = "thread_per_row",
+               .idea = "reductions with one thread per row: uncoalesced",
+               .prepare = launches_softmax<FiveKernels<thread_per_row, Division::per_row>>,
+               .traffic = eight_passes({.barriers = 0, .bank_conflicts = 0})},
+              {.name = "block_per_row",
+               .idea = "reductions with one block per row: coalesced",
+               .prepare = launches_softmax<FiveKernels<block_per_row, Division::per_row>>,
+               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0})},
+              {.name = "block_per_row_division",
+               .idea = "the same, with an IEEE division for every element",
+               .prepare = launches_softmax<FiveKernels<block_per_row, Division::per_element>>,
+               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0})},
+              {.name = "thrust_calls",
+               .idea = "the same five steps as Thrust calls",
+               .prepare = launches_softmax<ThrustCalls>,
+               .traffic = eight_passes({}),
+               .capturable = false},
+          })};
 }
 
 int main(int argc, char** argv) {

@@ -9,10 +9,7 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// Each with 8 halvings, and a barrier before and behind them.
 constexpr RowCosts two_trees{.barriers = 2 * (8 + 2), .bank_conflicts = 0};
 
-std::string too_many_columns(const Problem& problem, const Machine& /*machine*/) {
-  if (problem.shape.cols <= max_thread_per_column_cols) return "";
-  return "a thread per column: at most " + std::to_string(max_thread_per_column_cols) + " columns";
-}
+const auto too_many_columns = at_most_columns(max_thread_per_column_cols, "a thread per column");
 
 }  // namespace
 

@@ -7,31 +7,27 @@ namespace {
 /// No shared memory, and nobody to wait for.
 constexpr RowCosts warps_alone{.barriers = 0, .bank_conflicts = 0};
 
-std::int64_t elements_in_pack(const Problem& problem) {
-  return 16 / static_cast<std::int64_t>(size_of(problem.dtype));
+const auto too_wide_for_a_warp =
+    at_most_columns(max_warp_reduce_cols, "the row must fit the registers of a warp");
+
+int elements_in_pack(const Problem& problem) {
+  return 16 / static_cast<int>(size_of(problem.dtype));
 }
 
-std::string at_most(const Problem& problem, std::int64_t cols, const char* reason) {
-  return problem.shape.cols <= cols ? ""
-                                    : std::string(reason) + ": at most " + std::to_string(cols) + " columns";
+std::string too_wide_for_packs(const Problem& problem, const Device& device) {
+  const int most = 32 * elements_in_pack(problem);
+  return at_most_columns(most, "one pack of 16 bytes for each of 32 lanes")(problem, device);
 }
 
-std::string too_wide_for_a_warp(const Problem& problem, const Machine& /*machine*/) {
-  return at_most(problem, max_warp_reduce_cols, "the row must fit the registers of a warp");
-}
-
-std::string too_wide_for_packs(const Problem& problem, const Machine& /*machine*/) {
-  return at_most(problem, 32 * elements_in_pack(problem), "one pack of 16 bytes for each of 32 lanes");
-}
-
-std::string lanes_not_full(const Problem& problem, const Machine& /*machine*/) {
-  const std::int64_t packs = problem.shape.cols / (32 * elements_in_pack(problem));
-  const bool fills_lanes = problem.shape.cols % (32 * elements_in_pack(problem)) == 0;
-  const bool has_tile =
-      packs == 1 || packs == 2 || packs == 4 || packs == (problem.dtype == DType::f32 ? 8 : 3);
-  if (fills_lanes && has_tile) return "";
-  return "every lane must be full: 32 lanes times " +
-         std::string(problem.dtype == DType::f32 ? "1, 2, 4 or 8 packs of 4" : "1, 2, 3 or 4 packs of 8") +
+std::string lanes_not_full(const Problem& problem, const Device& /*device*/) {
+  const int pack_size = elements_in_pack(problem);
+  const auto packs = packs_per_lane(pack_size);
+  for (const int full : packs) {
+    if (problem.shape.cols == 32 * pack_size * full) return "";
+  }
+  const auto text = [](int number) { return std::to_string(number); };
+  return "every lane must be full: 32 lanes times " + text(packs[0]) + ", " + text(packs[1]) + ", " +
+         text(packs[2]) + " or " + text(packs[3]) + " packs of " + text(pack_size) +
          " columns; padded_packs takes any";
 }
 

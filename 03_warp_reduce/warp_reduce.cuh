@@ -6,8 +6,9 @@
 // Sources: OneFlow's first softmax kernel; AITemplate's warp softmax for narrow rows.
 #pragma once
 
-#include <stdexcept>
+#include <array>
 
+#include "03_warp_reduce/first_tile.cuh"
 #include "03_warp_reduce/warp_all_reduce.cuh"
 #include "common/harness/cuda_check.h"
 #include "common/kernel/grid.cuh"
@@ -101,19 +102,14 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
   }
 }
 
-template <class Op, RowTile tile, class Load, class Store>
-void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
-  const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
-  warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
-  CUDA_CHECK(cudaGetLastError());
-}
-
-/// Launches with the first of the tiles that holds the row. Throws std::invalid_argument when none does.
+/// Launches with the first of the tiles that holds the row.
 template <class Op, RowTile... tiles, class Load, class Store>
-void launch_first_that_fits(Load load, Store store, Shape shape, cudaStream_t stream) {
-  const bool launched =
-      ((tiles.fits(shape.cols) && (launch_warp_softmax<Op, tiles>(load, store, shape, stream), true)) || ...);
-  if (!launched) throw std::invalid_argument("no tile of stage 03 holds such a row");
+void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
+  with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
+    const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
+    warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
+    CUDA_CHECK(cudaGetLastError());
+  });
 }
 
 // ---- The launchers. Each does softmax (or log-softmax) of every row, reading through `load` and writing
@@ -126,14 +122,18 @@ struct ScalarLoads {
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr auto tile = [](int elements) { return RowTile{.pack_size = 1, .packs_per_lane = elements}; };
-    launch_first_that_fits<Op, tile(1), tile(2), tile(4), tile(8), tile(16), tile(32)>(load, store, shape,
-                                                                                       stream);
+    launch_warp_softmax<Op, tile(1), tile(2), tile(4), tile(8), tile(16), tile(32)>(load, store, shape,
+                                                                                    stream);
   }
 };
 
+/// How many packs of 16 bytes a lane may hold of a row: 1, 2, 3 or 4 of 8 elements, 1, 2, 4 or 8 of 4.
+constexpr std::array<int, 4> packs_per_lane(int pack_size) {
+  return {1, 2, pack_size == 8 ? 3 : 4, 32 / pack_size};
+}
+
 /// Packs of 16 bytes, 32 lanes per row. `padded`: any width up to max_warp_reduce_cols; otherwise a row must
-/// fill every lane, cols = 32 lanes * 1, 2, 3 or 4 packs (f16), 1, 2, 4 or 8 packs (f32), and no access needs
-/// a check.
+/// fill every lane, cols = 32 lanes * one of packs_per_lane() * elements in a pack, and no access needs a check.
 template <bool padded>
 struct Packs {
   template <class Op, class Load, class Store>
@@ -146,8 +146,9 @@ struct Packs {
         constexpr auto tile = [](int packs) {
           return RowTile{.pack_size = N, .packs_per_lane = packs, .padded = padded};
         };
-        launch_first_that_fits<Op, tile(1), tile(2), tile(N == 8 ? 3 : 4), tile(32 / N)>(load, store, shape,
-                                                                                         stream);
+        constexpr auto packs = packs_per_lane(N);
+        launch_warp_softmax<Op, tile(packs[0]), tile(packs[1]), tile(packs[2]), tile(packs[3])>(
+            load, store, shape, stream);
       }
     });
   }
@@ -168,8 +169,8 @@ struct NarrowGroups {
       constexpr RowTile widest{.pack_size = N,
                                .packs_per_lane = elements_per_16_bytes<typename Load::Element> / N,
                                .rows_per_access = rows_per_access};
-      launch_first_that_fits<Op, group_of(1), group_of(2), group_of(4), group_of(8), group_of(16),
-                             group_of(32), widest>(load, store, shape, stream);
+      launch_warp_softmax<Op, group_of(1), group_of(2), group_of(4), group_of(8), group_of(16), group_of(32),
+                          widest>(load, store, shape, stream);
     });
   }
 };

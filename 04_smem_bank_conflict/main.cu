@@ -4,8 +4,8 @@
 
 namespace {
 
-std::string too_wide(const Problem& problem, const Machine& machine) {
-  const std::int64_t most = max_shared_memory_cols(machine.devices[0].shared_bytes_per_block);
+std::string too_wide(const Problem& problem, const Device& device) {
+  const std::int64_t most = max_shared_memory_cols(device.shared_bytes_per_block);
   if (problem.shape.cols <= most) return "";
   return "the row must fit a block's shared memory as float: at most " + std::to_string(most) +
          " columns here";

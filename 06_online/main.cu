@@ -9,11 +9,7 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// How the pairs' two floats are read is up to ptxas: bank conflicts are not declared.
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
-std::string too_wide(const Problem& problem, const Machine& /*machine*/) {
-  if (problem.shape.cols <= widest_tile.cols()) return "";
-  return "the row must fit the registers of a block: at most " + std::to_string(widest_tile.cols()) +
-         " columns";
-}
+const auto too_wide = at_most_columns(widest_tile.cols(), "the row must fit the registers of a block");
 
 }  // namespace
 

@@ -7,8 +7,7 @@
 // Sources: the Triton article; Milakov and Gimelshein, "Online normalizer calculation for softmax".
 #pragma once
 
-#include <stdexcept>
-
+#include "03_warp_reduce/first_tile.cuh"
 #include "05_uncached/uncached.cuh"
 #include "common/harness/cuda_check.h"
 #include "common/kernel/block_merge.cuh"
@@ -73,6 +72,7 @@ struct BlockTile {
   int block_size;
   int elements_per_thread;
   constexpr std::int64_t cols() const { return block_size * elements_per_thread; }
+  constexpr bool fits(std::int64_t row_cols) const { return row_cols <= cols(); }
 };
 constexpr BlockTile widest_tile{.block_size = 1024, .elements_per_thread = 32};
 
@@ -132,19 +132,6 @@ __global__ void __launch_bounds__(tile.block_size)
   }
 }
 
-template <class Op, int pack_size, BlockTile... tiles, class Load, class Store>
-void launch_first_tile_that_fits(Load load, Store store, Shape shape, cudaStream_t stream) {
-  const auto launch_if_fits = [&]<BlockTile tile>() {
-    if (shape.cols > tile.cols()) return false;
-    fused_register_softmax<Op, tile, pack_size>
-        <<<grid_for(shape.rows), tile.block_size, 0, stream>>>(load, store, shape);
-    CUDA_CHECK(cudaGetLastError());
-    return true;
-  };
-  const bool launched = (launch_if_fits.template operator()<tiles>() || ...);
-  if (!launched) throw std::invalid_argument("the row does not fit the registers of a block");
-}
-
 /// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the smallest
 /// block that holds the row: a few loads in flight per thread, and many blocks per SM, so that one block's
 /// arithmetic hides behind another's reads.
@@ -153,9 +140,13 @@ struct FusedRegisterSoftmax {
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
-      launch_first_tile_that_fits<Op, pack_size, BlockTile{32, 8}, BlockTile{64, 16}, BlockTile{128, 16},
-                                  BlockTile{256, 16}, BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>(
-          load, store, shape, stream);
+      const auto launch_tile = [&]<BlockTile tile>() {
+        fused_register_softmax<Op, tile, pack_size>
+            <<<grid_for(shape.rows), tile.block_size, 0, stream>>>(load, store, shape);
+        CUDA_CHECK(cudaGetLastError());
+      };
+      with_first_tile_that_fits<BlockTile{32, 8}, BlockTile{64, 16}, BlockTile{128, 16}, BlockTile{256, 16},
+                                BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>(shape.cols, launch_tile);
     });
   }
 };

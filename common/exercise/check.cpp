@@ -65,7 +65,7 @@ class CaseMemory {
         problem_{run.shape, DType::f32, &softmax_operation},
         x_(problem_.matrix_bytes()),
         y_(problem_.matrix_bytes()) {
-    fill_device_inputs(problem_, run.input, seed, tensors());
+    fill_device_inputs(problem_, run.input, seed, {x_.data()});
     checksum_ = device_checksum(problem_.inputs()[0], x_.data());
     const auto rows = static_cast<std::size_t>(run.shape.rows);
     const auto x = to_host<float>(x_.data(), rows * static_cast<std::size_t>(run.shape.cols));
@@ -104,7 +104,7 @@ class CaseMemory {
     if (!x_.broken_fence("input").empty() || device_checksum(problem_.inputs()[0], x_.data()) != checksum_) {
       throw NotYet{"Wrong result, " + describe(run_) + ": the kernel changed its input x."};
     }
-    const Verdict verdict = verify_device_outputs(problem_, tensors());
+    const Verdict verdict = verify_device_outputs(problem_, {{x_.data()}, {y_.data()}});
     if (!verdict.correct) throw NotYet{explain(verdict)};
   }
 
@@ -114,8 +114,6 @@ class CaseMemory {
   [[nodiscard]] float* as_if_from_row_0(void* memory) const {
     return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
   }
-
-  [[nodiscard]] DeviceTensors tensors() const { return {{x_.data()}, {y_.data()}}; }
 
   [[nodiscard]] std::string explain(const Verdict& verdict) const {
     const auto cols = static_cast<std::size_t>(run_.shape.cols);
@@ -332,7 +330,7 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
   Arguments arguments = parse(argc, argv);
   if (simulator() == nullptr) {
     if (arguments.device == RunOn::gpu) {
-      arguments.verified_on = open_machine().devices[0].gpu;
+      arguments.verified_on = open_device().gpu;
       const LearnersLibrary library(arguments.learners, exercise.launcher);
       try {
         verify_on_gpu(exercise, library);

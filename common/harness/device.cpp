@@ -15,7 +15,7 @@ std::string cuda_version(int version) {
 
 }  // namespace
 
-Machine open_machine() {
+Device open_device() {
   int driver = 0;
   int runtime = 0;
   int count = 0;
@@ -54,7 +54,7 @@ Machine open_machine() {
         ", which this was not compiled for; configure again with -DCMAKE_CUDA_ARCHITECTURES=" +
         std::to_string(properties.major) + std::to_string(properties.minor) + " (7.5 or newer is needed)");
   }
-  return {{device}};
+  return device;
 }
 
 std::size_t free_device_memory() {

@@ -1,9 +1,8 @@
-// The GPUs that everything runs on: device 0 of the CUDA runtime (choose with CUDA_VISIBLE_DEVICES).
+// The GPU that everything runs on: device 0 of the CUDA runtime (choose with CUDA_VISIBLE_DEVICES).
 #pragma once
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 struct Device {
   std::string gpu;                 ///< "NVIDIA H200"
@@ -17,14 +16,9 @@ struct Device {
   bool simulated = false;                  ///< the CPU simulator: it counts, and never gives a time
 };
 
-/// The devices that work together on a problem, in the order in which they share it.
-struct Machine {
-  std::vector<Device> devices;
-};
-
 /// Makes device 0 current and describes it. Throws NoDeviceError when there is none, the driver is too old
 /// for the runtime, or the device is one that this executable was not compiled for.
-Machine open_machine();
+Device open_device();
 
 /// Bytes that can still be allocated.
 std::size_t free_device_memory();

@@ -9,30 +9,18 @@
 
 namespace {
 
-/// Host memory for tensors, one after the other.
-class HostTensors {
- public:
-  explicit HostTensors(const std::vector<Tensor>& tensors) {
-    for (const Tensor& tensor : tensors) {
-      memory_.emplace_back(tensor.bytes() / sizeof(std::uint64_t) + 1);
-      pointers_.push_back(memory_.back().data());
-      bytes_.push_back(tensor.bytes());
-    }
-  }
-  void copy_from(const std::vector<void*>& device) const { copy(pointers_, device, cudaMemcpyDeviceToHost); }
-  void copy_to(const std::vector<void*>& device) const { copy(device, pointers_, cudaMemcpyHostToDevice); }
-  [[nodiscard]] std::span<void* const> pointers() const { return pointers_; }
+/// Holds a tensor of any type, aligned.
+using HostTensor = std::vector<std::uint64_t>;
 
- private:
-  void copy(const std::vector<void*>& to, const std::vector<void*>& from, cudaMemcpyKind kind) const {
-    for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      if (bytes_[i] > 0) CUDA_CHECK(cudaMemcpy(to[i], from[i], bytes_[i], kind));
-    }
-  }
-  std::vector<std::vector<std::uint64_t>> memory_;
-  std::vector<void*> pointers_;
-  std::vector<std::size_t> bytes_;
-};
+HostTensor host_tensor(const Tensor& tensor) {
+  return HostTensor(tensor.bytes() / sizeof(std::uint64_t) + 1);
+}
+
+HostTensor copy_to_host(const Tensor& tensor, const void* device) {
+  HostTensor host = host_tensor(tensor);
+  if (tensor.bytes() > 0) CUDA_CHECK(cudaMemcpy(host.data(), device, tensor.bytes(), cudaMemcpyDeviceToHost));
+  return host;
+}
 
 /// One verdict of those of all outputs.
 Verdict join(const Problem& problem, const std::vector<Verdict>& verdicts) {
@@ -55,34 +43,39 @@ Verdict join(const Problem& problem, const std::vector<Verdict>& verdicts) {
 }  // namespace
 
 void fill_device_inputs(const Problem& problem, InputKind kind, std::uint64_t seed,
-                        const DeviceTensors& tensors) {
-  if (simulator() == nullptr) {
-    problem.op->fill(problem, kind, seed, {tensors.inputs, tensors.outputs, Space::device});
-    return;
+                        const std::vector<void*>& inputs) {
+  if (simulator() == nullptr) return problem.op->fill(problem, kind, seed, inputs, Space::device);
+  const std::vector<Tensor> tensors = problem.inputs();
+  std::vector<HostTensor> host;
+  std::vector<void*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(host.emplace_back(host_tensor(tensor)).data());
+  problem.op->fill(problem, kind, seed, pointers, Space::host);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].bytes() == 0) continue;
+    CUDA_CHECK(cudaMemcpy(inputs[i], pointers[i], tensors[i].bytes(), cudaMemcpyHostToDevice));
   }
-  const HostTensors inputs(problem.inputs());
-  problem.op->fill(problem, kind, seed, {inputs.pointers(), {}, Space::host});
-  inputs.copy_to(tensors.inputs);
 }
 
 std::uint64_t device_checksum(const Tensor& tensor, const void* data) {
   if (simulator() == nullptr) return checksum(tensor, data, Space::device);
-  const HostTensors copy({tensor});
-  copy.copy_from({const_cast<void*>(data)});
-  return checksum(tensor, copy.pointers()[0], Space::host);
+  return checksum(tensor, copy_to_host(tensor, data).data(), Space::host);
 }
 
-Verdict verify_device_outputs(const Problem& problem, const DeviceTensors& tensors, double tolerance_factor) {
+Verdict verify_device_outputs(const Problem& problem, const Memory& memory, double tolerance_factor) {
   if (problem.shape.elements() == 0) return {true, "", 0};
   constexpr std::int64_t largest_on_host = 1 << 14;
   if (simulator() == nullptr && problem.shape.elements() > largest_on_host) {
-    return join(problem, problem.op->verify(problem, {tensors.inputs, tensors.outputs, Space::device},
-                                            tolerance_factor));
+    return join(problem, problem.op->verify(problem, memory, Space::device, tolerance_factor));
   }
-  const HostTensors inputs(problem.inputs());
-  const HostTensors outputs(problem.outputs());
-  inputs.copy_from(tensors.inputs);
-  outputs.copy_from(tensors.outputs);
-  return join(problem, problem.op->verify(problem, {inputs.pointers(), outputs.pointers(), Space::host},
-                                          tolerance_factor));
+  std::vector<HostTensor> copies;
+  Memory host;
+  for (const Tensor& tensor : problem.inputs()) {
+    const void* const device = memory.inputs[host.inputs.size()];
+    host.inputs.push_back(copies.emplace_back(copy_to_host(tensor, device)).data());
+  }
+  for (const Tensor& tensor : problem.outputs()) {
+    const void* const device = memory.outputs[host.outputs.size()];
+    host.outputs.push_back(copies.emplace_back(copy_to_host(tensor, device)).data());
+  }
+  return join(problem, problem.op->verify(problem, host, Space::host, tolerance_factor));
 }

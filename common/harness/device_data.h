@@ -3,24 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "common/harness/operation.h"
 
-/// Device pointers to the tensors of one problem.
-struct DeviceTensors {
-  std::vector<void*> inputs;
-  std::vector<void*> outputs;
-};
-
 /// See Operation::fill.
 void fill_device_inputs(const Problem& problem, InputKind kind, std::uint64_t seed,
-                        const DeviceTensors& tensors);
+                        const std::vector<void*>& inputs);
 
 /// See checksum; `data` is a device pointer.
 std::uint64_t device_checksum(const Tensor& tensor, const void* data);
 
 /// See Operation::verify; joined to one verdict, that of the first output which is wrong.
-Verdict verify_device_outputs(const Problem& problem, const DeviceTensors& tensors,
-                              double tolerance_factor = 1);
+Verdict verify_device_outputs(const Problem& problem, const Memory& memory, double tolerance_factor = 1);

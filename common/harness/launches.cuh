@@ -24,7 +24,7 @@ using SoftmaxOperations = Operations<Softmax, LogSoftmax>;
 
 template <class... Ops>
 bool is_one_of(Operations<Ops...>, const Operation* op) {
-  return ((op == operation_of(Ops{})) || ...);
+  return ((op->name == operation_of(Ops{})->name) || ...);
 }
 
 /// The Plan function.template operator()<Op, T>() of the problem's operation and dtype.
@@ -37,47 +37,48 @@ Plan dispatch(Operations<Ops...>, const Problem& problem, Function function) {
                           [&]<class T>() -> Plan { return function.template operator()<Op, T>(); });
     return true;
   };
-  if (!(try_operation(Ops{}) || ...))
-    throw std::logic_error(std::string("not compiled for ") + problem.op->name);
+  if (!(try_operation(Ops{}) || ...)) {
+    throw std::logic_error("not compiled for " + std::string(problem.op->name));
+  }
   return plan;
+}
+
+/// The Plan launch.template operator()<Op>(const T* x, T* y, stream) of an operation {x} -> {y}.
+template <class Ops, class Launch>
+Plan launches_x_to_y(const Problem& problem, const Memory& memory, Launch launch) {
+  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
+    const T* x = static_cast<const T*>(memory.inputs[0]);
+    T* y = static_cast<T*>(memory.outputs[0]);
+    return [=](cudaStream_t stream) { launch.template operator()<Op>(x, y, stream); };
+  });
 }
 
 // ---- Variant::prepare of a launcher, by what its launch<Op>() takes.
 
 /// launch<Op>(const T* x, T* y, Shape, cudaStream_t)
 template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
-  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-    const T* x = static_cast<const T*>(memory[0].inputs[0]);
-    T* y = static_cast<T*>(memory[0].outputs[0]);
-    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
-      Launcher::template launch<Op>(x, y, shape, streams[0]);
-    };
-  });
+Plan launches(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  const auto launch = [shape = problem.shape]<class Op>(auto* x, auto* y, cudaStream_t stream) {
+    Launcher::template launch<Op>(x, y, shape, stream);
+  };
+  return launches_x_to_y<Ops>(problem, memory, launch);
 }
 
 /// launch<Op>(const T* x, T* y, void* workspace, Shape, cudaStream_t)
 template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches_with_workspace(const Problem& problem, const Machine& /*machine*/,
-                             std::span<const Memory> memory) {
-  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-    const T* x = static_cast<const T*>(memory[0].inputs[0]);
-    T* y = static_cast<T*>(memory[0].outputs[0]);
-    void* workspace = memory[0].workspace;
-    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
-      Launcher::template launch<Op>(x, y, workspace, shape, streams[0]);
-    };
-  });
+Plan launches_with_workspace(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  const auto launch = [shape = problem.shape, workspace = memory.workspace]<class Op>(auto* x, auto* y,
+                                                                                      cudaStream_t stream) {
+    Launcher::template launch<Op>(x, y, workspace, shape, stream);
+  };
+  return launches_x_to_y<Ops>(problem, memory, launch);
 }
 
 /// launch<Op>(Load, Store, Shape, cudaStream_t), with plain reads and writes
 template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches_load_store(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
-  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-    const DirectLoad<T> load{static_cast<const T*>(memory[0].inputs[0]), problem.shape.cols};
-    const DirectStore<T> store{static_cast<T*>(memory[0].outputs[0]), problem.shape.cols};
-    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
-      Launcher::template launch<Op>(load, store, shape, streams[0]);
-    };
-  });
+Plan launches_load_store(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  const auto launch = [shape = problem.shape]<class Op>(auto* x, auto* y, cudaStream_t stream) {
+    Launcher::template launch<Op>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, shape, stream);
+  };
+  return launches_x_to_y<Ops>(problem, memory, launch);
 }

@@ -4,28 +4,31 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/harness/input.h"
 #include "common/harness/problem.h"
 #include "common/harness/verify.h"
 
-/// Pointers to the tensors of one problem, in the order in which the operation lists them; all in `space`.
-struct Tensors {
-  std::span<void* const> inputs;
-  std::span<void* const> outputs;
-  Space space = Space::device;
+/// The memory of one problem: a pointer to each tensor, in the order in which the operation lists them, at any
+/// element offset; and what a variant asked for besides, aligned to 256 bytes.
+struct Memory {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  void* workspace = nullptr;
 };
 
 struct Operation {
-  const char* name;  ///< as typed after --op
+  std::string_view
+      name;  ///< as typed after --op; each library of a stage may have an object of its own for it
   std::vector<Tensor> (*inputs)(const Problem&);
   std::vector<Tensor> (*outputs)(const Problem&);
   /// Writes all inputs. On the device it returns when they are written.
-  void (*fill)(const Problem&, InputKind, std::uint64_t seed, const Tensors&);
+  void (*fill)(const Problem&, InputKind, std::uint64_t seed, std::span<void* const> inputs, Space);
   /// Compares every element of every output with a double-precision reference: one verdict for each output.
   /// An element is wrong when its error exceeds `tolerance_factor` times what is allowed.
-  std::vector<Verdict> (*verify)(const Problem&, const Tensors&, double tolerance_factor);
+  std::vector<Verdict> (*verify)(const Problem&, const Memory&, Space, double tolerance_factor);
 };
 
 /// {x} -> {y}, as torch.softmax and torch.log_softmax over the last dimension.
@@ -34,6 +37,6 @@ extern const Operation log_softmax_operation;
 /// Both, in the order in which they are listed to the user.
 const std::vector<const Operation*>& softmax_operations();
 
-inline const char* name(const Operation* op) {
-  return op ? op->name : "";
+inline std::string_view name(const Operation* op) {
+  return op->name;
 }

@@ -42,6 +42,6 @@ std::size_t Problem::least_bytes() const {
 }
 
 std::string describe(const Problem& problem) {
-  return std::string(name(problem.dtype)) + " " + problem.op->name + ", " +
+  return std::string(name(problem.dtype)) + " " + std::string(problem.op->name) + ", " +
          std::to_string(problem.shape.rows) + " x " + std::to_string(problem.shape.cols);
 }

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "common/harness/ceiling.h"
+#include "common/harness/device_data.h"
 #include "common/harness/errors.h"
 #include "common/harness/reference.h"
 
@@ -49,26 +51,17 @@ std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, c
   return std::min(buffer_sets_for(problem.least_bytes(), setup.l2, device), 1 + more_sets);
 }
 
-std::vector<std::unique_ptr<FencedMemory>> allocate(const std::vector<Tensor>& tensors, std::int64_t offset) {
-  std::vector<std::unique_ptr<FencedMemory>> memory;
+std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int64_t offset) {
+  std::vector<FencedMemory> memory;
   for (const Tensor& tensor : tensors) {
-    const std::size_t offset_bytes = static_cast<std::size_t>(offset) * size_of(tensor.dtype);
-    memory.push_back(std::make_unique<FencedMemory>(tensor.bytes(), offset_bytes));
+    memory.emplace_back(tensor.bytes(), static_cast<std::size_t>(offset) * size_of(tensor.dtype));
   }
   return memory;
 }
 
-/// Their pointers, as void* or const void*.
-template <class Pointer>
-std::vector<Pointer> data_of(const std::vector<std::unique_ptr<FencedMemory>>& memory) {
-  std::vector<Pointer> pointers;
-  for (const auto& one : memory) pointers.push_back(one->data());
-  return pointers;
-}
-
-std::vector<Bytes> bytes_in(const std::vector<std::unique_ptr<FencedMemory>>& memory) {
+std::vector<Bytes> bytes_in(const std::vector<FencedMemory>& memory) {
   std::vector<Bytes> bytes;
-  for (const auto& one : memory) bytes.push_back({one->data(), one->bytes()});
+  for (const FencedMemory& one : memory) bytes.push_back({one.data(), one.bytes()});
   return bytes;
 }
 
@@ -81,20 +74,20 @@ bool is_zero(const void* device, std::size_t bytes) {
 }  // namespace
 
 std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem,
-                              const Machine& machine) {
+                              const Device& device) {
   std::size_t largest = 0;
   for (const Variant* variant : variants) {
-    if (!why_unsupported(*variant, problem, machine).empty()) continue;
-    largest = std::max(largest, workspace_of(*variant, problem, machine).bytes);
+    if (!variant->unsupported(problem, device).empty()) continue;
+    largest = std::max(largest, variant->workspace(problem, device).bytes);
   }
   return largest;
 }
 
-ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const Machine& machine)
+ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const Device& device)
     : problem_(problem),
       setup_(setup),
-      machine_(machine),
-      sets_(affordable_sets(problem, setup, machine.devices[0])),
+      device_(device),
+      sets_(affordable_sets(problem, setup, device)),
       workspace_(setup.workspace_bytes) {
   for (BufferSet& set : sets_) {
     set = {allocate(problem.inputs(), setup.offsets.input),
@@ -102,28 +95,33 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
   }
 }
 
-DeviceTensors ProblemRun::tensors(const BufferSet& set) {
-  return {data_of<void*>(set.inputs), data_of<void*>(set.outputs)};
-}
-
-void ProblemRun::fill_set(const BufferSet& set) const {
-  fill_device_inputs(problem_, input_, setup_.seed, tensors(set));
+void ProblemRun::fill(const BufferSet& set) const {
+  std::vector<void*> inputs;
+  for (const FencedMemory& input : set.inputs) inputs.push_back(input.data());
+  fill_device_inputs(problem_, input_, setup_.seed, inputs);
 }
 
 void ProblemRun::fill(InputKind input) {
   input_ = input;
-  for (const BufferSet& set : sets_) fill_set(set);
+  for (const BufferSet& set : sets_) fill(set);
   input_checksums_.clear();
-  const std::vector<Tensor> inputs = problem_.inputs();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    input_checksums_.push_back(device_checksum(inputs[i], sets_[0].inputs[i]->data()));
+  for (const Tensor& tensor : problem_.inputs()) {
+    const FencedMemory& filled = sets_[0].inputs[input_checksums_.size()];
+    input_checksums_.push_back(device_checksum(tensor, filled.data()));
   }
 }
 
-Plan ProblemRun::prepare(const Variant& variant, std::size_t set) const {
-  const Memory memory{data_of<const void*>(sets_[set].inputs), data_of<void*>(sets_[set].outputs),
-                      workspace_.data()};
-  return variant.prepare(problem_, machine_, {&memory, 1});
+Memory ProblemRun::memory(const BufferSet& set) const {
+  Memory memory{{}, {}, workspace_.data()};
+  for (const FencedMemory& input : set.inputs) memory.inputs.push_back(input.data());
+  for (const FencedMemory& output : set.outputs) memory.outputs.push_back(output.data());
+  return memory;
+}
+
+std::vector<Plan> ProblemRun::prepare_every_set(const Variant& variant) const {
+  std::vector<Plan> plans;
+  for (const BufferSet& set : sets_) plans.push_back(variant.prepare(problem_, device_, memory(set)));
+  return plans;
 }
 
 void ProblemRun::clear_workspace(const Workspace& wanted) {
@@ -136,46 +134,45 @@ void ProblemRun::clear_workspace(const Workspace& wanted) {
 bool ProblemRun::inputs_are_unchanged(const BufferSet& set) const {
   const std::vector<Tensor> inputs = problem_.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const FencedMemory& input = *set.inputs[i];
-    if (!input.broken_fence("input").empty()) return false;
-    if (device_checksum(inputs[i], input.data()) != input_checksums_[i]) return false;
+    if (!set.inputs[i].broken_fence("input").empty()) return false;
+    if (device_checksum(inputs[i], set.inputs[i].data()) != input_checksums_[i]) return false;
   }
   return true;
 }
 
-Verdict ProblemRun::check(std::size_t set, const Workspace& used, double tolerance_factor) {
-  const BufferSet& buffers = sets_[set];
-  const auto wrong = [](std::string explanation) { return Verdict{false, std::move(explanation), 0}; };
+std::string ProblemRun::damage(BufferSet& set, const Workspace& used) const {
   // Whatever else is wrong: the next variant would be blamed for changed inputs.
-  const bool unchanged = inputs_are_unchanged(buffers);
+  const bool unchanged = inputs_are_unchanged(set);
   if (!unchanged) {
-    for (const auto& input : buffers.inputs) input->poison();
-    fill_set(buffers);
+    for (FencedMemory& input : set.inputs) input.poison();
+    fill(set);
   }
   const std::vector<Tensor> outputs = problem_.outputs();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = outputs.size() == 1 ? "output" : std::string("output ") + outputs[i].name;
-    if (std::string broken = buffers.outputs[i]->broken_fence(name); !broken.empty()) return wrong(broken);
+    if (std::string broken = set.outputs[i].broken_fence(name); !broken.empty()) return broken;
   }
-  if (std::string broken = workspace_.broken_fence("workspace", used.bytes); !broken.empty())
-    return wrong(broken);
-  if (used.zeroed && !is_zero(workspace_.data(), used.bytes))
-    return wrong("left its workspace other than zero");
-  if (!unchanged) return wrong("changed its input");
-  return verify_device_outputs(problem_, tensors(buffers), tolerance_factor);
+  if (std::string broken = workspace_.broken_fence("workspace", used.bytes); !broken.empty()) return broken;
+  if (used.zeroed && !is_zero(workspace_.data(), used.bytes)) return "left its workspace other than zero";
+  return unchanged ? "" : "changed its input";
+}
+
+Verdict ProblemRun::check(BufferSet& set, const Workspace& used, double tolerance_factor) const {
+  if (const std::string damaged = damage(set, used); !damaged.empty()) return {false, damaged};
+  return verify_device_outputs(problem_, memory(set), tolerance_factor);
 }
 
 Verdict ProblemRun::verify(const Variant& variant, const std::function<void(const Plan&)>& run,
                            double tolerance_factor) {
-  const Workspace workspace = workspace_of(variant, problem_, machine_);
-  for (const auto& output : sets_[0].outputs) output->poison();
+  const Workspace workspace = variant.workspace(problem_, device_);
+  for (FencedMemory& output : sets_[0].outputs) output.poison();
   clear_workspace(workspace);
-  run(prepare(variant, 0));
-  return check(0, workspace, tolerance_factor);
+  run(variant.prepare(problem_, device_, memory(sets_[0])));
+  return check(sets_[0], workspace, tolerance_factor);
 }
 
 void ProblemRun::launch_on_every_set(const Variant& variant, cudaStream_t stream) const {
-  for (std::size_t set = 0; set < sets_.size(); ++set) prepare(variant, set)({&stream, 1});
+  for (const Plan& plan : prepare_every_set(variant)) plan(stream);
 }
 
 TimedWork ProblemRun::work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const {
@@ -183,25 +180,25 @@ TimedWork ProblemRun::work(std::function<void(std::size_t, cudaStream_t)> launch
   return {sets_.size(), problem_.least_bytes(), std::move(launch), copy_of, capturable};
 }
 
-TimedVariant ProblemRun::time(const Variant& variant, Timer& timer, const Sampling& sampling,
-                              Verdict& verdict, double tolerance_factor) {
-  const Workspace workspace = workspace_of(variant, problem_, machine_);
+ProblemRun::Timed ProblemRun::time(const Variant& variant, Timer& timer, const Sampling& sampling,
+                                   double tolerance_factor) {
+  const Workspace workspace = variant.workspace(problem_, device_);
   clear_workspace(workspace);
   // Their fences: what another variant broke must not be blamed on this one.
-  for (const BufferSet& set : sets_) {
-    for (const auto& output : set.outputs) output->poison();
+  for (BufferSet& set : sets_) {
+    for (FencedMemory& output : set.outputs) output.poison();
   }
-  std::vector<Plan> plans;
-  for (std::size_t set = 0; set < sets_.size(); ++set) plans.push_back(prepare(variant, set));
-  const auto launch = [&](std::size_t set, cudaStream_t stream) { plans[set]({&stream, 1}); };
-  const TimedVariant timed = timer.time(work(launch, variant.capturable), sampling);
+  const std::vector<Plan> plans = prepare_every_set(variant);
+  const auto launch = [&](std::size_t set, cudaStream_t stream) { plans[set](stream); };
+  Timed timed{timer.time(work(launch, variant.capturable), sampling), {true}};
   // The variant has the last word in every buffer set: a sample of it follows each of the copy.
-  verdict = {true, "", 0};
-  for (std::size_t set = 0; set < sets_.size(); ++set) {
+  for (BufferSet& set : sets_) {
     Verdict found = check(set, workspace, tolerance_factor);
-    if (verdict.correct) verdict = std::move(found);
+    if (timed.verdict.correct) timed.verdict = std::move(found);
   }
-  if (!verdict.correct) verdict.explanation = "right before timing, not after: " + verdict.explanation;
+  if (!timed.verdict.correct) {
+    timed.verdict.explanation = "right before timing, not after: " + timed.verdict.explanation;
+  }
   return timed;
 }
 

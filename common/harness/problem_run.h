@@ -6,18 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
-#include "common/harness/ceiling.h"
-#include "common/harness/device_data.h"
 #include "common/harness/fenced_memory.h"
 #include "common/harness/timer.h"
 #include "common/harness/variant.h"
 
 /// Bytes of workspace that suffice for each of the variants that can do the problem.
 std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem,
-                              const Machine& machine);
+                              const Device& device);
 
 /// Elements by which tensors are off their alignment.
 struct Offsets {
@@ -39,7 +36,7 @@ class ProblemRun {
  public:
   /// Allocates. Throws UsageError when the device has not enough free memory: what is needed, and what there
   /// is.
-  ProblemRun(const Problem& problem, const ProblemSetup& setup, const Machine& machine);
+  ProblemRun(const Problem& problem, const ProblemSetup& setup, const Device& device);
 
   /// Makes the inputs of every buffer set. To be called before the functions below.
   void fill(InputKind input);
@@ -53,10 +50,12 @@ class ProblemRun {
   /// One launch on each buffer set.
   void launch_on_every_set(const Variant& variant, cudaStream_t stream) const;
 
-  /// Of a variant that was verified. `verdict`: the same checks again, of what the last launches left in every
-  /// buffer set.
-  TimedVariant time(const Variant& variant, Timer& timer, const Sampling& sampling, Verdict& verdict,
-                    double tolerance_factor = 1);
+  struct Timed {
+    TimedVariant timing;
+    Verdict verdict;  ///< the checks of verify() again, of what the last launches left in every buffer set
+  };
+  /// Of a variant that was verified.
+  Timed time(const Variant& variant, Timer& timer, const Sampling& sampling, double tolerance_factor = 1);
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of the machine.
   TimedVariant time_copy(Timer& timer, const Sampling& sampling) const;
@@ -66,23 +65,24 @@ class ProblemRun {
   [[nodiscard]] std::size_t workspace_bytes() const { return setup_.workspace_bytes; }
 
  private:
-  using Buffers = std::vector<std::unique_ptr<FencedMemory>>;
   struct BufferSet {
-    Buffers inputs;
-    Buffers outputs;
+    std::vector<FencedMemory> inputs;
+    std::vector<FencedMemory> outputs;
   };
 
-  [[nodiscard]] Plan prepare(const Variant& variant, std::size_t set) const;
-  [[nodiscard]] static DeviceTensors tensors(const BufferSet& set);
+  void fill(const BufferSet& set) const;
+  [[nodiscard]] Memory memory(const BufferSet& set) const;
+  [[nodiscard]] std::vector<Plan> prepare_every_set(const Variant& variant) const;
   [[nodiscard]] TimedWork work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const;
   void clear_workspace(const Workspace& wanted);
   [[nodiscard]] bool inputs_are_unchanged(const BufferSet& set) const;
-  [[nodiscard]] Verdict check(std::size_t set, const Workspace& used, double tolerance_factor);
-  void fill_set(const BufferSet& set) const;
+  /// What the launches did to the memory but for the outputs' elements: "", or what is wrong.
+  [[nodiscard]] std::string damage(BufferSet& set, const Workspace& used) const;
+  [[nodiscard]] Verdict check(BufferSet& set, const Workspace& used, double tolerance_factor) const;
 
   Problem problem_;
   ProblemSetup setup_;
-  Machine machine_;
+  Device device_;
   std::vector<BufferSet> sets_;
   FencedMemory workspace_;
   InputKind input_ = InputKind::normal;

@@ -11,10 +11,21 @@
 #include <string>
 
 #include "common/harness/errors.h"
+#include "common/sim/counter_sums.h"
 
 const SimApi* simulator() {
   const auto api = reinterpret_cast<sim_api_function>(dlsym(RTLD_DEFAULT, SIM_API_NAME));
   return api == nullptr ? nullptr : api();
+}
+
+SimCounters count_launch(const std::function<void()>& launch) {
+  const SimApi* sim = simulator();
+  sim->begin();
+  launch();
+  sim->end();
+  SimCounters total{};
+  for (std::size_t i = 0; i < sim->launches(); ++i) total += sim->launch(i)->counters;
+  return total;
 }
 
 bool gpu_is_present() {

@@ -2,10 +2,15 @@
 // NVIDIA's. See common/sim/README.md.
 #pragma once
 
+#include <functional>
+
 #include "common/sim/counters.h"
 
 /// The simulator's interface where this process runs under it, otherwise null.
 const SimApi* simulator();
+
+/// Runs `launch` and sums what all its kernels did. Only where simulator() is not null.
+SimCounters count_launch(const std::function<void()>& launch);
 
 /// False when there is no GPU, or no driver, that the CUDA runtime could use.
 bool gpu_is_present();

@@ -14,57 +14,60 @@ std::vector<Tensor> y_alone(const Problem& problem) {
   return {{"y", problem.dtype, problem.shape}};
 }
 
-void fill_x(const Problem& problem, InputKind kind, std::uint64_t seed, const Tensors& tensors) {
-  fill_input(kind, seed, problem.dtype, problem.shape, tensors.inputs[0], tensors.space);
+void fill_x(const Problem& problem, InputKind kind, std::uint64_t seed, std::span<void* const> inputs,
+            Space space) {
+  fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
 }
 
 template <class T>
-struct ReferenceSoftmax {
+struct Element {
   const T* x;
   std::int64_t cols;
   const ReferenceRow* rows;
+};
+
+template <class T>
+struct ReferenceSoftmax : Element<T> {
   __host__ __device__ Expected operator()(std::int64_t index) const {
-    const double y = reference_softmax(as_double(x[index]), rows[index / cols]);
+    const double y = reference_softmax(as_double(this->x[index]), this->rows[index / this->cols]);
     return {y, fabs(y)};
   }
 };
 
 template <class T>
-struct ReferenceLogSoftmax {
-  const T* x;
-  std::int64_t cols;
-  const ReferenceRow* rows;
+struct ReferenceLogSoftmax : Element<T> {
   __host__ __device__ Expected operator()(std::int64_t index) const {
-    const ReferenceRow row = rows[index / cols];
-    const double y = as_double(x[index]) - row.max - log(row.sum);
+    const ReferenceRow row = this->rows[index / this->cols];
+    const double y = as_double(this->x[index]) - row.max - log(row.sum);
     return {y, fabs(y)};
   }
 };
 
 template <template <class> class Reference>
-std::vector<Verdict> verify_y(const Problem& problem, const Tensors& tensors, Tolerance allowed,
+std::vector<Verdict> verify_y(const Problem& problem, const Memory& memory, Space space, Tolerance allowed,
                               double tolerance_factor) {
   return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(tensors.space, [&]<class Where>() {
-      const T* x = static_cast<const T*>(tensors.inputs[0]);
+    return dispatch_space(space, [&]<class Where>() {
+      const T* x = static_cast<const T*>(memory.inputs[0]);
       const auto rows = reference_rows<Where>(x, problem.shape);
-      const Reference<T> reference{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())};
-      const T* y = static_cast<const T*>(tensors.outputs[0]);
+      const Reference<T> reference{{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())}};
+      const T* y = static_cast<const T*>(memory.outputs[0]);
       return std::vector<Verdict>{
           compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};
     });
   });
 }
 
-std::vector<Verdict> verify_softmax(const Problem& problem, const Tensors& tensors, double tolerance_factor) {
-  return verify_y<ReferenceSoftmax>(problem, tensors, tolerance(problem.dtype), tolerance_factor);
+std::vector<Verdict> verify_softmax(const Problem& problem, const Memory& memory, Space space,
+                                    double tolerance_factor) {
+  return verify_y<ReferenceSoftmax>(problem, memory, space, tolerance(problem.dtype), tolerance_factor);
 }
 
 /// The error of log(sum) is absolute, and as large as the relative error of the sum.
-std::vector<Verdict> verify_log_softmax(const Problem& problem, const Tensors& tensors,
+std::vector<Verdict> verify_log_softmax(const Problem& problem, const Memory& memory, Space space,
                                         double tolerance_factor) {
   const Tolerance allowed{tolerance(DType::f32).relative, tolerance(problem.dtype).relative};
-  return verify_y<ReferenceLogSoftmax>(problem, tensors, allowed, tolerance_factor);
+  return verify_y<ReferenceLogSoftmax>(problem, memory, space, allowed, tolerance_factor);
 }
 
 }  // namespace

@@ -15,6 +15,9 @@
 #include "common/harness/device.h"
 
 enum class L2 { cold, warm };
+inline const char* name(L2 l2) {
+  return l2 == L2::cold ? "cold" : "warm";
+}
 
 struct Timing {
   double median_us = 0;       ///< of one launch
@@ -88,7 +91,8 @@ class TimedDevice {
   /// Device time of one run.
   virtual double microseconds(const Run& run) = 0;
   virtual void flush_l2() = 0;
-  /// Nothing that was accessed before stays in the L2 longer than anything else, and nothing is set aside for it.
+  /// Nothing that was accessed before stays in the L2 longer than anything else, and nothing is set aside for
+  /// it.
   virtual void forget_persisting_l2() = 0;
   virtual SmClock clock_during(const Run& run) = 0;
   virtual std::chrono::nanoseconds now() = 0;

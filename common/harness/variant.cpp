@@ -1,9 +1,8 @@
 #include "common/harness/variant.h"
 
-std::string why_unsupported(const Variant& variant, const Problem& problem, const Machine& machine) {
-  return variant.unsupported ? variant.unsupported(problem, machine) : "";
-}
-
-Workspace workspace_of(const Variant& variant, const Problem& problem, const Machine& machine) {
-  return variant.workspace ? variant.workspace(problem, machine) : Workspace{};
+std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
+                                                                          const std::string& reason) {
+  return [=](const Problem& problem, const Device&) {
+    return problem.shape.cols <= cols ? "" : reason + ": at most " + std::to_string(cols) + " columns";
+  };
 }

@@ -22,7 +22,7 @@ Tolerance tolerance(DType dtype);
 
 struct Verdict {
   bool correct = false;
-  std::string explanation;  ///< what is wrong, in one line; empty when correct
+  std::string explanation{};  ///< what is wrong, in one line; empty when correct
   double max_error = 0;     ///< worst |got - reference| / allowed; above 1 (the tolerance factor) is wrong
   std::int64_t first_wrong = -1;  ///< index in the output that is wrong; -1: none
 };

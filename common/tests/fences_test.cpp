@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "common/harness/cuda_check.h"
-#include "common/harness/device.h"
-#include "common/harness/errors.h"
 #include "common/harness/problem_run.h"
+#include "common/tests/device_test.h"
 
 namespace {
 
@@ -26,9 +25,9 @@ struct Case {
 
 /// Not a kernel: what it writes comes from the host.
 Variant variant_of(const Case& expected) {
-  const auto prepare = [&](const Problem&, const Machine&, std::span<const Memory> memory) -> Plan {
-    return [&, x = static_cast<char*>(const_cast<void*>(memory[0].inputs[0])),
-            y = static_cast<char*>(memory[0].outputs[0])](std::span<const cudaStream_t>) {
+  const auto prepare = [&](const Problem&, const Device&, const Memory& memory) -> Plan {
+    return [&, x = static_cast<char*>(const_cast<void*>(memory.inputs[0])),
+            y = static_cast<char*>(memory.outputs[0])](cudaStream_t) {
       const std::vector<float> quarters(12, 0.25F);  // of an input whose elements are all equal
       CUDA_CHECK(cudaMemcpy(y, quarters.data(), bytes, cudaMemcpyHostToDevice));
       char* tensor = expected.in_input ? x : y;
@@ -40,7 +39,7 @@ Variant variant_of(const Case& expected) {
 }
 
 bool check(ProblemRun& run, const Case& expected) {
-  const Verdict verdict = run.verify(variant_of(expected), [](const Plan& plan) { plan({}); });
+  const Verdict verdict = run.verify(variant_of(expected), [](const Plan& plan) { plan(nullptr); });
   if (verdict.explanation == expected.explanation) return true;
   std::printf("%s: '%s', expected '%s'\n", expected.name, verdict.explanation.c_str(), expected.explanation);
   return false;
@@ -49,11 +48,10 @@ bool check(ProblemRun& run, const Case& expected) {
 }  // namespace
 
 int main() {
-  try {
-    const Machine machine = open_machine();
+  return run_on_device([](const Device& device) {
     bool all = true;
     for (const std::int64_t offset : {0, 1}) {
-      ProblemRun run(problem, {.offsets = {offset, offset}, .takes_times = false}, machine);
+      ProblemRun run(problem, {.offsets = {offset, offset}, .takes_times = false}, device);
       run.fill(InputKind::all_equal);
       for (const Case& expected :
            {Case{"nothing else", false, nowhere, ""},
@@ -68,10 +66,6 @@ int main() {
         all = check(run, expected) && all;
       }
     }
-    std::printf("fences %s\n", all ? "hold" : "DO NOT HOLD");
-    return static_cast<int>(all ? ExitCode::fine : ExitCode::wrong_result);
-  } catch (const NoDeviceError& error) {
-    std::printf("%s\n", error.what());
-    return static_cast<int>(ExitCode::no_device);
-  }
+    return all;
+  });
 }

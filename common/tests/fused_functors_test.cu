@@ -11,9 +11,8 @@
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
 #include "06_online/online.cuh"
-#include "common/harness/device.h"
-#include "common/harness/errors.h"
 #include "common/harness/input.h"
+#include "common/tests/device_test.h"
 
 namespace {
 
@@ -133,11 +132,5 @@ bool check_all() {
 }  // namespace
 
 int main() {
-  try {
-    open_machine();
-    return static_cast<int>(check_all() ? ExitCode::fine : ExitCode::wrong_result);
-  } catch (const NoDeviceError& error) {
-    std::printf("%s\n", error.what());
-    return static_cast<int>(ExitCode::no_device);
-  }
+  return run_on_device([](const Device&) { return check_all(); });
 }

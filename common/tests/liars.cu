@@ -131,7 +131,7 @@ Variant with_workspace(const char* name, bool zeroed) {
           .idea = "wrong on purpose, by its workspace",
           .prepare = launches_with_workspace<UsesWorkspace<lie>>,
           .traffic = whole_passes(3, 1),
-          .workspace = [zeroed](const Problem&, const Machine&) {
+          .workspace = [zeroed](const Problem&, const Device&) {
             return Workspace{.bytes = sizeof(float), .zeroed = zeroed};
           }};
 }

@@ -6,17 +6,14 @@
 #include <vector>
 
 #include "common/harness/cuda_handles.h"
-#include "common/harness/device.h"
-#include "common/harness/errors.h"
 #include "common/harness/operation.h"
-#include "common/harness/simulator.h"
+#include "common/tests/device_test.h"
 
 namespace {
 
 Verdict verify(const Problem& problem, void* x, Space space) {
   // x itself as the result: wrong nearly everywhere, in the same number of places and to the same degree.
-  void* const tensor[] = {x};
-  return problem.op->verify(problem, {tensor, tensor, space}, 1).front();
+  return problem.op->verify(problem, {{x}, {x}}, space, 1).front();
 }
 
 bool agree(const Problem& problem, InputKind input) {
@@ -55,22 +52,17 @@ bool agree(const Problem& problem, InputKind input) {
 }  // namespace
 
 int main() {
-  try {
-    open_machine();
-  } catch (const NoDeviceError& error) {
-    std::printf("%s\n", error.what());
-    return static_cast<int>(ExitCode::no_device);
-  }
-  std::vector<Shape> shapes{{1, 1}, {7, 33}, {2, 1025}};
-  if (simulator() == nullptr) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
-  bool all = true;
-  for (const DType dtype : all_dtypes()) {
-    for (const Operation* op : softmax_operations()) {
-      for (const InputKind input : all_inputs()) {
-        for (const Shape shape : shapes) all = agree({shape, dtype, op}, input) && all;
+  return run_on_device([](const Device& device) {
+    std::vector<Shape> shapes{{1, 1}, {7, 33}, {2, 1025}};
+    if (!device.simulated) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
+    bool all = true;
+    for (const DType dtype : all_dtypes()) {
+      for (const Operation* op : softmax_operations()) {
+        for (const InputKind input : all_inputs()) {
+          for (const Shape shape : shapes) all = agree({shape, dtype, op}, input) && all;
+        }
       }
     }
-  }
-  std::printf("host and device reference %s\n", all ? "agree" : "DIFFER");
-  return static_cast<int>(all ? ExitCode::fine : ExitCode::wrong_result);
+    return all;
+  });
 }

@@ -85,7 +85,7 @@ def test_folders_hold_the_files() -> None:
 
 
 def test_the_operation_is_looked_at_in_one_place() -> None:
-    comparing = re.compile(r"\bop\s*[!=]=|enum class Op\b")
+    comparing = re.compile(r"\bop(->name)?\s*[!=]=|enum class Op\b")
     sources = [path for top in ("common", *ROOT.glob("[0-9][0-9]_*")) for path in (ROOT / top).rglob("*")]
     found = [
         path.relative_to(ROOT).as_posix()

@@ -42,9 +42,7 @@ Problem f32(Shape shape, const Operation* op = &softmax_operation) {
 
 Verdict compare_with_reference(const Problem& problem, const void* x, const void* y,
                                double tolerance_factor = 1) {
-  const std::array<void*, 1> inputs{const_cast<void*>(x)};
-  const std::array<void*, 1> outputs{const_cast<void*>(y)};
-  return problem.op->verify(problem, {inputs, outputs, Space::host}, tolerance_factor).front();
+  return problem.op->verify(problem, {{x}, {const_cast<void*>(y)}}, Space::host, tolerance_factor).front();
 }
 
 Verdict compare(const Problem& problem, const std::vector<float>& x, const std::vector<float>& y) {

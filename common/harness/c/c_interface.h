@@ -5,10 +5,10 @@
    A session holds device 0, the timer and a list of contenders, each with a number from 0: first the plain
    copy (the ceiling), then what is added. At most one problem is open at a time.
 
-   Every function that returns int returns 0, or one of the stages' exit codes: 1 wrong result, 2 bad usage (an unknown name,
-   a shape that does not fit, times asked of the simulator), 3 no usable device, 4 anything else.
-   softmax_error() then says in one line what is wrong. Pointers are never null where not said otherwise. One
-   thread at a time. */
+   Every function that returns int returns 0, or one of the stages' exit codes: 1 wrong result, 2 bad usage (an
+   unknown name, a shape that does not fit, times asked of the simulator), 3 no usable device, 4 anything else.
+   softmax_error() then says in one line what is wrong. After a 0, softmax_told() is what the call tells: JSON,
+   where the call's comment has some. Pointers are never null where not said otherwise. One thread at a time. */
 #pragma once
 
 /* NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using): C knows neither */
@@ -18,27 +18,18 @@
 extern "C" {
 #endif
 
-/* What the last function that did not return 0 had to say. Valid until the next call. */
+/* Both are valid until the next call. */
 const char* softmax_error(void);
+const char* softmax_told(void);
 
 typedef struct softmax_session softmax_session;
 
-typedef struct {
-  char gpu[256];               /* "NVIDIA H200" */
-  char compute_capability[16]; /* "9.0" */
-  char cuda_driver[16];        /* newest CUDA version that the driver supports, "13.0" */
-  char cuda_runtime[16];       /* of the runtime library that is loaded */
-  int64_t multiprocessors;
-  int64_t l2_bytes;
-  int64_t memory_bytes;
-  int64_t simulated; /* 1: the CPU simulator, which verifies and takes no times */
-} softmax_device;
-
-/* Opens device 0 (choose with CUDA_VISIBLE_DEVICES). l2: "cold" or "warm", as --l2 of the stages. */
+/* Opens device 0 (choose with CUDA_VISIBLE_DEVICES). l2: "cold" or "warm", as --l2 of the stages. Tells the
+   `machine` object of the stages' JSON, and `simulated`: 1 for the CPU simulator, which verifies and takes no
+   times. */
 int softmax_open(const char* l2, softmax_session** session);
 /* Closes the open problem too. Null is fine. */
 void softmax_close(softmax_session* session);
-void softmax_describe_device(const softmax_session* session, softmax_device* device);
 /* Waits for the device. An error here stays for the rest of the process: the device's context is lost. */
 int softmax_synchronize(softmax_session* session);
 
@@ -46,69 +37,44 @@ int softmax_synchronize(softmax_session* session);
 int softmax_add_stage(softmax_session* session, const char* library);
 
 /* Enqueues one launch on `stream` (a cudaStream_t) that reads the operation's inputs and writes its outputs: a
-   pointer to device memory for each tensor, in the order of softmax_describe_tensor (for softmax one input, x,
-   and one output, y). It is called while the stream is captured into a graph, so that it must neither wait nor
-   allocate then. It was called once without a capture before, by softmax_verify. Returns 0, or anything else
-   for a failure. */
+   pointer to device memory for each tensor, in the order that softmax_open_problem tells (for softmax one
+   input, x, and one output, y). It is called while the stream is captured into a graph, so that it must neither
+   wait nor allocate then. It was called once without a capture before, by softmax_verify. Returns 0, or
+   anything else for a failure. */
 typedef int (*softmax_launch)(void* context, const void* const* inputs, void* const* outputs, void* stream);
 /* `stage` and `name` are copied; `context` is passed on to `launch`. */
 int softmax_add_contender(softmax_session* session, const char* stage, const char* name,
                           softmax_launch launch, void* context);
 
-typedef struct {
-  char stage[64]; /* a stage's folder, what softmax_add_contender was given, or "" for the copy */
-  char name[64];  /* the variant's name; "copy" */
-  char idea[256]; /* one line; may be empty */
-} softmax_contender;
-int softmax_num_contenders(const softmax_session* session);
-int softmax_describe(softmax_session* session, int contender, softmax_contender* description);
+/* [{"stage": a stage's folder, what softmax_add_contender was given, or "" for the copy,
+     "name": the variant's, or "copy", "idea": one line, may be ""}, ...] */
+int softmax_contenders(softmax_session* session);
 
-/* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are
-   those of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added stage has beside
-   them, input "normal", ... ; offset in elements, 0 to 1024. After a failure no problem is open. */
+/* Allocates and fills the inputs and outputs of one problem; closes the one that was open. The names are those
+   of the stages' options: dtype "f32", "f16" or "bf16", op "softmax", "log_softmax" or what an added stage has
+   beside them, input "normal", ... ; offset in elements, 0 to 1024. After a failure no problem is open.
+   Tells the row-major tensors, inputs first:
+   [{"name": "x", "dtype": "f32", or "i64" for labels, "rows": 3, "cols": 4, "is_output": false}, ...] */
 int softmax_open_problem(softmax_session* session, const char* dtype, const char* op, int64_t rows,
                          int64_t cols, const char* input, uint64_t seed, int64_t offset);
 void softmax_close_problem(softmax_session* session);
 
-typedef struct {
-  char name[32]; /* "x" */
-  char dtype[8]; /* "f32", "f16", "bf16"; "i64" for labels */
-  int64_t rows;
-  int64_t cols;
-  int64_t is_output;
-} softmax_tensor;
-/* The tensors of the open problem, row-major: its inputs, then its outputs. 0 where none is open. */
-int softmax_num_tensors(const softmax_session* session);
-int softmax_describe_tensor(softmax_session* session, int tensor, softmax_tensor* description);
+/* {"reason": why the contender cannot do the open problem, or "",
+    "passes": bytes that it says it requests / bytes of the matrix, or null} */
+int softmax_applies(softmax_session* session, int contender);
 
-typedef struct {
-  char reason[512]; /* why the contender cannot do the open problem; "" when it can */
-  double passes;    /* bytes that it says it requests / bytes of the matrix; 0 when unknown */
-} softmax_applicability;
-int softmax_applies(softmax_session* session, int contender, softmax_applicability* applicability);
-
-typedef struct {
-  char explanation[512]; /* what is wrong, in one line; "" when correct */
-  double max_error;      /* worst |got - reference| / allowed */
-  int64_t correct;       /* no error is above tolerance_factor times what is allowed */
-} softmax_verdict;
 /* Launches once and compares every element. tolerance_factor: 1 for what is held to the tolerance of the
-   stages, more for others. The copy is not verified: correct. */
-int softmax_verify(softmax_session* session, int contender, double tolerance_factor,
-                   softmax_verdict* verdict);
+   stages, more for others. The copy is not verified: correct.
+   {"correct": no error is above tolerance_factor times what is allowed, "explanation": what is wrong, or "",
+    "max_error": worst |got - reference| / allowed} */
+int softmax_verify(softmax_session* session, int contender, double tolerance_factor);
 
-typedef struct {
-  double time_us;        /* median time of one launch */
-  double spread_percent; /* (third quartile - first quartile) / median */
-  double copy_us;        /* the copy, timed in turn with the contender */
-  double copy_spread_percent;
-  char note[128]; /* what makes the time doubtful; "" when nothing does */
-} softmax_timing;
-/* `repeats` samples each of the contender and the copy, after copies for `warm_up_ms` milliseconds. A slow
-   contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first. What the last launches left is
-   verified again, with the same tolerance_factor: 1 and softmax_error() where it is wrong now. */
-int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms,
-                 softmax_timing* timing);
+/* `repeats` samples each of the contender and the copy in turn, after copies for `warm_up_ms` milliseconds. A
+   slow contender gets fewer, at least 5: none is begun after `limit_ms`. Verify first. What the last launches
+   left is verified again, with the same tolerance_factor: 1 and softmax_error() where it is wrong now.
+   {"time_us": median of one launch, "spread_percent": (third quartile - first quartile) / median,
+    "copy_us": the same of the copy, "copy_spread_percent": ..., "note": what makes the time doubtful, or ""} */
+int softmax_time(softmax_session* session, int contender, int repeats, int warm_up_ms, int limit_ms);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "common/harness/choice.h"
+
 namespace {
 
 constexpr std::int64_t largest_size = std::int64_t{1} << 40U;
@@ -16,16 +18,6 @@ std::vector<std::string> split(const std::string& list) {
   for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
   if (items.empty() || list.back() == ',') items.emplace_back();
   return items;
-}
-
-std::string join(const std::vector<std::string>& items) {
-  std::string joined;
-  for (const std::string& item : items) joined += (joined.empty() ? "" : ", ") + item;
-  return joined;
-}
-
-[[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& accepted) {
-  throw UsageError(option + ": '" + value + "' is not accepted; accepted: " + accepted);
 }
 
 std::int64_t whole_number(const std::string& option, const std::string& text, std::int64_t least,
@@ -46,39 +38,22 @@ std::vector<std::int64_t> whole_numbers(const std::string& option, const std::st
   return values;
 }
 
-/// One of several named values.
-template <class T>
-T choice(const std::string& option, const std::string& text,
-         const std::vector<std::pair<std::string, T>>& choices) {
-  std::vector<std::string> names;
-  for (const auto& [choice_name, value] : choices) {
-    if (choice_name == text) return value;
-    names.push_back(choice_name);
-  }
-  refuse(option, text, join(names));
-}
-
 /// A comma list of named values, or "all".
 template <class T>
-std::vector<T> choices(const std::string& option, const std::string& list, const std::vector<T>& all) {
-  if (list == "all") return all;
-  std::vector<std::pair<std::string, T>> named;
-  for (const T& value : all) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      named.emplace_back(value, value);
-    } else {
-      named.emplace_back(name(value), value);
-    }
-  }
+std::vector<T> choices(const std::string& option, const std::string& list, const Named<T>& all) {
   std::vector<T> values;
-  for (const std::string& item : split(list)) values.push_back(choice(option, item, named));
+  if (list == "all") {
+    for (const auto& [name, value] : all) values.push_back(value);
+    return values;
+  }
+  for (const std::string& item : split(list)) values.push_back(choose(option, item, all, ", all"));
   return values;
 }
 
 Sections parse_sections(const std::string& list) {
   Sections sections{false, false, false};
   for (const std::string& item : split(list)) {
-    const auto section = choice<bool Sections::*>(
+    const auto section = choose<bool Sections::*>(
         "--section", item,
         {{"heading", &Sections::heading}, {"rows", &Sections::rows}, {"ceiling", &Sections::ceiling}});
     sections.*section = true;
@@ -100,40 +75,34 @@ struct Option {
   std::function<void(Options&, const std::string&)> apply;
 };
 
-std::vector<std::string> variant_names(const Stage& stage) {
-  std::vector<std::string> names;
-  for (const Variant& variant : stage.variants) names.push_back(variant.name);
-  return names;
+const std::string& name(const Option& option) {
+  return option.name;
 }
 
-std::string operation_names(const Stage& stage) {
-  std::vector<std::string> names;
-  for (const Operation* op : stage.operations) names.emplace_back(op->name);
-  return join(names);
-}
-
-std::vector<std::string> input_names() {
-  std::vector<std::string> names;
-  for (const InputKind kind : all_inputs()) names.emplace_back(name(kind));
+Named<std::string> variant_names(const Stage& stage) {
+  Named<std::string> names;
+  for (const Variant& variant : stage.variants) names.emplace_back(variant.name, variant.name);
   return names;
 }
 
 /// The only list of options: parsing and --help both read it.
 std::vector<Option> option_table(const Stage& stage) {
   using Text = const std::string&;
+  const auto operations = by_name(stage.operations);
+  const auto inputs = by_name(all_inputs());
   return {
       {"--rows", "N,...", "rows of the matrix, 0 or more (default 49152, on the simulator 64)",
        [](Options& o, Text v) { o.rows = whole_numbers("--rows", v, 0); }},
       {"--cols", "N,...", "columns, 1 or more (default 1024)",
        [](Options& o, Text v) { o.cols = whole_numbers("--cols", v, 1); }},
       {"--dtype", "T,...", "f32 (default), f16, bf16 or all",
-       [](Options& o, Text v) { o.dtypes = choices("--dtype", v, all_dtypes()); }},
-      {"--op", "OP,...", operation_names(stage) + " or all (default " + stage.operations.front()->name + ")",
-       [&stage](Options& o, Text v) { o.ops = choices("--op", v, stage.operations); }},
+       [](Options& o, Text v) { o.dtypes = choices("--dtype", v, by_name(all_dtypes())); }},
+      {"--op", "OP,...", names_of(operations) + " or all (default " + operations.front().first + ")",
+       [operations](Options& o, Text v) { o.ops = choices("--op", v, operations); }},
       {"--variant", "NAME,...", "only these variants; --list names them (default all)",
        [&stage](Options& o, Text v) { o.variants = choices("--variant", v, variant_names(stage)); }},
-      {"--input", "KIND,...", "values to compute on (default normal), or all: " + join(input_names()),
-       [](Options& o, Text v) { o.inputs = choices("--input", v, all_inputs()); }},
+      {"--input", "KIND,...", "values to compute on (default normal), or all: " + names_of(inputs),
+       [inputs](Options& o, Text v) { o.inputs = choices("--input", v, inputs); }},
       {"--seed", "N", "seed of the input (default 1)",
        [](Options& o, Text v) {
          o.seed = static_cast<std::uint64_t>(whole_number("--seed", v, 0, largest_size));
@@ -142,7 +111,7 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) { o.repeats = static_cast<int>(whole_number("--repeats", v, 1, 100000)); }},
       {"--l2", "cold|warm", "cold (default): every launch finds its data outside the L2 cache",
        [](Options& o, Text v) {
-         o.l2 = choice<L2>("--l2", v, {{"cold", L2::cold}, {"warm", L2::warm}});
+         o.l2 = choose("--l2", v, by_name(std::vector{L2::cold, L2::warm}));
        }},
       {"--offset", "N[,M]", "move inputs N elements off their alignment, outputs M or N, too (default 0)",
        [](Options& o, Text v) { o.offsets = parse_offsets(v); }},
@@ -151,7 +120,7 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text) { o.profile = true; }},
       {"--format", "table|csv|json", "how to print (default table)",
        [](Options& o, Text v) {
-         o.format = choice<Format>("--format", v,
+         o.format = choose<Format>("--format", v,
                                    {{"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}});
        }},
       {"--section", "PART,...",
@@ -160,7 +129,7 @@ std::vector<Option> option_table(const Stage& stage) {
       {"--list", "", "name the variants", [](Options& o, Text) { o.list = true; }},
       {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu, without one sim)",
        [](Options& o, Text v) {
-         o.device = choice<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
+         o.device = choose<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
        }},
       {"--help", "", "this text", [](Options& o, Text) { o.help = true; }},
   };
@@ -182,9 +151,7 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
     const auto option =
         std::find_if(table.begin(), table.end(), [&](const Option& o) { return o.name == given; });
     if (option == table.end()) {
-      std::vector<std::string> names;
-      for (const Option& known : table) names.push_back(known.name);
-      throw UsageError("unknown option '" + given + "'; accepted: " + join(names));
+      throw UsageError("unknown option '" + given + "'; accepted: " + names_of(by_name(table)));
     }
     const bool takes_value = !option->value.empty();
     if (!takes_value && equals != std::string::npos) throw UsageError(given + " takes no value");
@@ -200,7 +167,7 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
   if (options.profile &&
       (options.variants.size() != 1 || options.rows.size() > 1 || options.cols.size() != 1 ||
        options.dtypes.size() * options.ops.size() * options.inputs.size() != 1)) {
-    throw UsageError("--profile is one launch: give one --variant (" + join(variant_names(stage)) +
+    throw UsageError("--profile is one launch: give one --variant (" + names_of(variant_names(stage)) +
                      "), shape, dtype, op and input");
   }
   return options;

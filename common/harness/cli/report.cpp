@@ -8,12 +8,7 @@
 #include <tuple>
 #include <utility>
 
-/// A column of the table.
-struct Column {
-  const char* title;
-  std::size_t width;
-  bool right;
-};
+#include "common/harness/json.h"
 
 namespace {
 
@@ -40,77 +35,136 @@ std::string padded(const std::string& text, std::size_t width, bool right = fals
   return right ? spaces + text : text + spaces;
 }
 
-double percent_of_copy(const Record& record) {
-  return 100 * record.timing->copy.median_us / record.timing->variant.median_us;
+/// A column of the table. Widths are fixed: ./run joins the rows of several executables into one table.
+struct Column {
+  std::string title;
+  std::size_t width;
+  bool right = true;
+};
+
+/// A number made of the counters, in CSV and JSON; and in the table, where its column has a title.
+struct CountedNumber {
+  const char* field;
+  int digits;
+  double (*value)(const SimCounters&, const Problem&);
+  Column column{};
+  int digits_in_table = 0;
+};
+
+double ratio(std::uint64_t numerator, std::uint64_t denominator) {
+  return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
+}
+double whole(std::uint64_t count) {
+  return static_cast<double>(count);
 }
 
-/// A field of a record for csv and json: its name, and its value, empty where there is none.
+using C = const SimCounters&;
+using P = const Problem&;
+// "sectors" are per request; "special" functions per element.
+const std::vector<CountedNumber> counted_numbers{
+    {"passes",
+     4,
+     [](C c, P p) { return ratio(c.global_loads.bytes + c.global_stores.bytes, p.matrix_bytes()); },
+     {"counted", 8},
+     2},
+    {"sectors_per_load_request",
+     3,
+     [](C c, P) { return ratio(c.global_loads.sectors, c.global_loads.requests); },
+     {"load sec.", 9},
+     1},
+    {"sectors_per_store_request",
+     3,
+     [](C c, P) { return ratio(c.global_stores.sectors, c.global_stores.requests); },
+     {"store sec.", 10},
+     1},
+    {"shared_wavefronts",
+     0,
+     [](C c, P) { return whole(c.shared_loads.wavefronts + c.shared_stores.wavefronts); },
+     {"wavefronts", 10}},
+    {"bank_conflicts",
+     0,
+     [](C c, P) { return whole(c.shared_loads.bank_conflicts + c.shared_stores.bank_conflicts); },
+     {"conflicts", 9}},
+    {"shuffles", 0, [](C c, P) { return whole(c.shuffles); }, {"shuffles", 8}},
+    {"block_barriers", 0, [](C c, P) { return whole(c.block_barriers); }, {"barriers", 8}},
+    {"special_functions_per_element",
+     4,
+     [](C c, P p) { return ratio(c.special_function_lanes, p.shape.elements()); },
+     {"special", 7},
+     2},
+    {"global_load_requests", 0, [](C c, P) { return whole(c.global_loads.requests); }},
+    {"global_load_sectors", 0, [](C c, P) { return whole(c.global_loads.sectors); }},
+    {"global_store_requests", 0, [](C c, P) { return whole(c.global_stores.requests); }},
+    {"global_store_sectors", 0, [](C c, P) { return whole(c.global_stores.sectors); }},
+    {"shared_load_requests", 0, [](C c, P) { return whole(c.shared_loads.requests); }},
+    {"shared_load_wavefronts", 0, [](C c, P) { return whole(c.shared_loads.wavefronts); }},
+    {"shared_load_conflicts", 0, [](C c, P) { return whole(c.shared_loads.bank_conflicts); }},
+    {"shared_store_requests", 0, [](C c, P) { return whole(c.shared_stores.requests); }},
+    {"shared_store_wavefronts", 0, [](C c, P) { return whole(c.shared_stores.wavefronts); }},
+    {"shared_store_conflicts", 0, [](C c, P) { return whole(c.shared_stores.bank_conflicts); }},
+    {"special_function_lanes", 0, [](C c, P) { return whole(c.special_function_lanes); }},
+    {"exp2_lanes", 0, [](C c, P) { return whole(c.exp2_lanes); }},
+    {"atomics", 0, [](C c, P) { return whole(c.atomics); }}};
+
+std::vector<Column> columns(bool simulated) {
+  std::vector<Column> all{{"stage", 22, false}, {"variant", 32, false}, {"passes", 7}};
+  if (!simulated) {
+    all.insert(all.end(), {{"time us", 11}, {"spread", 8}, {"GB/s", 8}, {"% of copy", 10}, {"error", 7}});
+    return all;
+  }
+  for (const CountedNumber& number : counted_numbers) {
+    if (number.column.width > 0) all.push_back(number.column);
+  }
+  all.push_back({"error", 5});
+  return all;
+}
+
+double percent_of_copy(const TimedVariant& timed) {
+  return 100 * timed.copy.median_us / timed.variant.median_us;
+}
+
+/// A field of a record for CSV and JSON: its name, and its value, empty where there is none.
 struct Field {
-  const char* name;
+  std::string name;
   std::string value;
-  bool is_text;
+  bool is_text = false;
 };
 
 /// `simulated`: with what was counted, and what else the variant declares of it.
 std::vector<Field> fields(const Record& record, bool simulated) {
-  const auto timed = [&](auto value, int digits) {
-    return record.timing ? fixed(value(), digits) : std::string();
+  const Problem& problem = record.problem;
+  std::vector<Field> all{{"stage", record.stage, true},
+                         {"variant", record.variant, true},
+                         {"dtype", name(problem.dtype), true},
+                         {"op", std::string(name(problem.op)), true},
+                         {"rows", std::to_string(problem.shape.rows)},
+                         {"cols", std::to_string(problem.shape.cols)},
+                         {"input", name(record.input), true},
+                         {"status", name(record.status), true},
+                         {"reason", record.reason, true}};
+  const auto add = [&all](const std::string& field, bool known, double value, int digits) {
+    all.push_back({field, known ? fixed(value, digits) : ""});
   };
-  const bool ran = record.status != Status::not_applicable;
-  std::vector<Field> all{
-      {"stage", record.stage, true},
-      {"variant", record.variant, true},
-      {"dtype", name(record.problem.dtype), true},
-      {"op", name(record.problem.op), true},
-      {"rows", std::to_string(record.problem.shape.rows), false},
-      {"cols", std::to_string(record.problem.shape.cols), false},
-      {"input", name(record.input), true},
-      {"status", name(record.status), true},
-      {"reason", record.reason, true},
-      {"time_us", timed([&] { return record.timing->variant.median_us; }, 3), false},
-      {"spread_percent", timed([&] { return record.timing->variant.spread_percent; }, 2), false},
-      {"copy_us", timed([&] { return record.timing->copy.median_us; }, 3), false},
-      {"copy_spread_percent", timed([&] { return record.timing->copy.spread_percent; }, 2), false},
-      {"percent_of_copy", timed([&] { return percent_of_copy(record); }, 2), false},
-      {"bandwidth_gb_s",
-       timed([&] { return effective_bandwidth_gb_s(record.problem, record.timing->variant.median_us); }, 1),
-       false},
-      {"passes", ran ? fixed(record.passes, 4) : "", false},
-      {"max_error", ran && record.status == Status::verified ? fixed(record.max_error, 4) : "", false},
-      {"note", record.timing ? doubts(*record.timing) : "", true},
-  };
+  const bool is_timed = record.timing.has_value();
+  const TimedVariant timed = record.timing.value_or(TimedVariant{});
+  add("time_us", is_timed, timed.variant.median_us, 3);
+  add("spread_percent", is_timed, timed.variant.spread_percent, 2);
+  add("copy_us", is_timed, timed.copy.median_us, 3);
+  add("copy_spread_percent", is_timed, timed.copy.spread_percent, 2);
+  add("percent_of_copy", is_timed, percent_of_copy(timed), 2);
+  add("bandwidth_gb_s", is_timed, effective_bandwidth_gb_s(problem, timed.variant.median_us), 1);
+  add("passes", record.status != Status::not_applicable, record.passes, 4);
+  add("max_error", record.status == Status::verified, record.max_error, 4);
+  all.push_back({"note", is_timed ? doubts(timed) : "", true});
   if (!simulated) return all;
-  const auto declare = [&](const char* field, const std::optional<double>& value) {
-    all.push_back({field, value ? fixed(*value, 4) : "", false});
-  };
-  declare("barriers_per_row", record.row_costs.barriers);
-  declare("bank_conflicts_per_row", record.row_costs.bank_conflicts);
-  const Counted counted = record.counted.value_or(Counted{});
-  const auto add = [&](const char* field, const std::string& value) {
-    all.push_back({field, record.counted ? value : "", false});
-  };
-  add("counted_passes", fixed(counted.passes, 4));
-  add("counted_sectors_per_load_request", fixed(counted.sectors_per_load_request, 3));
-  add("counted_sectors_per_store_request", fixed(counted.sectors_per_store_request, 3));
-  add("counted_shared_wavefronts", std::to_string(counted.shared_wavefronts));
-  add("counted_bank_conflicts", std::to_string(counted.bank_conflicts));
-  add("counted_shuffles", std::to_string(counted.shuffles));
-  add("counted_block_barriers", std::to_string(counted.block_barriers));
-  add("counted_special_functions_per_element", fixed(counted.special_functions_per_element, 4));
-  const SimCounters& totals = counted.totals;
-  add("counted_global_load_requests", std::to_string(totals.global_loads.requests));
-  add("counted_global_load_sectors", std::to_string(totals.global_loads.sectors));
-  add("counted_global_store_requests", std::to_string(totals.global_stores.requests));
-  add("counted_global_store_sectors", std::to_string(totals.global_stores.sectors));
-  add("counted_shared_load_requests", std::to_string(totals.shared_loads.requests));
-  add("counted_shared_load_wavefronts", std::to_string(totals.shared_loads.wavefronts));
-  add("counted_shared_load_conflicts", std::to_string(totals.shared_loads.bank_conflicts));
-  add("counted_shared_store_requests", std::to_string(totals.shared_stores.requests));
-  add("counted_shared_store_wavefronts", std::to_string(totals.shared_stores.wavefronts));
-  add("counted_shared_store_conflicts", std::to_string(totals.shared_stores.bank_conflicts));
-  add("counted_special_function_lanes", std::to_string(totals.special_function_lanes));
-  add("counted_exp2_lanes", std::to_string(totals.exp2_lanes));
-  add("counted_atomics", std::to_string(totals.atomics));
+  const RowCosts& declared = record.row_costs;
+  add("barriers_per_row", declared.barriers.has_value(), declared.barriers.value_or(0), 4);
+  add("bank_conflicts_per_row", declared.bank_conflicts.has_value(), declared.bank_conflicts.value_or(0), 4);
+  const SimCounters counted = record.counted.value_or(SimCounters{});
+  for (const CountedNumber& number : counted_numbers) {
+    add(std::string("counted_") + number.field, record.counted.has_value(), number.value(counted, problem),
+        number.digits);
+  }
   return all;
 }
 
@@ -121,29 +175,26 @@ std::string csv_quoted(const std::string& text) {
     if (c == '"') quoted += '"';
     quoted += c;
   }
-  quoted += '"';
-  return quoted;
+  return quoted + '"';
 }
 
-std::string json_quoted(const std::string& text) {
-  std::string quoted(1, '"');
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c == '\n' ? ' ' : c;
+void print_csv(std::ostream& out, const std::vector<Field>& fields, std::string Field::*what) {
+  const char* comma = "";
+  for (const Field& field : fields) {
+    out << comma << csv_quoted(field.*what);
+    comma = ",";
   }
-  quoted += '"';
-  return quoted;
+  out << std::endl;
 }
 
-// Fixed widths: ./run joins the rows of several executables into one table.
-const std::vector<Column> timed_columns{{"stage", 22, false},    {"variant", 32, false}, {"passes", 7, true},
-                                        {"time us", 11, true},   {"spread", 8, true},    {"GB/s", 8, true},
-                                        {"% of copy", 10, true}, {"error", 7, true}};
-// "sectors" are per request; "special" functions per element.
-const std::vector<Column> counted_columns{
-    {"stage", 22, false},   {"variant", 32, false},   {"passes", 7, true},      {"counted", 8, true},
-    {"load sec.", 9, true}, {"store sec.", 10, true}, {"wavefronts", 10, true}, {"conflicts", 9, true},
-    {"shuffles", 8, true},  {"barriers", 8, true},    {"special", 7, true},     {"error", 5, true}};
+std::string json(const std::vector<Field>& fields) {
+  JsonMembers members;
+  for (const Field& field : fields) {
+    const std::string number = field.value.empty() ? "null" : field.value;
+    members.emplace_back(field.name, field.is_text ? json_quoted(field.value) : number);
+  }
+  return json_object(members);
+}
 
 void print_columns(std::ostream& out, const std::vector<Column>& columns,
                    const std::vector<std::string>& cells) {
@@ -154,24 +205,24 @@ void print_columns(std::ostream& out, const std::vector<Column>& columns,
   out << line.substr(0, line.find_last_not_of(' ') + 1) << std::endl;  // flushed: a row shows when it is done
 }
 
-std::vector<std::string> timed_cells(const Record& record) {
-  const double median_us = record.timing->variant.median_us;
-  return {fixed(record.passes, 2), fixed(median_us, 2),
-          fixed(record.timing->variant.spread_percent, 1) + " %",
-          fixed(effective_bandwidth_gb_s(record.problem, median_us), 0), fixed(percent_of_copy(record), 1)};
-}
-
-std::vector<std::string> counted_cells(const Record& record) {
-  const Counted& counted = *record.counted;
-  return {fixed(record.passes, 2),
-          fixed(counted.passes, 2),
-          fixed(counted.sectors_per_load_request, 1),
-          fixed(counted.sectors_per_store_request, 1),
-          std::to_string(counted.shared_wavefronts),
-          std::to_string(counted.bank_conflicts),
-          std::to_string(counted.shuffles),
-          std::to_string(counted.block_barriers),
-          fixed(counted.special_functions_per_element, 2)};
+std::vector<std::string> cells_of(const Record& record) {
+  std::vector<std::string> cells{record.stage, record.variant};
+  if (!record.timing && !record.counted) return cells;
+  cells.push_back(fixed(record.passes, 2));
+  if (record.timing) {
+    const Timing& timing = record.timing->variant;
+    cells.push_back(fixed(timing.median_us, 2));
+    cells.push_back(fixed(timing.spread_percent, 1) + " %");
+    cells.push_back(fixed(effective_bandwidth_gb_s(record.problem, timing.median_us), 0));
+    cells.push_back(fixed(percent_of_copy(*record.timing), 1));
+  } else {
+    for (const CountedNumber& number : counted_numbers) {
+      if (number.column.width == 0) continue;
+      cells.push_back(fixed(number.value(*record.counted, record.problem), number.digits_in_table));
+    }
+  }
+  if (!record.stage.empty()) cells.push_back(fixed(record.max_error, 2));
+  return cells;
 }
 
 }  // namespace
@@ -179,12 +230,8 @@ std::vector<std::string> counted_cells(const Record& record) {
 Report::Report(std::ostream& out, Options options, Device device)
     : out_(out), options_(std::move(options)), device_(std::move(device)) {
   if (options_.format == Format::csv && options_.sections.heading) {
-    const char* comma = "";
-    for (const Field& field : fields(Record{.problem = {{}, {}, nullptr}}, device_.simulated)) {
-      out_ << comma << field.name;
-      comma = ",";
-    }
-    out_ << std::endl;
+    const Record any{.problem = {{}, DType::f32, &softmax_operation}};
+    print_csv(out_, fields(any, device_.simulated), &Field::name);
   }
 }
 
@@ -194,32 +241,20 @@ void Report::begin(const Problem& problem, InputKind input) {
   if (device_.simulated) {
     out_ << ": numbers counted, none measured)\n\n";
   } else {
-    out_ << ", CUDA " << device_.cuda_runtime << ", " << (options_.l2 == L2::cold ? "cold" : "warm")
-         << " L2, median of " << options_.repeats << ")\n\n";
+    out_ << ", CUDA " << device_.cuda_runtime << ", " << name(options_.l2) << " L2, median of "
+         << options_.repeats << ")\n\n";
   }
   std::vector<std::string> titles;
-  for (const Column& column : columns()) titles.emplace_back(column.title);
-  print_columns(out_, columns(), titles);
+  for (const Column& column : columns(device_.simulated)) titles.push_back(column.title);
+  print_columns(out_, columns(device_.simulated), titles);
 }
 
 void Report::add(const Record& record) {
   const bool is_ceiling = record.stage.empty();
   if (!(is_ceiling ? options_.sections.ceiling : options_.sections.rows)) return;
   records_.push_back(record);
-  switch (options_.format) {
-    case Format::table:
-      print_table_row(record);
-      break;
-    case Format::csv:
-      print_csv_row(record);
-      break;
-    case Format::json:
-      break;
-  }
-}
-
-const std::vector<Column>& Report::columns() const {
-  return device_.simulated ? counted_columns : timed_columns;
+  if (options_.format == Format::table) print_table_row(record);
+  if (options_.format == Format::csv) print_csv(out_, fields(record, device_.simulated), &Field::value);
 }
 
 void Report::print_table_row(const Record& record) {
@@ -230,51 +265,26 @@ void Report::print_table_row(const Record& record) {
     }
     return;
   }
-  std::vector<std::string> cells{record.stage, record.variant};
-  std::vector<std::string> numbers;
-  if (record.timing) numbers = timed_cells(record);
-  if (record.counted) numbers = counted_cells(record);
-  cells.insert(cells.end(), numbers.begin(), numbers.end());
-  if (!numbers.empty() && !record.stage.empty()) cells.push_back(fixed(record.max_error, 2));
-  print_columns(out_, columns(), cells);
-  if (record.timing && !doubts(*record.timing).empty()) {
-    out_ << padded("", columns().front().width) << "    " << doubts(*record.timing) << std::endl;
-  }
-  if (!record.reason.empty()) {
-    out_ << padded("", columns().front().width) << "    "
-         << (record.status == Status::wrong ? "WRONG: " : "not applicable: ") << record.reason << std::endl;
-  }
-}
-
-void Report::print_csv_row(const Record& record) {
-  const char* comma = "";
-  for (const Field& field : fields(record, device_.simulated)) {
-    out_ << comma << csv_quoted(field.value);
-    comma = ",";
-  }
-  out_ << std::endl;
+  print_columns(out_, columns(device_.simulated), cells_of(record));
+  const auto add_line = [&](const std::string& text) {
+    out_ << padded("", columns(device_.simulated)[0].width) << "    " << text << std::endl;
+  };
+  if (record.timing && !doubts(*record.timing).empty()) add_line(doubts(*record.timing));
+  if (record.reason.empty()) return;
+  add_line((record.status == Status::wrong ? "WRONG: " : "not applicable: ") + record.reason);
 }
 
 void Report::print_json() {
-  out_ << "{\"machine\": {\"gpu\": " << json_quoted(device_.gpu)
-       << ", \"compute_capability\": " << json_quoted(device_.compute_capability)
-       << ", \"multiprocessors\": " << device_.multiprocessors << ", \"l2_bytes\": " << device_.l2_bytes
-       << ", \"memory_bytes\": " << device_.memory_bytes
-       << ", \"cuda_driver\": " << json_quoted(device_.cuda_driver)
-       << ", \"cuda_runtime\": " << json_quoted(device_.cuda_runtime) << "},\n \"settings\": {\"l2\": \""
-       << (options_.l2 == L2::cold ? "cold" : "warm") << "\", \"repeats\": " << options_.repeats
-       << ", \"seed\": " << options_.seed << ", \"offset\": " << options_.offsets.input
-       << ", \"output_offset\": " << options_.offsets.output << "},\n \"results\": [";
+  const JsonMembers settings{{"l2", json_quoted(name(options_.l2))},
+                             {"repeats", std::to_string(options_.repeats)},
+                             {"seed", std::to_string(options_.seed)},
+                             {"offset", std::to_string(options_.offsets.input)},
+                             {"output_offset", std::to_string(options_.offsets.output)}};
+  out_ << "{\"machine\": " << json_object(json_members(device_))
+       << ",\n \"settings\": " << json_object(settings) << ",\n \"results\": [";
   const char* separator = "\n  ";
   for (const Record& record : records_) {
-    out_ << separator << "{";
-    const char* comma = "";
-    for (const Field& field : fields(record, device_.simulated)) {
-      const std::string number = field.value.empty() ? "null" : field.value;
-      out_ << comma << "\"" << field.name << "\": " << (field.is_text ? json_quoted(field.value) : number);
-      comma = ", ";
-    }
-    out_ << "}";
+    out_ << separator << json(fields(record, device_.simulated));
     separator = ",\n  ";
   }
   out_ << "\n]}\n";
@@ -287,7 +297,7 @@ void Report::print_verify_summary() {
     int not_applicable = 0;
     double max_error = 0;
   };
-  std::map<std::tuple<std::string, DType, std::string>, Count> counts;
+  std::map<std::tuple<std::string, DType, std::string_view>, Count> counts;
   for (const Record& record : records_) {
     Count& count = counts[{record.variant, record.problem.dtype, record.problem.op->name}];
     count.verified += record.status == Status::verified ? 1 : 0;
@@ -297,8 +307,8 @@ void Report::print_verify_summary() {
   }
   for (const auto& [key, count] : counts) {
     const auto& [variant, dtype, op] = key;
-    out_ << padded(variant, columns().at(1).width + 2) << padded(name(dtype), 6) << padded(op, 13)
-         << padded(std::to_string(count.verified), 6, true) << " verified"
+    out_ << padded(variant, columns(device_.simulated)[1].width + 2) << padded(name(dtype), 6)
+         << padded(std::string(op), 13) << padded(std::to_string(count.verified), 6, true) << " verified"
          << padded(std::to_string(count.wrong), 6, true) << " wrong"
          << padded(std::to_string(count.not_applicable), 6, true) << " not applicable   worst error "
          << fixed(count.max_error, 3) << " of the tolerance\n";

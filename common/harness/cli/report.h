@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "common/harness/cli/command_line.h"
-#include "common/harness/counted.h"
 #include "common/harness/device.h"
 #include "common/harness/timer.h"
+#include "common/sim/counters.h"
 
 enum class Status { verified, wrong, not_applicable };
 
@@ -23,11 +23,9 @@ struct Record {
   double passes = 0;
   double max_error = 0;                  ///< worst |got - reference| / allowed
   std::optional<TimedVariant> timing{};  ///< on a GPU
-  std::optional<Counted> counted{};      ///< on the simulator
+  std::optional<SimCounters> counted{};  ///< on the simulator
   RowCosts row_costs{};                  ///< as declared
 };
-
-struct Column;
 
 /// Prints records as they come (JSON: at the end), so that a long run shows where it is.
 class Report {
@@ -41,9 +39,7 @@ class Report {
   void finish();
 
  private:
-  [[nodiscard]] const std::vector<Column>& columns() const;
   void print_table_row(const Record& record);
-  void print_csv_row(const Record& record);
   void print_json();
   void print_verify_summary();
 

@@ -31,11 +31,11 @@ std::vector<const Variant*> selected_variants(const Stage& stage, const Options&
 /// Runs the selected variants on one problem and reports them.
 class StageRun {
  public:
-  StageRun(const Stage& stage, const Options& options, const Machine& machine, const Problem& problem,
+  StageRun(const Stage& stage, const Options& options, const Device& device, const Problem& problem,
            Timer& timer, Report& report)
       : stage_(stage),
         options_(options),
-        machine_(machine),
+        device_(device),
         problem_(problem),
         variants_(selected_variants(stage, options)),
         timer_(timer),
@@ -45,8 +45,8 @@ class StageRun {
               .offsets = options.offsets,
               .l2 = options.l2,
               .takes_times = takes_times(),
-              .workspace_bytes = largest_workspace(variants_, problem, machine)},
-             machine) {}
+              .workspace_bytes = largest_workspace(variants_, problem, device)},
+             device) {}
 
   /// Verifies every selected variant and times those that are right. Returns false when one is wrong.
   bool run(InputKind input) {
@@ -69,7 +69,7 @@ class StageRun {
   }
 
  private:
-  [[nodiscard]] bool simulated() const { return machine_.devices[0].simulated; }
+  [[nodiscard]] bool simulated() const { return device_.simulated; }
   [[nodiscard]] bool reports_numbers() const {
     return !options_.verify_only && !options_.profile && problem_.shape.rows > 0;
   }
@@ -77,20 +77,21 @@ class StageRun {
 
   Record run_variant(const Variant& variant) {
     Record record{.stage = stage_.name, .variant = variant.name, .problem = problem_, .input = input_};
-    record.reason = why_unsupported(variant, problem_, machine_);
+    record.reason = variant.unsupported(problem_, device_);
     if (!record.reason.empty()) {
       record.status = Status::not_applicable;
       return record;
     }
     Verdict verdict =
-        run_.verify(variant, [&](const Plan& plan) { run_once(variant, plan, record.counted); });
+        run_.verify(variant, [&](const Plan& plan) { record.counted = run_once(variant, plan); });
     const Traffic traffic = variant.traffic(problem_);
     record.passes = passes(traffic, problem_);
     record.row_costs = traffic.row;
     record.max_error = verdict.max_error;
     if (verdict.correct && takes_times()) {
-      record.timing = run_.time(variant, timer_, {.repeats = options_.repeats}, verdict);
-      if (!verdict.correct) record.timing.reset();
+      ProblemRun::Timed timed = run_.time(variant, timer_, {.repeats = options_.repeats});
+      verdict = std::move(timed.verdict);
+      if (verdict.correct) record.timing = timed.timing;
     }
     record.status = verdict.correct ? Status::verified : Status::wrong;
     record.reason = verdict.explanation;
@@ -101,36 +102,35 @@ class StageRun {
   Record copy_record() {
     Record record{.variant = "copy", .problem = problem_, .input = input_, .passes = least_passes(problem_)};
     if (simulated()) {
-      record.counted = count_launch(problem_, [&] { run_.copy(0, timer_.stream()); });
+      record.counted = count_launch([&] { run_.copy(0, timer_.stream()); });
     } else {
       record.timing = run_.time_copy(timer_, {.repeats = options_.repeats});
     }
     return record;
   }
 
-  /// Returns when the launch is done.
-  void run_once(const Variant& variant, const Plan& plan, std::optional<Counted>& counted) {
+  /// What was counted, where that is done. Returns when the launch is done.
+  std::optional<SimCounters> run_once(const Variant& variant, const Plan& plan) {
     const auto launch = [&] {
-      cudaStream_t stream = timer_.stream();
-      plan({&stream, 1});
-      CUDA_CHECK(cudaStreamSynchronize(stream));
+      plan(timer_.stream());
+      CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
     };
+    if (simulated() && reports_numbers()) return count_launch(launch);
     if (options_.profile) {
       CUDA_CHECK(cudaProfilerStart());
       nvtxRangePushA((stage_.name + " " + variant.name).c_str());
-      launch();
+    }
+    launch();
+    if (options_.profile) {
       nvtxRangePop();
       CUDA_CHECK(cudaProfilerStop());
-    } else if (simulated() && reports_numbers()) {
-      counted = count_launch(problem_, launch);
-    } else {
-      launch();
     }
+    return std::nullopt;
   }
 
   const Stage& stage_;
   const Options& options_;
-  const Machine& machine_;
+  const Device& device_;
   Problem problem_;
   std::vector<const Variant*> variants_;
   Timer& timer_;
@@ -177,13 +177,12 @@ ExitCode run_options(const Stage& stage, const Options& options, const char* con
     return ExitCode::fine;
   }
   choose_device(options, argv);
-  const Machine machine = open_machine();
-  const Device& device = machine.devices[0];
+  const Device device = open_device();
   Timer timer(device, options.l2);
   Report report(std::cout, options, device);
   bool all_correct = true;
   for (const Problem& problem : problems_of(options, device.simulated)) {
-    StageRun stage_run(stage, options, machine, problem, timer, report);
+    StageRun stage_run(stage, options, device, problem, timer, report);
     for (const InputKind input : options.inputs) all_correct = stage_run.run(input) && all_correct;
   }
   report.finish();

@@ -5,7 +5,7 @@
 #include "common/harness/errors.h"
 
 int main() try {
-  (void)open_machine();
+  (void)open_device();
   std::printf("it runs\n");
   return 0;
 } catch (const NoDeviceError& error) {

@@ -52,10 +52,11 @@ struct Label {
   __host__ __device__ std::int64_t operator()(std::int64_t row) const { return (row * 7919 + 1) % cols; }
 };
 
-void fill(const Problem& problem, InputKind kind, std::uint64_t seed, const Tensors& tensors) {
-  fill_input(kind, seed, problem.dtype, problem.shape, tensors.inputs[0], tensors.space);
-  dispatch_space(tensors.space, [&]<class Where>() {
-    auto* label = static_cast<std::int64_t*>(tensors.inputs[1]);
+void fill(const Problem& problem, InputKind kind, std::uint64_t seed, std::span<void* const> inputs,
+          Space space) {
+  fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
+  dispatch_space(space, [&]<class Where>() {
+    auto* label = static_cast<std::int64_t*>(inputs[1]);
     thrust::tabulate(Where::policy(), label, label + problem.shape.rows, Label{problem.shape.cols});
   });
 }
@@ -88,17 +89,18 @@ struct ReferenceGradient : Row<T> {
   }
 };
 
-std::vector<Verdict> verify(const Problem& problem, const Tensors& tensors, double tolerance_factor) {
+std::vector<Verdict> verify(const Problem& problem, const Memory& memory, Space space,
+                            double tolerance_factor) {
   return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(tensors.space, [&]<class Where>() {
-      const T* x = static_cast<const T*>(tensors.inputs[0]);
+    return dispatch_space(space, [&]<class Where>() {
+      const T* x = static_cast<const T*>(memory.inputs[0]);
       const auto rows = reference_rows<Where>(x, problem.shape);
-      const Row<T> row{x, static_cast<const std::int64_t*>(tensors.inputs[1]),
+      const Row<T> row{x, static_cast<const std::int64_t*>(memory.inputs[1]),
                        thrust::raw_pointer_cast(rows.data()), problem.shape.cols};
       return std::vector<Verdict>{
-          compare_elements<Where>(static_cast<const float*>(tensors.outputs[0]), {problem.shape.rows, 1},
+          compare_elements<Where>(static_cast<const float*>(memory.outputs[0]), {problem.shape.rows, 1},
                                   ReferenceLoss<T>{row}, tolerance(DType::f32), tolerance_factor),
-          compare_elements<Where>(static_cast<const T*>(tensors.outputs[1]), problem.shape,
+          compare_elements<Where>(static_cast<const T*>(memory.outputs[1]), problem.shape,
                                   ReferenceGradient<T>{row}, tolerance(problem.dtype), tolerance_factor)};
     });
   });
@@ -110,15 +112,15 @@ const Operation* operation_of(CrossEntropy) {
 }
 
 template <Lie lie>
-Plan prepare(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
+Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
   return dispatch(Operations<CrossEntropy>{}, problem, [&]<class Op, class T>() {
-    const T* x = static_cast<const T*>(memory[0].inputs[0]);
-    const auto* label = static_cast<const std::int64_t*>(memory[0].inputs[1]);
-    auto* loss = static_cast<float*>(memory[0].outputs[0]);
-    T* dx = static_cast<T*>(memory[0].outputs[1]);
-    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
+    const T* x = static_cast<const T*>(memory.inputs[0]);
+    const auto* label = static_cast<const std::int64_t*>(memory.inputs[1]);
+    auto* loss = static_cast<float*>(memory.outputs[0]);
+    T* dx = static_cast<T*>(memory.outputs[1]);
+    return [=, shape = problem.shape](cudaStream_t stream) {
       if (shape.rows == 0) return;
-      cross_entropy<Op, lie><<<grid_for(shape.rows), block_size, 0, streams[0]>>>(x, label, loss, dx, shape);
+      cross_entropy<Op, lie><<<grid_for(shape.rows), block_size, 0, stream>>>(x, label, loss, dx, shape);
       CUDA_CHECK(cudaGetLastError());
     };
   });

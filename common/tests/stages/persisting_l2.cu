@@ -14,22 +14,21 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-Plan keep_input(const Problem& problem, const Machine& machine, std::span<const Memory> memory) {
+Plan keep_input(const Problem& problem, const Device& device, const Memory& memory) {
   const auto kept_bytes = static_cast<std::size_t>(attribute(cudaDevAttrMaxPersistingL2CacheSize));
   const auto window_bytes = static_cast<std::size_t>(attribute(cudaDevAttrMaxAccessPolicyWindowSize));
   CUDA_CHECK(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, kept_bytes));
   const Stream stream = make_stream();
   cudaStreamAttrValue value{};
-  value.accessPolicyWindow.base_ptr = const_cast<void*>(memory[0].inputs[0]);
+  value.accessPolicyWindow.base_ptr = const_cast<void*>(memory.inputs[0]);
   value.accessPolicyWindow.num_bytes = std::min(problem.matrix_bytes(), window_bytes);
   value.accessPolicyWindow.hitRatio = 1;
   value.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
   value.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
   CUDA_CHECK(cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value));
-  launch_read(memory[0].inputs[0], problem.matrix_bytes(), static_cast<int*>(memory[0].outputs[0]),
-              stream.get());
+  launch_read(memory.inputs[0], problem.matrix_bytes(), static_cast<int*>(memory.outputs[0]), stream.get());
   CUDA_CHECK(cudaStreamSynchronize(stream.get()));
-  return launches_load_store<Packs<true>>(problem, machine, memory);
+  return launches_load_store<Packs<true>>(problem, device, memory);
 }
 
 Stage stage() {

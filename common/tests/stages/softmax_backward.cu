@@ -58,12 +58,13 @@ struct SoftmaxOf {
   }
 };
 
-void fill(const Problem& problem, InputKind kind, std::uint64_t seed, const Tensors& tensors) {
-  fill_input(kind, seed, problem.dtype, problem.shape, tensors.inputs[0], tensors.space);
-  fill_input(InputKind::normal, seed + 1, problem.dtype, problem.shape, tensors.inputs[1], tensors.space);
+void fill(const Problem& problem, InputKind kind, std::uint64_t seed, std::span<void* const> inputs,
+          Space space) {
+  fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
+  fill_input(InputKind::normal, seed + 1, problem.dtype, problem.shape, inputs[1], space);
   dispatch_dtype(problem.dtype, [&]<class T>() {
-    dispatch_space(tensors.space, [&]<class Where>() {
-      T* y = static_cast<T*>(tensors.inputs[0]);  // x so far
+    dispatch_space(space, [&]<class Where>() {
+      T* y = static_cast<T*>(inputs[0]);  // x so far
       const auto rows = reference_rows<Where>(y, problem.shape);
       thrust::tabulate(Where::policy(), y, y + problem.shape.elements(),
                        SoftmaxOf<T>{y, thrust::raw_pointer_cast(rows.data()), problem.shape.cols});
@@ -99,14 +100,15 @@ struct Reference {
   }
 };
 
-std::vector<Verdict> verify(const Problem& problem, const Tensors& tensors, double tolerance_factor) {
+std::vector<Verdict> verify(const Problem& problem, const Memory& memory, Space space,
+                            double tolerance_factor) {
   return dispatch_dtype(problem.dtype, [&]<class T>() {
-    return dispatch_space(tensors.space, [&]<class Where>() {
-      const RowSums<T> of{static_cast<const T*>(tensors.inputs[0]), static_cast<const T*>(tensors.inputs[1]),
+    return dispatch_space(space, [&]<class Where>() {
+      const RowSums<T> of{static_cast<const T*>(memory.inputs[0]), static_cast<const T*>(memory.inputs[1]),
                           problem.shape.cols};
       const auto rows = make_vector<Where>(problem.shape.rows, of);
       const Reference<T> reference{of, thrust::raw_pointer_cast(rows.data())};
-      return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(tensors.outputs[0]),
+      return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
                                                           problem.shape, reference, tolerance(problem.dtype),
                                                           tolerance_factor)};
     });
@@ -119,14 +121,14 @@ const Operation* operation_of(SoftmaxBackward) {
 }
 
 template <Lie lie>
-Plan prepare(const Problem& problem, const Machine& /*machine*/, std::span<const Memory> memory) {
+Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
   return dispatch(Operations<SoftmaxBackward>{}, problem, [&]<class Op, class T>() {
-    const T* y = static_cast<const T*>(memory[0].inputs[0]);
-    T* dy = static_cast<T*>(const_cast<void*>(memory[0].inputs[1]));
-    T* dx = static_cast<T*>(memory[0].outputs[0]);
-    return [=, shape = problem.shape](std::span<const cudaStream_t> streams) {
+    const T* y = static_cast<const T*>(memory.inputs[0]);
+    T* dy = static_cast<T*>(const_cast<void*>(memory.inputs[1]));
+    T* dx = static_cast<T*>(memory.outputs[0]);
+    return [=, shape = problem.shape](cudaStream_t stream) {
       if (shape.rows == 0) return;
-      softmax_backward<Op, lie><<<grid_for(shape.rows), block_size, 0, streams[0]>>>(y, dy, dx, shape);
+      softmax_backward<Op, lie><<<grid_for(shape.rows), block_size, 0, stream>>>(y, dy, dx, shape);
       CUDA_CHECK(cudaGetLastError());
     };
   });

@@ -11,7 +11,8 @@ Units: time in µs, sizes in bytes. Device pointers and streams are whole number
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+import json
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
@@ -64,22 +65,6 @@ class Tensor(NamedTuple):
     is_output: bool
 
 
-def _struct(**fields: Any) -> type:
-    return type("Struct", (ctypes.Structure,), {"_fields_": list(fields.items())})
-
-
-_Device = _struct(
-    gpu=c_char * 256,
-    compute_capability=c_char * 16,
-    cuda_driver=c_char * 16,
-    cuda_runtime=c_char * 16,
-    **dict.fromkeys(("multiprocessors", "l2_bytes", "memory_bytes", "simulated"), c_int64),
-)
-_Contender = _struct(stage=c_char * 64, name=c_char * 64, idea=c_char * 256)
-_Applicability = _struct(reason=c_char * 512, passes=c_double)
-_Verdict = _struct(explanation=c_char * 512, max_error=c_double, correct=c_int64)
-_Timing = _struct(**{name: c_char * 128 if name == "note" else c_double for name in Timing._fields})
-_Tensor = _struct(name=c_char * 32, dtype=c_char * 8, rows=c_int64, cols=c_int64, is_output=c_int64)
 _Launch = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_void_p)
 
 
@@ -88,10 +73,6 @@ def built(path: Path) -> Path:
     if not path.is_file():
         raise ToolError(f"not built: {path} (cmake --build {path.parent} --target stage_libraries)")
     return path
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
 
 
 class Harness:
@@ -104,14 +85,13 @@ class Harness:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise ToolError(f"cannot load {path}: {error}") from error
-        self._library.softmax_error.restype = c_char_p
-        self._library.softmax_describe_device.restype = None
+        self._library.softmax_error.restype = self._library.softmax_told.restype = c_char_p
         self._build = build
         self._session = c_void_p()
         self._callbacks: List[object] = []  # ctypes must not free them
         self._raised: Optional[BaseException] = None
         self._tensors: List[Tensor] = []  # of the open problem
-        self._check(self._library.softmax_open(l2.encode(), byref(self._session)))
+        self._device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
     def __enter__(self) -> Harness:
         return self
@@ -120,27 +100,21 @@ class Harness:
         self._library.softmax_close(self._session)
         self._session = c_void_p()
 
-    def _check(self, code: Optional[int]) -> None:
-        """Raises what a launch callback raised, or what the library says."""
+    def _told(self, code: int) -> Any:
+        """What a call tells. Raises what a launch callback raised, or what the library says."""
         raised, self._raised = self._raised, None
+        text = (self._library.softmax_error() if code else self._library.softmax_told()).decode(errors="replace")
         if code:
-            raise raised or ERRORS.get(code, HarnessError)(_text(self._library.softmax_error()))
+            raise raised or ERRORS.get(code, HarnessError)(text)
+        return json.loads(text) if text else None
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def _call(self, name: str, *arguments: Any) -> Any:
         """ctypes passes bytes as char*, whole numbers as int; what is wider has a type of its own."""
-        self._check(getattr(self._library, f"softmax_{name}")(self._session, *arguments))
-
-    def _ask(self, name: str, struct: type, *arguments: Any) -> Json:
-        """The fields of the struct that a function fills."""
-        found = struct()
-        self._call(name, *arguments, byref(found))
-        return {field: _text(getattr(found, field)) for field, _ in struct._fields_}
+        return self._told(getattr(self._library, f"softmax_{name}")(self._session, *arguments))
 
     def device(self) -> Json:
         """The `machine` object of the stages' JSON, and `simulated`."""
-        order = ("gpu", "compute_capability", "multiprocessors", "l2_bytes", "memory_bytes", "cuda_driver")
-        found = self._ask("describe_device", _Device)
-        return {name: found[name] for name in (*order, "cuda_runtime", "simulated")}
+        return dict(self._device)
 
     def is_alive(self) -> bool:
         """False when an earlier launch has cost the process its GPU: nothing works any more."""
@@ -167,34 +141,27 @@ class Harness:
         return len(self.contenders()) - 1
 
     def contenders(self) -> List[Contender]:
-        numbers = range(self._library.softmax_num_contenders(self._session))
-        found = [self._ask("describe", _Contender, number) for number in numbers]
-        return [Contender(one["stage"], one["name"]) for one in found]
+        return [Contender(told["stage"], told["name"]) for told in self._call("contenders")]
 
-    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> None:
-        """Allocates and fills. Raises Usage when the shape does not fit the device's memory."""
-        size = c_int64(shape.rows), c_int64(shape.cols)
-        names = shape.dtype.encode(), op.encode()
-        self._call("open_problem", *names, *size, input_kind.encode(), c_uint64(seed), c_int64(offset))
-        self._tensors = self.tensors()
-
-    def tensors(self) -> List[Tensor]:
-        """Of the open problem: its inputs, then its outputs."""
-        numbers = range(self._library.softmax_num_tensors(self._session))
-        return [Tensor(**self._ask("describe_tensor", _Tensor, number)) for number in numbers]
+    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> List[Tensor]:
+        """Allocates and fills its inputs, then its outputs. Raises Usage when they do not fit the device's memory."""
+        names, size = (shape.dtype.encode(), op.encode()), (c_int64(shape.rows), c_int64(shape.cols))
+        told = self._call("open_problem", *names, *size, input_kind.encode(), c_uint64(seed), c_int64(offset))
+        self._tensors = [Tensor(**tensor) for tensor in told]
+        return self._tensors
 
     def close_problem(self) -> None:
         self._library.softmax_close_problem(self._session)
 
     def applies(self, number: int) -> Tuple[str, Optional[float]]:
         """(why the contender cannot do the open problem, or "", passes that it declares, or None)"""
-        found = self._ask("applies", _Applicability, number)
-        return found["reason"], found["passes"] or None
+        told = self._call("applies", number)
+        return told["reason"], told["passes"]
 
     def verify(self, number: int, tolerance_factor: float = 1) -> Verdict:
         """One launch, every element compared; wrong is what errs by more than `tolerance_factor` times the allowed."""
-        return Verdict(**self._ask("verify", _Verdict, number, c_double(tolerance_factor)))
+        return Verdict(**self._call("verify", number, c_double(tolerance_factor)))
 
     def time(self, number: int, repeats: int, warm_up_ms: int, limit_ms: int) -> Timing:
         """Medians of `repeats` samples; of fewer, but at least 5, when these take longer than `limit_ms`."""
-        return Timing(**self._ask("time", _Timing, number, repeats, warm_up_ms, limit_ms))
+        return Timing(**self._call("time", number, repeats, warm_up_ms, limit_ms))

@@ -1,0 +1,18 @@
+// The main() of a test that needs a device: exits with 3 where there is none.
+#pragma once
+
+#include <cstdio>
+
+#include "common/harness/device.h"
+#include "common/harness/errors.h"
+
+/// `test` is given the device, and returns whether all is right.
+template <class Test>
+int run_on_device(Test test) {
+  try {
+    return static_cast<int>(test(open_device()) ? ExitCode::fine : ExitCode::wrong_result);
+  } catch (const NoDeviceError& error) {
+    std::printf("%s\n", error.what());
+    return static_cast<int>(ExitCode::no_device);
+  }
+}
