@@ -72,6 +72,7 @@ class World(Repository):
         self.timed: Counter[Tuple[str, Shape]] = Counter()
         return contextlib.nullcontext(self)
 
+    @property
     def device(self) -> Json:
         return {"gpu": "NVIDIA Fake 1", "compute_capability": "9.0", "simulated": int(self.simulated)}
 

@@ -91,7 +91,8 @@ class Harness:
         self._callbacks: List[object] = []  # ctypes must not free them
         self._raised: Optional[BaseException] = None
         self._tensors: List[Tensor] = []  # of the open problem
-        self._device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
+        # The `machine` object of the stages' JSON, and `simulated`.
+        self.device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
     def __enter__(self) -> Harness:
         return self
@@ -111,10 +112,6 @@ class Harness:
     def _call(self, name: str, *arguments: Any) -> Any:
         """ctypes passes bytes as char*, whole numbers as int; what is wider has a type of its own."""
         return self._told(getattr(self._library, f"softmax_{name}")(self._session, *arguments))
-
-    def device(self) -> Json:
-        """The `machine` object of the stages' JSON, and `simulated`."""
-        return dict(self._device)
 
     def is_alive(self) -> bool:
         """False when an earlier launch has cost the process its GPU: nothing works any more."""

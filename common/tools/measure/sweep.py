@@ -303,7 +303,7 @@ def run(arguments: argparse.Namespace) -> int:
     with watch("loading the peers"):
         found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
     with Harness(arguments.build, arguments.l2) as harness:
-        device = harness.device()
+        device = dict(harness.device)
         if device.pop("simulated"):
             raise NoDevice("no usable NVIDIA GPU: this process runs under the simulator, which takes no times")
         for peer, why in missing.items():
