@@ -129,7 +129,7 @@ class Sweep:
             # OutOfResources is Triton's: more than the GPU has.
             refused = isinstance(error, NotApplicable) or type(error).__name__ == "OutOfResources"
             status = "not applicable" if refused else "wrong" if isinstance(error, WrongResult) else "failed"
-            reason = str(error) if isinstance(error, NotApplicable) else one_line(error)
+            reason = str(error) if isinstance(error, (NotApplicable, WrongResult)) else one_line(error)
             self.add(Measurement(str(shape), entry.name, status=status, reason=reason))
             if not self.harness.is_alive():
                 raise HarnessError(
