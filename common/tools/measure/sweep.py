@@ -79,11 +79,22 @@ class Sweep:
 
     harness: Harness
     journal: Journal
-    progress: Progress
     watch: Stopwatch
     op: str
     rounds: int
     repeats: int
+
+    def run(self, shapes: List[Shape], entries: List[Entry]) -> None:
+        left = {shape: {e.number: len(self.journal.left(shape, e.name)) for e in entries} for shape in shapes}
+        left = {shape: numbers for shape, numbers in left.items() if any(numbers.values())}
+        for compile_ahead in {e.peer.compile_ahead for e in entries if e.peer and self.op in e.peer.operations} - {None}:
+            with self.watch("compiling Triton kernels ahead"):
+                compile_ahead([Problem(*shape, self.op) for shape in left])
+        measurements = {shape: sum(numbers.values()) for shape, numbers in left.items()}
+        with contextlib.closing(Progress(measurements, self.repeats)) as self.progress:
+            for shape, numbers in left.items():
+                self.progress.begin(shape)
+                self.measure(shape, [entry for entry in entries if numbers[entry.number]])
 
     def measure(self, shape: Shape, entries: List[Entry]) -> None:
         try:
@@ -144,9 +155,8 @@ class Sweep:
             raise NotApplicable(reason)
         with self.watch("preparing the peers" if entry.peer else "verifying"):
             verdict = self.choose(shape, entry, entry.peer) if entry.peer else self.right(entry, 1)
-        configuration = entry.candidate.configuration if entry.candidate else ""
-        known = Measurement(str(shape), entry.name, configuration=configuration, passes=passes)
-        return known._replace(max_error=verdict.max_error)
+        known = Measurement(str(shape), entry.name, passes=passes, max_error=verdict.max_error)
+        return known._replace(configuration=entry.candidate.configuration if entry.candidate else "")
 
     def right(self, entry: Entry, tolerance_factor: float) -> Verdict:
         """Raises WrongResult."""
@@ -257,9 +267,9 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: List[Entry]
     command = "./run sweep"
     for name, values in (("tables", arguments.tables), ("shapes", arguments.shapes)):
         command += f" --{name} {','.join(map(str, values))}" if values else ""
-    recorded = {"date_utc": results.utc_now(), "commit": header["commit"], "dirty": header["dirty"], "command": command}
+    commit = {name: header[name] for name in ("commit", "dirty")}
     return {
-        "recorded": recorded,
+        "recorded": {"date_utc": results.utc_now(), **commit, "command": command},
         "machine": header["machine"],
         "settings": header["settings"],
         "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in tables],
@@ -273,23 +283,6 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: List[Json]) -> 
     whole = is_usual(arguments) and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
     folder = arguments.root / "common/results" if whole else arguments.build
     return folder / f"{results.gpu_slug(data['machine']['gpu'])}-sweep.json"
-
-
-def measure_all(
-    arguments: argparse.Namespace, harness: Harness, journal: Journal, entries: List[Entry], watch: Stopwatch
-) -> None:
-    left = {shape: [e for e in entries if journal.left(shape, e.name)] for shape in all_shapes(tables_of(arguments))}
-    left = {shape: some for shape, some in left.items() if some}
-    ahead = {e.peer.compile_ahead for e in entries if e.peer and arguments.op in e.peer.operations} - {None}
-    for compile_ahead in ahead:
-        with watch("compiling Triton kernels ahead"):
-            compile_ahead([Problem(*shape, arguments.op) for shape in left])
-    measurements = {shape: sum(len(journal.left(shape, e.name)) for e in some) for shape, some in left.items()}
-    with contextlib.closing(Progress(measurements, arguments.repeats)) as progress:
-        sweep = Sweep(harness, journal, progress, watch, arguments.op, arguments.rounds, arguments.repeats)
-        for shape, some in left.items():
-            progress.begin(shape)
-            sweep.measure(shape, some)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -314,7 +307,8 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
                 say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
-            measure_all(arguments, harness, journal, entries, watch)
+            sweep = Sweep(harness, journal, watch, arguments.op, arguments.rounds, arguments.repeats)
+            sweep.run(all_shapes(tables_of(arguments)), entries)
             data = results_of(arguments, header, entries, journal)
             wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
             out = arguments.out or usual_file(arguments, data, wrong)

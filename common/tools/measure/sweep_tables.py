@@ -24,34 +24,10 @@ def rounded(value: Optional[float], digits: int) -> Optional[float]:
     return None if value is None else round(value, digits)
 
 
-def numbers_of(rounds: List[Measurement], tensor_bytes: int, least_passes: float) -> Json:
-    """The measurements of the rounds put together; `least_passes` is what the operation needs."""
-    first = rounds[0]
-    found: Json = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s"))
-    found.update(passes=rounded(first.passes, 4), max_error=rounded(first.max_error, 4))
-    found.update(round_difference_percent=None, noisy=False)
-    if first.status != "verified":
-        return found
-    times = [one.time_us for one in rounds]
-    time_us, copy_us = statistics.median(times), statistics.median(one.copy_us for one in rounds)
-    spread = max(one.spread_percent for one in rounds)
-    difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
-    found.update(
-        time_us=round(time_us, 3),
-        spread_percent=round(spread, 2),
-        copy_us=round(copy_us, 3),
-        percent_of_copy=round(100 * copy_us / time_us, 2),
-        bandwidth_gb_s=round(least_passes * tensor_bytes / (time_us * 1e3), 1),
-        round_difference_percent=rounded(difference, 2),
-        noisy=is_noisy(tensor_bytes, difference, spread),
-    )
-    return found
-
-
 def row(who: Json, shape: Shape, op: str, rounds: List[Measurement], least_passes: float) -> Json:
-    """One result of the file; `who` says of which contender."""
+    """One result of the file, of the contender `who`: the rounds put together. The operation needs `least_passes`."""
     first = rounds[0]
-    return {
+    result: Json = {
         **who,
         "configuration": first.configuration,
         "dtype": shape.dtype,
@@ -61,8 +37,28 @@ def row(who: Json, shape: Shape, op: str, rounds: List[Measurement], least_passe
         "input": "normal",
         "status": first.status,
         "reason": first.reason,
-        **numbers_of(rounds, shape.rows * shape.cols * ELEMENT_BYTES[shape.dtype], least_passes),
+        **dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s")),
+        "passes": rounded(first.passes, 4),
+        "max_error": rounded(first.max_error, 4),
+        "round_difference_percent": None,
+        "noisy": False,
     }
+    if first.status == "verified":
+        tensor_bytes = shape.rows * shape.cols * ELEMENT_BYTES[shape.dtype]
+        times = [one.time_us for one in rounds]
+        time_us, copy_us = statistics.median(times), statistics.median(one.copy_us for one in rounds)
+        spread = max(one.spread_percent for one in rounds)
+        difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
+        result.update(
+            time_us=round(time_us, 3),
+            spread_percent=round(spread, 2),
+            copy_us=round(copy_us, 3),
+            percent_of_copy=round(100 * copy_us / time_us, 2),
+            bandwidth_gb_s=round(least_passes * tensor_bytes / (time_us * 1e3), 1),
+            round_difference_percent=rounded(difference, 2),
+            noisy=is_noisy(tensor_bytes, difference, spread),
+        )
+    return result
 
 
 def is_inexact(result: Json) -> bool:
