@@ -1,6 +1,8 @@
-"""Tests of common/harness/c/c_interface.h through ctypes, as ./run sweep uses it, under the CPU simulator: nothing is timed.
+"""Tests of common/harness/c/c_interface.h through ctypes, as ./run sweep uses it, under the simulator: nothing is timed.
 
-BUILD=build LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py common/tests/c_interface_test.py
+LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py common/tests/c_interface_test.py
+
+BUILD in the environment is where the libraries are built: build.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from command import NoDevice, ToolError, Usage
 from measure.results import Json, Shape
 
 LIBRARY = "libsoftmax_harness.so"
-Launch = Callable[..., None]  # (each input, each output, stream), for softmax (x, y, stream): enqueues one launch, or raises
+# (each input, each output, stream), for softmax (x, y, stream): enqueues one launch, or raises.
+Launch = Callable[..., None]
 
 
 class WrongResult(ToolError):

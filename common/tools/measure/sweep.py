@@ -87,7 +87,8 @@ class Sweep:
     def run(self, shapes: List[Shape], entries: List[Entry]) -> None:
         left = {shape: {e.number: len(self.journal.left(shape, e.name)) for e in entries} for shape in shapes}
         left = {shape: numbers for shape, numbers in left.items() if any(numbers.values())}
-        for compile_ahead in {e.peer.compile_ahead for e in entries if e.peer and self.op in e.peer.operations} - {None}:
+        peers_here = [entry.peer for entry in entries if entry.peer and self.op in entry.peer.operations]
+        for compile_ahead in {peer.compile_ahead for peer in peers_here} - {None}:
             with self.watch("compiling Triton kernels ahead"):
                 compile_ahead([Problem(*shape, self.op) for shape in left])
         measurements = {shape: sum(numbers.values()) for shape, numbers in left.items()}
@@ -302,7 +303,7 @@ def run(arguments: argparse.Namespace) -> int:
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
         entries = add_contenders(harness, stages, found)
-        harness.open_problem(Shape("f32", 1, 1), arguments.op, "normal", SEED, 0)  # refuses an operation that nobody has
+        harness.open_problem(Shape("f32", 1, 1), arguments.op, "normal", SEED, 0)  # refuses what nobody does
         header = {**header_of(arguments, device, versions, stages, entries), **commit}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:

@@ -102,7 +102,7 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
     kinds_help = f"of {kinds} (default: all)"
     option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
-    option("--op", default="softmax", help="an operation of the harness or of a stage (default: softmax)")
+    option("--op", metavar="NAME", default="softmax", help="log_softmax, or what else a stage does (default: softmax)")
     option("--rounds", metavar="N", type=count, default=ROUNDS, help=f"(default: {ROUNDS})")
     option("--repeats", metavar="N", type=count, default=REPEATS, help=f"samples a round (default: {REPEATS})")
     option("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
