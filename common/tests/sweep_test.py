@@ -47,7 +47,8 @@ class World(Repository):
     stages = STAGES
 
     def __init__(self) -> None:
-        self.no_device, self.simulated, self.alive, self.is_terminal = "", False, True, False
+        self.no_device, self.is_terminal, self.alive = "", False, True
+        self.device = {"gpu": "NVIDIA Fake 1", "compute_capability": "9.0", "simulated": 0}
         self.reasons: Dict[Tuple[str, int], str] = {}  # (contender, cols): why it cannot
         self.verdicts: Dict[str, Verdict] = {}  # by contender
         self.times: Callable[[str, int], float] = lambda name, round_: {"copy": 100.0, NAMES[2]: 101.0}.get(name, 200.0)
@@ -71,10 +72,6 @@ class World(Repository):
         self.added: List[Tuple[Contender, Callable[..., None]]] = [(Contender("", "copy"), NOTHING.launch)]
         self.timed: Counter[Tuple[str, Shape]] = Counter()
         return contextlib.nullcontext(self)
-
-    @property
-    def device(self) -> Json:
-        return {"gpu": "NVIDIA Fake 1", "compute_capability": "9.0", "simulated": int(self.simulated)}
 
     def is_alive(self) -> bool:
         return self.alive
@@ -740,7 +737,7 @@ def test_no_gpu_is_one_clear_line(world: World) -> None:
     world.missing = {"pytorch": "sees no GPU"}
     world.no_device = "no usable NVIDIA GPU: no NVIDIA driver is loaded"
     assert world.sweep("--shapes", SMALL) == (3, "", f"./run sweep: {world.no_device}\n")
-    world.no_device, world.simulated = "", True
+    world.no_device, world.device["simulated"] = "", 1
     code, out, err = world.sweep("--shapes", SMALL)
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert "simulator, which takes no times" in err
