@@ -14,21 +14,27 @@ import ctypes
 import json
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
-from command import NoDevice, ToolError
+from command import NoDevice, ToolError, Usage
 from measure.results import Json, Shape
 
 LIBRARY = "libsoftmax_harness.so"
-Launch = Callable[..., None]  # (each input, each output, stream), for softmax (x, y, stream): enqueues one launch, or raises
+# (each input, each output, stream), for softmax (x, y, stream): enqueues one launch, or raises.
+Launch = Callable[..., None]
+
+
+class WrongResult(ToolError):
+    """A contender's result is wrong."""
 
 
 class HarnessError(ToolError):
-    """A call of the library failed; `code` is a stage's exit code."""
+    """CUDA, or a launch, has failed."""
 
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+    code = 4
+
+
+ERRORS = {1: WrongResult, 2: Usage, 3: NoDevice}  # by exit code of a stage; any other is a HarnessError
 
 
 class Contender(NamedTuple):
@@ -62,29 +68,11 @@ class Tensor(NamedTuple):
 
 _Launch = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_void_p)
 
-# name: (result, arguments); a session comes first where there is one.
-_FUNCTIONS = {
-    "softmax_error": (c_char_p, []),
-    "softmax_told": (c_char_p, []),
-    "softmax_open": (c_int, [c_char_p, POINTER(c_void_p)]),
-    "softmax_close": (None, [c_void_p]),
-    "softmax_synchronize": (c_int, [c_void_p]),
-    "softmax_add_stage": (c_int, [c_void_p, c_char_p]),
-    "softmax_add_contender": (c_int, [c_void_p, c_char_p, c_char_p, _Launch, c_void_p]),
-    "softmax_contenders": (c_int, [c_void_p]),
-    "softmax_open_problem": (c_int, [c_void_p, c_char_p, c_char_p, c_int64, c_int64, c_char_p, c_uint64, c_int64]),
-    "softmax_close_problem": (None, [c_void_p]),
-    "softmax_applies": (c_int, [c_void_p, c_int]),
-    "softmax_verify": (c_int, [c_void_p, c_int, c_double]),
-    "softmax_time": (c_int, [c_void_p, c_int, c_int, c_int, c_int]),
-}
 
-
-def library_in(build: Path) -> Path:
-    """The library's file. Raises ToolError when it has not been built."""
-    path = build / LIBRARY
+def built(path: Path) -> Path:
+    """A library's file. Raises ToolError when it has not been built."""
     if not path.is_file():
-        raise ToolError(f"not built: {path} (cmake --build {build} --target stage_libraries)")
+        raise ToolError(f"not built: {path} (cmake --build {path.parent} --target stage_libraries)")
     return path
 
 
@@ -93,20 +81,19 @@ class Harness:
 
     def __init__(self, build: Path, l2: str) -> None:
         """Raises NoDevice without a usable GPU, ToolError when the library is missing."""
-        path = library_in(build)
+        path = built(build / LIBRARY)
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise ToolError(f"cannot load {path}: {error}") from error
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(self._library, name)
-            function.restype, function.argtypes = result, arguments
+        self._library.softmax_error.restype = self._library.softmax_told.restype = c_char_p
         self._build = build
         self._session = c_void_p()
         self._callbacks: List[object] = []  # ctypes must not free them
         self._raised: Optional[BaseException] = None
         self._tensors: List[Tensor] = []  # of the open problem
-        self._device = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
+        # The `machine` object of the stages' JSON, and `simulated`.
+        self.device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
     def __enter__(self) -> Harness:
         return self
@@ -115,24 +102,17 @@ class Harness:
         self._library.softmax_close(self._session)
         self._session = c_void_p()
 
-    def _check(self, code: int) -> None:
-        """Raises what a launch callback raised, or what the library says."""
-        raised, self._raised = self._raised, None
-        if code == 0:
-            return
-        if raised is not None:
-            raise raised
-        text = self._library.softmax_error().decode("utf-8", errors="replace")
-        raise NoDevice(text) if code == 3 else HarnessError(code, text)
-
     def _told(self, code: int) -> Any:
-        """What a call tells, once it was checked."""
-        self._check(code)
-        return json.loads(self._library.softmax_told().decode("utf-8", errors="replace"))
+        """What a call tells. Raises what a launch callback raised, or what the library says."""
+        raised, self._raised = self._raised, None
+        text = (self._library.softmax_error() if code else self._library.softmax_told()).decode(errors="replace")
+        if code:
+            raise raised or ERRORS.get(code, HarnessError)(text)
+        return json.loads(text) if text else None
 
-    def device(self) -> Json:
-        """The `machine` object of the stages' JSON, and `simulated`."""
-        return dict(self._device)
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """ctypes passes bytes as char*, whole numbers as int; what is wider has a type of its own."""
+        return self._told(getattr(self._library, f"softmax_{name}")(self._session, *arguments))
 
     def is_alive(self) -> bool:
         """False when an earlier launch has cost the process its GPU: nothing works any more."""
@@ -140,16 +120,12 @@ class Harness:
 
     def add_stages(self, stages: List[str]) -> None:
         for stage in stages:
-            path = self._build / f"libstage_{stage}.so"
-            if not path.is_file():
-                raise ToolError(f"not built: {path} (cmake --build {self._build} --target stage_libraries)")
-            self._check(self._library.softmax_add_stage(self._session, str(path).encode()))
-            self._tensors = []
+            self._call("add_stage", str(built(self._build / f"libstage_{stage}.so")).encode())
 
     def add_contender(self, stage: str, name: str, launch: Launch) -> int:
         """Adds whatever `launch` enqueues; what it raises comes out of verify() and time(). Returns its number."""
 
-        def call(_context: object, inputs: Sequence[int], outputs: Sequence[int], stream: Optional[int]) -> int:
+        def call(_context: object, inputs: Any, outputs: Any, stream: Optional[int]) -> int:
             try:
                 num_outputs = sum(tensor.is_output for tensor in self._tensors)
                 launch(*inputs[: len(self._tensors) - num_outputs], *outputs[:num_outputs], stream or 0)
@@ -158,40 +134,32 @@ class Harness:
                 self._raised = error
                 return 1
 
-        callback = _Launch(call)
-        self._callbacks.append(callback)
-        self._check(self._library.softmax_add_contender(self._session, stage.encode(), name.encode(), callback, None))
+        self._callbacks.append(_Launch(call))
+        self._call("add_contender", stage.encode(), name.encode(), self._callbacks[-1], None)
         return len(self.contenders()) - 1
 
     def contenders(self) -> List[Contender]:
-        told = self._told(self._library.softmax_contenders(self._session))
-        return [Contender(contender["stage"], contender["name"]) for contender in told]
+        return [Contender(told["stage"], told["name"]) for told in self._call("contenders")]
 
-    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> None:
-        """Allocates and fills. Raises HarnessError (code 2) when the shape does not fit the device's memory."""
-        self._tensors = []
-        names = shape.dtype.encode(), op.encode()
-        described = (*names, shape.rows, shape.cols, input_kind.encode(), seed, offset)
-        told = self._told(self._library.softmax_open_problem(self._session, *described))
+    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> List[Tensor]:
+        """Allocates and fills its inputs, then its outputs. Raises Usage when they do not fit the device's memory."""
+        names, size = (shape.dtype.encode(), op.encode()), (c_int64(shape.rows), c_int64(shape.cols))
+        told = self._call("open_problem", *names, *size, input_kind.encode(), c_uint64(seed), c_int64(offset))
         self._tensors = [Tensor(**tensor) for tensor in told]
-
-    def tensors(self) -> List[Tensor]:
-        """Of the open problem: its inputs, then its outputs."""
-        return list(self._tensors)
+        return self._tensors
 
     def close_problem(self) -> None:
         self._library.softmax_close_problem(self._session)
-        self._tensors = []
 
-    def applies(self, number: int) -> tuple:
+    def applies(self, number: int) -> Tuple[str, Optional[float]]:
         """(why the contender cannot do the open problem, or "", passes that it declares, or None)"""
-        told = self._told(self._library.softmax_applies(self._session, number))
+        told = self._call("applies", number)
         return told["reason"], told["passes"]
 
     def verify(self, number: int, tolerance_factor: float = 1) -> Verdict:
         """One launch, every element compared; wrong is what errs by more than `tolerance_factor` times the allowed."""
-        return Verdict(**self._told(self._library.softmax_verify(self._session, number, tolerance_factor)))
+        return Verdict(**self._call("verify", number, c_double(tolerance_factor)))
 
     def time(self, number: int, repeats: int, warm_up_ms: int, limit_ms: int) -> Timing:
         """Medians of `repeats` samples; of fewer, but at least 5, when these take longer than `limit_ms`."""
-        return Timing(**self._told(self._library.softmax_time(self._session, number, repeats, warm_up_ms, limit_ms)))
+        return Timing(**self._call("time", number, repeats, warm_up_ms, limit_ms))

@@ -1,27 +1,74 @@
-"""The options of `./run sweep`."""
+"""What `./run sweep` measures: its options, and the published tables with their shapes."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from command import Parser, ToolError, file_to_write, whole_number
 from measure import results
 from measure.peers import PEERS
 from measure.results import Shape
-from measure.sweep_plan import TABLES, Table, own_table
 
 REPEATS = 25
 ROUNDS = 2
 MOST = 100000  # rounds, samples
-KINDS = ("stages", *PEERS)
+KINDS = ["stages", *PEERS]
+ONEFLOW = "OneFlow's article on its softmax kernel"
 
 
-OPERATIONS = ["softmax", "log_softmax"]
+class Table(NamedTuple):
+    name: str
+    title: str
+    source: str
+    shapes: List[Shape]
 
 
-def names(accepted: List[str]) -> Callable[[str], List[str]]:
+def parse_shapes(text: str) -> List[Shape]:
+    try:
+        return [results.parse_shape(shape) for shape in text.split(",")]
+    except ToolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+TABLES = [
+    Table(
+        "fastertransformer",
+        "FasterTransformer's attention: f32, (32·64·s) × s",
+        ONEFLOW,
+        [Shape("f32", 32 * 64 * s, s) for s in (16, 32, 64, 128, 512)],
+    ),
+    Table(
+        "oneflow",
+        "OneFlow's bandwidth curve: f16, 49152 × 32 to 32768",
+        ONEFLOW,
+        [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)],
+    ),
+    Table(
+        "triton_article",
+        "The Triton article's widths: f32, 1024 × 2^8 to 2^17",
+        "the Triton article on softmax",
+        [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)],
+    ),
+    Table(
+        "awkward",
+        "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows",
+        "",
+        parse_shapes(
+            "f32:262144x33,f16:49152x1001,f32:49152x1000,bf16:49152x1025,f16:49152x2049,f32:16384x8193,f32:4096x50257,"
+            "bf16:4096x50257,f32:1024x262144,bf16:256x1048576,f16:64x100003,bf16:8x262144,f32:1x1048576"
+        ),
+    ),
+]
+
+
+def all_shapes(tables: List[Table]) -> List[Shape]:
+    """Every shape of the tables, once, in the order in which they are shown."""
+    return list(dict.fromkeys(shape for table in tables for shape in table.shapes))
+
+
+def names_of(accepted: Sequence[str]) -> Callable[[str], List[str]]:
     def parse(text: str) -> List[str]:
         for name in text.split(","):
             if name not in accepted:
@@ -31,18 +78,10 @@ def names(accepted: List[str]) -> Callable[[str], List[str]]:
     return parse
 
 
-def shapes(text: str) -> List[Shape]:
-    try:
-        return [results.parse_shape(shape) for shape in text.split(",")]
-    except ToolError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def device(text: str) -> str:
-    if text == "sim":
-        raise argparse.ArgumentTypeError("the simulator takes no times; accepted: gpu")
     if text != "gpu":
-        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: gpu")
+        said = "the simulator takes no times" if text == "sim" else f"'{text}' is not accepted"
+        raise argparse.ArgumentTypeError(f"{said}; accepted: gpu")
     return text
 
 
@@ -54,45 +93,42 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    table_names = [table.name for table in TABLES]
-    parser.add_argument("--tables", metavar="NAME,...", type=names(table_names), help=f"of {', '.join(table_names)}")
-    parser.add_argument(
-        "--shapes", metavar="DTYPE:ROWSxCOLS,...", type=shapes, help="shapes of your own, such as f16:4096x4096"
-    )
-    parser.add_argument(
-        "--contenders",
-        metavar="NAME,...",
-        type=names(list(KINDS)),
-        default=list(KINDS),
-        help=f"of {', '.join(KINDS)} (default: all)",
-    )
-    parser.add_argument("--op", choices=OPERATIONS, default=OPERATIONS[0], help=f"(default: {OPERATIONS[0]})")
-    parser.add_argument("--rounds", metavar="N", type=whole_number(MOST), default=ROUNDS, help=f"(default: {ROUNDS})")
-    parser.add_argument(
-        "--repeats", metavar="N", type=whole_number(MOST), default=REPEATS, help=f"samples a round (default: {REPEATS})"
-    )
-    parser.add_argument("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
-    parser.add_argument("--out", metavar="FILE", type=file_to_write, help="where to write the results (JSON)")
-    parser.add_argument("--csv", metavar="FILE", type=file_to_write, help="write them as CSV, too")
-    parser.add_argument("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
-    parser.add_argument("--list", action="store_true", help="say what would be measured, and stop")
-    parser.add_argument("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
-    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
-    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
+    option = parser.add_argument
+    names = [table.name for table in TABLES]
+    kinds = ", ".join(KINDS)
+    count = whole_number(MOST)
+    option("--tables", metavar="NAME,...", type=names_of(names), help=f"of {', '.join(names)}")
+    shapes_help = "shapes of your own, such as f16:4096x4096"
+    option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
+    kinds_help = f"of {kinds} (default: all)"
+    option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
+    option("--op", metavar="NAME", default="softmax", help="log_softmax, or what else a stage does (default: softmax)")
+    option("--rounds", metavar="N", type=count, default=ROUNDS, help=f"(default: {ROUNDS})")
+    option("--repeats", metavar="N", type=count, default=REPEATS, help=f"samples a round (default: {REPEATS})")
+    option("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
+    option("--out", metavar="FILE", type=file_to_write, help="where to write the results (JSON)")
+    option("--csv", metavar="FILE", type=file_to_write, help="write them as CSV, too")
+    option("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
+    option("--list", action="store_true", help="say what would be measured, and stop")
+    option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
+    option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    option("--build", type=Path, help=argparse.SUPPRESS)
+    option("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     arguments.build = arguments.build or arguments.root / "build"
     return arguments
 
 
 def tables_of(arguments: argparse.Namespace) -> List[Table]:
-    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
     if not arguments.tables and not arguments.shapes:
-        chosen = list(TABLES)
-    return chosen + ([own_table(arguments.shapes)] if arguments.shapes else [])
+        return TABLES
+    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
+    if arguments.shapes:
+        chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
+    return chosen
 
 
 def is_usual(arguments: argparse.Namespace) -> bool:
     """The whole sweep with the usual settings."""
     chosen = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
-    return tables_of(arguments) == list(TABLES) and chosen == ("softmax", ROUNDS, REPEATS, "cold", list(KINDS))
+    return tables_of(arguments) == TABLES and chosen == ("softmax", ROUNDS, REPEATS, "cold", KINDS)

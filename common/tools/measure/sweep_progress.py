@@ -6,8 +6,9 @@ import contextlib
 import shutil
 import sys
 import time
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, Tuple
 
+from command import say
 from measure.results import ELEMENT_BYTES, Shape
 
 BAR = 24
@@ -25,58 +26,47 @@ def expected_seconds(shape: Shape, repeats: int) -> float:
 
 
 class Progress:
-    def __init__(self, shapes: List[Shape], rounds: int, repeats: int) -> None:
-        self._weights = {shape: expected_seconds(shape, repeats) for shape in shapes}
-        self._rounds = rounds
-        self._left = list(shapes)
+    def __init__(self, left: Dict[Shape, int], repeats: int) -> None:
+        """`left`: how many measurements each shape still needs."""
+        self._left = left
+        self._repeats = repeats
+        self._whole = self._seconds()
         self._start = time.monotonic()
-        self._measured = 0.0  # weight of what this run has measured
-        self._now = 0.0  # weight of one measurement at the shape at hand
-        self._here = 0  # measurements left at the shape at hand
-        self._per_shape = 1
-        self._shape = ""
+        self._shape: Shape
         self._is_terminal = sys.stderr.isatty()
 
-    def begin(self, shape: Shape, contenders: int, left: int) -> None:
-        self._left.remove(shape)
-        self._shape = str(shape)
-        self._now = self._weights[shape]
-        self._per_shape = contenders * self._rounds
-        self._here = left * self._rounds
-        if not self._is_terminal and left:
-            print(
-                f"[{self._percent():3.0f} %, {clock(self._seconds_left())} left] {shape}", file=sys.stderr, flush=True
-            )
+    def _seconds(self) -> float:
+        return sum(number * expected_seconds(shape, self._repeats) for shape, number in self._left.items())
+
+    def _so_far(self) -> Tuple[float, str]:
+        """Percent done, and the same with the time left as text."""
+        left = self._seconds()
+        done = self._whole - left
+        elapsed = time.monotonic() - self._start
+        pace = elapsed / done if done and elapsed > 5 else 1
+        percent = 100 * done / self._whole if self._whole else 100
+        return percent, f"{percent:3.0f} %, {clock(left * pace)} left"
+
+    def begin(self, shape: Shape) -> None:
+        self._shape = shape
+        if not self._is_terminal:
+            say(f"[{self._so_far()[1]}] {shape}")
 
     def advance(self, measurements: int) -> None:
-        measurements = min(measurements, self._here)
-        self._here -= measurements
-        self._measured += measurements * self._now
-
-    def _weight_left(self) -> float:
-        return self._here * self._now + sum(self._weights[shape] for shape in self._left) * self._per_shape
-
-    def _percent(self) -> float:
-        whole = self._measured + self._weight_left()
-        return 100 * self._measured / whole if whole else 100
-
-    def _seconds_left(self) -> float:
-        elapsed = time.monotonic() - self._start
-        pace = elapsed / self._measured if self._measured and elapsed > 5 else 1
-        return self._weight_left() * pace
+        self._left[self._shape] = max(0, self._left[self._shape] - measurements)
 
     def show(self, contender: str) -> None:
-        if not self._is_terminal:
-            return
-        percent = self._percent()
-        bar = "#" * int(BAR * percent / 100)
-        line = f"[{bar:<{BAR}}] {percent:3.0f} %, {clock(self._seconds_left())} left  {self._shape}  {contender}"
+        if self._is_terminal:
+            percent, text = self._so_far()
+            self._line(f"[{'#' * int(BAR * percent / 100):<{BAR}}] {text}  {self._shape}  {contender}")
+
+    def _line(self, text: str, end: str = "") -> None:
         width = shutil.get_terminal_size().columns - 1
-        print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
+        print(f"\r{text[:width]:<{width}}", end=end, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         if self._is_terminal:
-            print("\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", file=sys.stderr, flush=True)
+            self._line("", end="\r")
 
 
 class Stopwatch:
@@ -96,6 +86,5 @@ class Stopwatch:
 
     def summary(self) -> str:
         total = time.monotonic() - self._start
-        parts = [f"{what} {seconds:.0f} s" for what, seconds in self._spent.items()]
-        rest = total - sum(self._spent.values())
-        return f"It took {clock(total)}: {', '.join(parts)}, other {rest:.0f} s."
+        spent = {**self._spent, "other": total - sum(self._spent.values())}
+        return f"It took {clock(total)}: {', '.join(f'{what} {seconds:.0f} s' for what, seconds in spent.items())}."

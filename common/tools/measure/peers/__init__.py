@@ -15,12 +15,14 @@ been called once outside of a capture before, which is when compilers compile.
 from __future__ import annotations
 
 import importlib
+import re
 from types import ModuleType
-from typing import Callable, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from measure.results import Shape
+from command import ToolError
 
 PEERS = ("cudnn", "pytorch", "triton", "quack", "liger")  # in the order in which they are shown
+OPERATIONS = ("softmax", "log_softmax")  # that peers do
 _FILES = {"triton": "triton_kernels"}
 
 
@@ -33,16 +35,12 @@ class NotApplicable(Exception):
 
 
 class Problem(NamedTuple):
-    """rows x cols elements of `dtype` ("f32", "f16", "bf16"), row-major; op is "softmax" or "log_softmax"."""
+    """rows x cols elements of `dtype` ("f32", "f16", "bf16"), row-major; op is one of the contender's operations."""
 
     dtype: str
     rows: int
     cols: int
     op: str
-
-    @property
-    def shape(self) -> Shape:
-        return Shape(self.dtype, self.rows, self.cols)
 
 
 class Candidate(NamedTuple):
@@ -55,14 +53,19 @@ class PeerContender(NamedTuple):
     variant: str  # "accurate"
     prepare: Callable[[Problem], List[Candidate]]  # raises NotApplicable
     release: Callable[[], None] = lambda: None  # called when the problem is done
-
-    @property
-    def name(self) -> str:
-        return f"{self.peer} {self.variant}"
+    operations: Sequence[str] = OPERATIONS
+    compile_ahead: Optional[Callable[[List[Problem]], None]] = None  # called once with all the problems, first of all
 
 
 def module_of(peer: str) -> ModuleType:
     return importlib.import_module(f"measure.peers.{_FILES.get(peer, peer)}")
+
+
+def one_line(error: BaseException) -> str:
+    """What went wrong, without colours, which some give to their messages."""
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
+    text = text if isinstance(error, ToolError) else f"{type(error).__name__}: {text}"
+    return text[:300]
 
 
 def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:

@@ -7,11 +7,13 @@ are candidates.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import importlib.util
 from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 from pathlib import Path
-from typing import Iterator, List
+from typing import Iterator, List, Type
 
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 
@@ -23,13 +25,10 @@ _LARGEST = 2**31 - 1
 
 
 def _places() -> Iterator[str]:
-    spec = None
-    try:
-        spec = importlib.util.find_spec("nvidia.cudnn")  # the wheel that PyTorch brings
-    except ImportError:
-        pass
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        yield str(Path(folder) / "lib/libcudnn.so.9")
+    with contextlib.suppress(ImportError):
+        wheel = importlib.util.find_spec("nvidia.cudnn")  # that PyTorch brings
+        for folder in (wheel.submodule_search_locations or []) if wheel else []:
+            yield str(Path(folder) / "lib/libcudnn.so.9")
     yield "libcudnn.so.9"
     yield "/usr/local/cuda/lib64/libcudnn.so.9"
 
@@ -64,40 +63,23 @@ class _Cudnn:
         self.check(self.library.cudnnCreate(byref(self.handle)))
         self.check(self.library.cudnnCreateTensorDescriptor(byref(self.descriptor)))
 
-    def check(self, status: int) -> None:
+    def check(self, status: int, error: Type[Exception] = RuntimeError) -> None:
         if status != 0:
-            raise RuntimeError(self.library.cudnnGetErrorString(status).decode())
+            raise error(self.library.cudnnGetErrorString(status).decode())
 
     def prepare(self, problem: Problem) -> List[Candidate]:
         if problem.rows * problem.cols > _LARGEST:
             raise NotApplicable("more than 2^31 - 1 elements")
-        type_ = _DATA_TYPES[problem.dtype]
-        shape = (problem.rows, problem.cols, 1, 1)
-        status = self.library.cudnnSetTensor4dDescriptor(self.descriptor, _NCHW, type_, *shape)
-        if status != 0:
-            raise NotApplicable(self.library.cudnnGetErrorString(status).decode())
-        return [Candidate(name, self.launcher(_ALGORITHMS[problem.op], mode)) for name, mode in _MODES.items()]
-
-    def launcher(self, algorithm: int, mode: int):
+        image = (_NCHW, _DATA_TYPES[problem.dtype], problem.rows, problem.cols, 1, 1)
+        self.check(self.library.cudnnSetTensor4dDescriptor(self.descriptor, *image), NotApplicable)
         one, zero = c_float(1), c_float(0)
 
-        def launch(x: int, y: int, stream: int) -> None:
+        def launch(mode: int, x: int, y: int, stream: int) -> None:
             self.check(self.library.cudnnSetStream(self.handle, stream))
-            self.check(
-                self.library.cudnnSoftmaxForward(
-                    self.handle,
-                    algorithm,
-                    mode,
-                    ctypes.addressof(one),
-                    self.descriptor,
-                    x,
-                    ctypes.addressof(zero),
-                    self.descriptor,
-                    y,
-                )
-            )
+            tensors = (byref(one), self.descriptor, x, byref(zero), self.descriptor, y)
+            self.check(self.library.cudnnSoftmaxForward(self.handle, _ALGORITHMS[problem.op], mode, *tensors))
 
-        return launch
+        return [Candidate(name, functools.partial(launch, mode)) for name, mode in _MODES.items()]
 
 
 def contenders() -> List[PeerContender]:

@@ -6,26 +6,19 @@ where the installed version has one.
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import List
 
-from . import Candidate, Missing, NotApplicable, PeerContender, Problem
-from .torch_tensors import import_torch, on_tensors, release
+from . import Candidate, PeerContender, Problem
+from .torch_tensors import on_tensors, release, version_of
 
 LARGEST_BLOCK = 65536
 
 
 def version() -> str:
-    import_torch()
-    try:
-        return metadata.version("liger_kernel")
-    except metadata.PackageNotFoundError as error:
-        raise Missing("Liger-Kernel is not installed for this python3") from error
+    return version_of("liger_kernel", "Liger-Kernel")
 
 
 def _prepare(problem: Problem) -> List[Candidate]:
-    if problem.op != "softmax":
-        raise NotApplicable("Liger has no log-softmax")
     from liger_kernel.ops import softmax
     from liger_kernel.ops.utils import calculate_settings
 
@@ -41,4 +34,4 @@ def _prepare(problem: Problem) -> List[Candidate]:
 
 
 def contenders() -> List[PeerContender]:
-    return [PeerContender("liger", "softmax", _prepare, release)]
+    return [PeerContender("liger", "softmax", _prepare, release, ["softmax"])]

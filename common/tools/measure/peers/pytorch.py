@@ -53,16 +53,10 @@ def _compiled(problem: Problem) -> List[Candidate]:
     # It warns of its own choices for some shapes, in the middle of the progress bar.
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
 
-    def candidate(mode: str) -> Candidate:
-        return Candidate(
-            mode, on_tensors(problem, torch.compile(softmax_into, fullgraph=True, dynamic=False, mode=mode))
-        )
-
-    return [candidate(mode) for mode in modes(problem)]
+    compiled = {mode: torch.compile(softmax_into, fullgraph=True, dynamic=False, mode=mode) for mode in modes(problem)}
+    return [Candidate(mode, on_tensors(problem, run)) for mode, run in compiled.items()]
 
 
 def contenders() -> List[PeerContender]:
-    return [
-        PeerContender("pytorch", "eager", _eager, release),
-        PeerContender("pytorch", "compiled", _compiled, release),
-    ]
+    prepare = {"eager": _eager, "compiled": _compiled}
+    return [PeerContender("pytorch", name, prepare[name], release) for name in prepare]

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from importlib import metadata
 from typing import List
 
 from measure.results import ELEMENT_BYTES
 
-from . import Candidate, Missing, NotApplicable, PeerContender, Problem
-from .torch_tensors import import_torch, on_tensors, release
+from . import Candidate, NotApplicable, PeerContender, Problem
+from .torch_tensors import on_tensors, release, version_of
 
 
 def version() -> str:
-    import_torch()
-    try:
-        return metadata.version("quack-kernels")
-    except metadata.PackageNotFoundError as error:
-        raise Missing("quack (quack-kernels) is not installed for this python3") from error
+    return version_of("quack-kernels", "quack (quack-kernels)")
 
 
 def _prepare(problem: Problem) -> List[Candidate]:
-    if problem.op != "softmax":
-        raise NotApplicable("quack has no log-softmax")
     in_pack = 16 // ELEMENT_BYTES[problem.dtype]
     if problem.cols % in_pack:
         raise NotApplicable(f"rows of whole packs of 16 bytes only: {in_pack} columns")
@@ -31,4 +24,4 @@ def _prepare(problem: Problem) -> List[Candidate]:
 
 
 def contenders() -> List[PeerContender]:
-    return [PeerContender("quack", "softmax", _prepare, release)]
+    return [PeerContender("quack", "softmax", _prepare, release, ["softmax"])]

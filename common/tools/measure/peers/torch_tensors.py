@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from typing import Any, Callable, Dict, Iterator, Tuple
+from importlib import metadata
+from types import SimpleNamespace
+from typing import Any, Callable
 
 from . import Missing, Problem
 
@@ -12,7 +13,7 @@ from . import Missing, Problem
 _TYPES = {"f32": ("<f4", "float32"), "f16": ("<f2", "float16"), "bf16": ("<i2", "bfloat16")}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def import_torch() -> Any:
     """PyTorch with a GPU. Raises Missing."""
     try:
@@ -24,40 +25,33 @@ def import_torch() -> Any:
     return torch
 
 
-class _DeviceMemory:
-    def __init__(self, pointer: int, problem: Problem) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (problem.rows, problem.cols),
-            "typestr": _TYPES[problem.dtype][0],
-            "data": (pointer, False),
-            "strides": None,
-            "version": 3,
-        }
+def version_of(package: str, name: str) -> str:
+    """The version of a package that needs PyTorch. Raises Missing."""
+    import_torch()
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError as error:
+        raise Missing(f"{name} is not installed for this python3") from error
 
 
-def tensor(pointer: int, problem: Problem) -> Any:
-    """A rows x cols tensor over memory that the harness owns."""
-    torch = import_torch()
-    wrapped = torch.as_tensor(_DeviceMemory(pointer, problem), device="cuda")
-    return wrapped.view(getattr(torch, _TYPES[problem.dtype][1]))
-
-
-@contextlib.contextmanager
-def current_stream(stream: int) -> Iterator[None]:
-    torch = import_torch()
-    with torch.cuda.stream(torch.cuda.ExternalStream(stream)), torch.no_grad():
-        yield
+def dtype_of(problem: Problem) -> Any:
+    return getattr(import_torch(), _TYPES[problem.dtype][1])
 
 
 def on_tensors(problem: Problem, function: Callable[[Any, Any], object]) -> Callable[[int, int, int], None]:
-    """A launch that calls function(x, y) with tensors, on the harness's stream."""
-    tensors: Dict[Tuple[int, int], Tuple[Any, Any]] = {}
+    """A launch that calls function(x, y) with rows x cols tensors over the harness's memory, on its stream."""
+    torch = import_torch()
+
+    @functools.cache
+    def tensor(pointer: int) -> Any:
+        shape, type_ = (problem.rows, problem.cols), _TYPES[problem.dtype][0]
+        interface = {"shape": shape, "typestr": type_, "data": (pointer, False), "strides": None, "version": 3}
+        wrapped = torch.as_tensor(SimpleNamespace(__cuda_array_interface__=interface), device="cuda")
+        return wrapped.view(dtype_of(problem))
 
     def launch(x: int, y: int, stream: int) -> None:
-        if (x, y) not in tensors:
-            tensors[x, y] = tensor(x, problem), tensor(y, problem)
-        with current_stream(stream):
-            function(*tensors[x, y])
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream)), torch.no_grad():
+            function(tensor(x), tensor(y))
 
     return launch
 

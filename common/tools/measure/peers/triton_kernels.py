@@ -13,10 +13,16 @@ number of programs.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
-from . import Candidate, Missing, NotApplicable, PeerContender, Problem
-from .torch_tensors import import_torch, on_tensors, release
+from command import say
+
+from . import Candidate, Missing, NotApplicable, PeerContender, Problem, one_line
+from .torch_tensors import dtype_of, import_torch, on_tensors, release
 
 try:
     import triton
@@ -24,8 +30,9 @@ try:
 except ImportError as error:
     raise Missing("Triton is not installed for this python3") from error
 
-WIDEST_ROW_IN_REGISTERS = 131072  # 128 floats for each of 1024 threads
-WIDEST_NARROW_ROW = 1024
+# The widest row, and what is said of a wider one.
+REGISTERS = 131072, "the row must fit the registers of a program"  # 128 floats for each of 1024 threads
+NARROW = 1024, "for narrow rows"
 
 
 @triton.jit
@@ -128,9 +135,16 @@ class Configuration(NamedTuple):
     constants: Dict[str, int]
     rows_per_program: int
 
+    def options(self, problem: Problem) -> Dict[str, int]:
+        return {**self.constants, "LOG": int(problem.op == "log_softmax"), "num_warps": self.warps}
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+
+def _width(cols: int, most: int, why: str) -> int:
+    """Of a tile that holds a row: a power of two."""
+    width = 1 << (cols - 1).bit_length()
+    if width > most:
+        raise NotApplicable(f"{why}: at most {most} columns")
+    return width
 
 
 def _warps(elements: int) -> List[int]:
@@ -139,21 +153,14 @@ def _warps(elements: int) -> List[int]:
 
 
 def _fused(cols: int) -> List[Configuration]:
-    width = _power_of_two(cols)
-    if width > WIDEST_ROW_IN_REGISTERS:
-        raise NotApplicable(f"the row must fit the registers of a program: at most {WIDEST_ROW_IN_REGISTERS} columns")
+    width = _width(cols, *REGISTERS)
     return [Configuration(f"{warps} warps", warps, {"TILE": width}, 1) for warps in _warps(width)]
 
 
 def _fused_rows(cols: int) -> List[Configuration]:
-    width = _power_of_two(cols)
-    if width > WIDEST_NARROW_ROW:
-        raise NotApplicable(f"for narrow rows: at most {WIDEST_NARROW_ROW} columns")
-    return [
-        Configuration(f"{rows} rows, 4 warps", 4, {"TILE": width, "ROWS": rows}, rows)
-        for rows in (1024 // width, 2048 // width, 4096 // width)
-        if rows > 1
-    ]
+    width = _width(cols, *NARROW)
+    numbers = [rows for rows in (1024 // width, 2048 // width, 4096 // width) if rows > 1]
+    return [Configuration(f"{rows} rows, 4 warps", 4, {"TILE": width, "ROWS": rows}, rows) for rows in numbers]
 
 
 def _walking(cols: int) -> List[Configuration]:
@@ -168,9 +175,7 @@ def _walking(cols: int) -> List[Configuration]:
 
 
 def _persistent(cols: int) -> List[Configuration]:
-    width = _power_of_two(cols)
-    if width > WIDEST_ROW_IN_REGISTERS:
-        raise NotApplicable(f"the row must fit the registers of a program: at most {WIDEST_ROW_IN_REGISTERS} columns")
+    width = _width(cols, *REGISTERS)
     choices = [(8, 2), (8, 4)]  # the tutorial's
     choices += [(warps, 2) for warps in _warps(width) if warps != 8][:1]
     return [
@@ -193,8 +198,9 @@ def version() -> str:
     return str(triton.__version__)
 
 
-def _resident_programs(compiled: Any, warps: int, device: Any) -> int:
+def _resident_programs(compiled: Any, warps: int) -> int:
     """As in the tutorial: how many programs the multiprocessors hold at once, by registers and shared memory."""
+    device = import_torch().cuda.get_device_properties(0)
     compiled._init_handles()
     programs = device.max_threads_per_multi_processor // (32 * warps)
     if compiled.n_regs > 0:
@@ -205,93 +211,60 @@ def _resident_programs(compiled: Any, warps: int, device: Any) -> int:
 
 
 def _candidate(kernel: Any, configuration: Configuration, problem: Problem) -> Candidate:
-    torch = import_torch()
-    log = int(problem.op == "log_softmax")
-    grid: List[int] = []
+    options = configuration.options(problem)
+
+    @functools.cache
+    def programs() -> int:
+        if configuration.rows_per_program:
+            return -(-problem.rows // configuration.rows_per_program)
+        return min(problem.rows, _resident_programs(_warm_up(kernel, configuration, problem), configuration.warps))
 
     def run(x: Any, y: Any) -> None:
-        arguments = (x, y, problem.rows, problem.cols)
-        options = dict(configuration.constants, LOG=log, num_warps=configuration.warps)
-        if not grid and configuration.rows_per_program:
-            grid.append(-(-problem.rows // configuration.rows_per_program))
-        elif not grid:
-            compiled = kernel.warmup(*arguments, grid=(1,), **options)
-            device = torch.cuda.get_device_properties(torch.cuda.current_device())
-            grid.append(min(problem.rows, _resident_programs(compiled, configuration.warps, device)))
-        kernel[tuple(grid)](*arguments, **options)
+        kernel[(programs(),)](x, y, problem.rows, problem.cols, **options)
 
     return Candidate(configuration.text, on_tensors(problem, run))
 
 
-def _preparer(name: str) -> Callable[[Problem], List[Candidate]]:
+def _prepare(name: str, problem: Problem) -> List[Candidate]:
     kernel, configurations = KERNELS[name]
+    return [_candidate(kernel, configuration, problem) for configuration in configurations(problem.cols)]
 
-    def prepare(problem: Problem) -> List[Candidate]:
-        return [_candidate(kernel, configuration, problem) for configuration in configurations(problem.cols)]
 
-    return prepare
+def _warm_up(kernel: Any, configuration: Configuration, problem: Problem) -> Any:
+    """The compiled kernel."""
+    pointer = dtype_of(problem)
+    return kernel.warmup(pointer, pointer, problem.rows, problem.cols, grid=(1,), **configuration.options(problem))
+
+
+def compile_ahead(problems: List[Problem]) -> None:
+    """Compiles what the problems need in parallel, into Triton's caches, before the GPU is measured.
+
+    Only to save time: what fails here, or is left out, is compiled when its turn comes. An interrupt waits for what is
+    being compiled, and drops the rest.
+    """
+    if not hasattr(triton, "AsyncCompileMode"):  # an older Triton
+        return
+    workers = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(workers) as pool, triton.AsyncCompileMode(pool, ignore_errors=True) as compiling:
+        try:
+            for problem in problems:
+                for kernel, configurations in KERNELS.values():
+                    with contextlib.suppress(NotApplicable):
+                        for configuration in configurations(problem.cols):
+                            _warm_up(kernel, configuration, problem)
+            say(f"compiling {len(compiling.raw_futures)} Triton kernels in {workers} threads ...")
+            errors = [future.exception() for future in compiling.raw_futures]
+        except BaseException:
+            compiling.raw_futures.clear()  # it would wait for them
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    failed = [one_line(error) for error in errors if error]
+    if failed:
+        say(f"{len(failed)} of them failed here: {failed[0]}"[:300])
 
 
 def contenders() -> List[PeerContender]:
-    return [PeerContender("triton", name, _preparer(name), release) for name in KERNELS]
-
-
-# ---- Compiling ahead: Triton keeps what it compiled on disk, so that other processes can do it, all at once.
-
-
-class _NoDevice:
-    """What Triton asks a driver for in order to compile for a GPU, without one."""
-
-    def __init__(self, compute_capability: int) -> None:
-        from triton.backends.compiler import GPUTarget
-
-        self._target = GPUTarget("cuda", compute_capability, 32)
-
-    def get_current_target(self) -> Any:
-        return self._target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, _device: int) -> int:
-        return 0
-
-
-class _Pointer:
-    """An argument that is a device pointer: Triton looks at its type and alignment only."""
-
-    def __init__(self, dtype: str) -> None:
-        self.dtype = {"f32": "fp32", "f16": "fp16", "bf16": "bf16"}[dtype]
-
-    @staticmethod
-    def data_ptr() -> int:
-        return 0
-
-
-def jobs(problems: List[Problem]) -> List[Tuple[str, str, int, int, str, Configuration]]:
-    """Everything that the problems need compiled, once each. Triton compiles anew for a width of 1 and for
-    multiples of 16: the first problem of each such class stands for it."""
-    found = {}
-    for problem in problems:
-        width = (problem.cols == 1, problem.cols % 16 == 0)
-        for name, (_, configurations) in KERNELS.items():
-            try:
-                chosen = configurations(problem.cols)
-            except NotApplicable:
-                continue
-            for configuration in chosen:
-                key = (name, problem.dtype, problem.op, width, configuration.warps, *configuration.constants.items())
-                found.setdefault(key, (name, problem.dtype, problem.rows, problem.cols, problem.op, configuration))
-    return list(found.values())
-
-
-def compile_ahead(compute_capability: int, job: Tuple[str, str, int, int, str, Configuration]) -> None:
-    """Compiles one job into Triton's cache; for a process of its own, since it replaces Triton's driver there."""
-    from triton.runtime import driver
-
-    name, dtype, rows, cols, op, configuration = job
-    driver.set_active(_NoDevice(compute_capability))
-    kernel = KERNELS[name][0]
-    pointer = _Pointer(dtype)
-    constants = dict(configuration.constants, LOG=int(op == "log_softmax"), num_warps=configuration.warps)
-    kernel.warmup(pointer, pointer, rows, cols, grid=(1,), **constants)
+    return [
+        PeerContender("triton", name, functools.partial(_prepare, name), release, compile_ahead=compile_ahead)
+        for name in KERNELS
+    ]
