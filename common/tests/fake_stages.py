@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, Callable, List, Tuple
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import command  # noqa: E402
+from measure.counters import COUNTERS  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
@@ -25,63 +27,64 @@ import json, sys
 from pathlib import Path
 me = Path(__file__)
 given = sys.argv[1:]
-if "--list" in given:
-    for name, _, _ in {variants}:
-        print(name, " an idea")
-    sys.exit(0)
 def value(name, default=""):
     return given[given.index(name) + 1] if name in given else default
+def stop(code, why):
+    print(why, file=sys.stderr)
+    sys.exit(code)
 wanted = value("--variant", "all").split(",")
+names = [name for name, _, _ in {variants}]
+for option, accepted, chosen in (("op", ["softmax", "log_softmax"], [value("--op", "softmax")]), ("variant", names, wanted)):
+    for name in chosen:
+        if name not in (*accepted, "all"):
+            stop(2, f"{me.name}: --{option}: '{name}' is not accepted; accepted: {', '.join(accepted)}")
+if "--list" in given:
+    print(*(f"{name}  an idea" for name in names), sep="\n")
+    sys.exit(0)
 mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
 if mode.startswith("exit"):
-    print("the stage's last words", file=sys.stderr)
-    sys.exit(int(mode.split()[1]))
+    stop(int(mode.split()[1]), "the stage's last words")
+if mode == "no gpu" and value("--device") == "gpu":
+    stop(3, f"{me.name}: no usable NVIDIA GPU")
 if mode == "garbage":
     print("no JSON")
     sys.exit(0)
-machine = dict({machine})
-if mode == "other machine":
-    machine["gpu"] = "another"
-out = []
+machine = dict({machine}, **({"gpu": "another"} if mode == "other machine" else {}))
 copy_factor = float(mode.split()[2]) if mode.startswith("slow copy") else 1.0
-for dtype in value("--dtype").split(","):
-    for rows in map(int, value("--rows").split(",")):
-        for cols in map(int, value("--cols").split(",")):
-            base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="")
-            nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s",
-                                     "passes", "max_error"))
-            copy = cols * copy_factor
-            for name, speed, widest in {variants}:
-                if wanted != ["all"] and name not in wanted:
-                    continue
-                row = dict(base, stage=me.name, variant=name, status="verified", **nothing)
-                if cols > widest or mode == "nothing applies":
-                    row.update(status="not applicable", reason="cols > %d & too wide" % widest)
-                elif "--verify-only" not in given:
-                    time = 100 * copy / speed
-                    row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
-                               bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
-                if value("--device") == "sim":
-                    counts = [2 * cols if mode == "counts more" and name == "wide" else cols] * len({counted})
-                    row.update(passes=2, **dict.fromkeys({declared}, 4 if cols <= widest else None),
-                               **dict(zip({counted}, counts if cols <= widest else [None] * len(counts))))
-                if mode in ("wrong", "failed"):
-                    row.update(nothing, status=mode, reason="row 3 differs")
-                out.append(row)
-            if "--verify-only" not in given:
-                out.append(dict(base, stage="", variant="copy", status="verified", time_us=copy, spread_percent=0.1,
-                                copy_us=copy, percent_of_copy=100, bandwidth_gb_s=4000, passes=2, max_error=None))
+timed = "--verify-only" not in given
+nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error"))
+out = []
+for dtype, rows, cols in ((d, int(r), int(c)) for d in value("--dtype").split(",") for r in value("--rows").split(",")
+                          for c in value("--cols").split(",")):
+    base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified")
+    copy = cols * copy_factor
+    for name, speed, widest in {variants}:
+        if wanted != ["all"] and name not in wanted:
+            continue
+        row = dict(base, stage=me.name, variant=name, **nothing)
+        if cols > widest or mode == "nothing applies":
+            row.update(status="not applicable", reason="cols > %d & too wide" % widest)
+        elif timed and mode != "without a time":
+            row.update(time_us=100 * copy / speed, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
+                       bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
+        if value("--device") == "sim":
+            count = None if cols > widest else 2 * cols if mode == "counts more" and name == "wide" else cols
+            row.update(passes=2, **dict.fromkeys({declared}, 4 if cols <= widest else None), **dict.fromkeys({counted}, count))
+        if mode in ("wrong", "failed"):
+            row.update(nothing, status=mode, reason="row 3 differs")
+        out += [row, row] if mode == "twice" else [row]
+    if timed:
+        out.append(dict(base, stage="", variant="copy", time_us=copy, spread_percent=0.1, copy_us=copy, percent_of_copy=100,
+                        bandwidth_gb_s=4000, passes=2, max_error=None))
 print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
 sys.exit(1 if mode in ("wrong", "failed silently") else 0)
 """
 
 # What a stage reports of the simulator's counters: those that the tools ask for.
-COUNTED = ["counted_" + name for name in (
+COUNTED = [f"counted_{member}" for counter in COUNTERS.values() for member in counter.members]
+COUNTED += ["counted_" + name for name in (
     "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
-    "shuffles", "block_barriers", "special_functions_per_element", "global_load_requests", "global_load_sectors",
-    "global_store_requests", "global_store_sectors", "shared_load_requests", "shared_load_wavefronts",
-    "shared_load_conflicts", "shared_store_requests", "shared_store_wavefronts", "shared_store_conflicts",
-    "special_function_lanes", "exp2_lanes", "atomics",
+    "special_functions_per_element",
 )]  # fmt: skip
 DECLARED = ["barriers_per_row", "bank_conflicts_per_row"]
 
@@ -137,6 +140,15 @@ class Repository:
             assert code == 0, printed
             Repository.recording = self.file.read_text(encoding="utf-8")
         self.file.write_text(Repository.recording, encoding="utf-8")
+
+    def data(self) -> Any:
+        """What is recorded."""
+        return json.loads(self.file.read_text(encoding="utf-8"))
+
+    def change(self, edit: Callable[[Any], Any]) -> None:
+        data = self.data()
+        edit(data)
+        self.file.write_text(json.dumps(data), encoding="utf-8")
 
     def mode(self, stage: str, mode: str) -> None:
         (self.build / stage).with_suffix(".mode").write_text(mode)

@@ -24,7 +24,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from command import NoDevice, ToolError
 from measure import results
-from measure.results import Json, Shape
+from measure.results import Json, Shape, shape_of
 
 LAUNCH_TIMEOUT_S = 180
 READ_TIMEOUT_S = 300
@@ -59,6 +59,11 @@ class Launch(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.executable.name} {self.variant} {self.shape}"
+
+
+def launches_of(stages: Dict[str, Path], entries: Sequence[Json]) -> List[Launch]:
+    """One for each entry, which says of which stage, variant and shape."""
+    return [Launch(stages[e["stage"]], e["variant"], shape_of(e), e.get("op", "softmax")) for e in entries]
 
 
 class Outcome(NamedTuple):
