@@ -14,14 +14,13 @@ differs, but the stages were compiled by another nvcc than the recorded one.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from command import Parser, ToolError, end_group
+from command import Parser, ToolError
 from files import write_whole
 from measure import results
 from measure.results import Json, Shape, place_of
@@ -50,29 +49,19 @@ def simulate(
     """
     entries: List[Json] = []
     problems: List[str] = []
-    running: List["subprocess.Popen[str]"] = []
     stopped = threading.Event()
 
-    def started(process: "subprocess.Popen[str]") -> None:
-        running.append(process)
-        if stopped.is_set():
-            end_group(process)
-
     def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
-        if stopped.is_set():
-            return None, []
         stage, (dtype, rows, cols) = place
         arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
-        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim", started)
+        arguments += ["--variant", variants]
+        return results.run_stage(stages[stage], arguments, STAGE_TIMEOUT_S, "sim", stopped.is_set)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             reports = list(pool.map(run, work))
-        except BaseException:  # an interrupt: the pool would wait until the last stage has ended
+        finally:  # an interrupt: the pool would wait until the last stage has ended
             stopped.set()
-            for process in list(running):
-                end_group(process)
-            raise
     for (stage, shape), (report, found) in zip(work, reports):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:

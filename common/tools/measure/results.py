@@ -9,11 +9,13 @@ Units: time in µs, bandwidth in GB/s (10^9 bytes per second), sizes in bytes.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -67,72 +69,62 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dic
     return stages
 
 
-Started = Callable[["subprocess.Popen[str]"], None]
-
-
 def run_process(
-    command: List[str], timeout_s: float, started: Started = lambda _: None
+    command: List[str], timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises ToolError when it cannot start or takes too long.
+    """Runs a program to its end, or until it is `stopped`. Raises ToolError when it cannot start or takes too long.
 
-    It gets a process group of its own: with a profiler, the program that it started is ended too. `started` is told
-    of it, for who may want to end it from another thread.
+    It gets a process group of its own: with a profiler, the program that it started is ended too.
     """
-    process: Optional["subprocess.Popen[str]"] = None
+    streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
+    process: Optional[subprocess.Popen[str]] = None
+    end = time.monotonic() + timeout_s
     try:
         with signals_wait():
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                start_new_session=True,
-            )  # fmt: skip
-        started(process)
-        out, err = process.communicate(timeout=timeout_s)
+            process = subprocess.Popen(command, start_new_session=True, **streams)
+        while time.monotonic() < end and not stopped():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=min(timeout_s, 0.1))
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
+        raise ToolError(f"took longer than {timeout_s:.0f} s")
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"took longer than {timeout_s:.0f} s") from error
     finally:  # an interrupt by the user must not leave it running on the GPU
         if process:
             end_group(process)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def run_stage(
-    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", started: Started = lambda _: None
+    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", stopped: Callable[[], bool] = lambda: False
 ) -> Tuple[Optional[Json], List[str]]:
     """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
     The list of problems is empty exactly when the exit code was 0, the report could be read and no
     result in it is "wrong" or "failed". Raises NoDevice on the stage's exit code 3.
     """
-    command = [str(executable), *arguments, "--device", device, "--format", "json"]
     try:
-        done = run_process(command, timeout_s, started)
+        command = [str(executable), *arguments, "--device", device, "--format", "json"]
+        done = run_process(command, timeout_s, stopped)
     except ToolError as error:
         return None, [str(error)]
     last_words = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode == 3:
         raise NoDevice(last_words or f"{executable.name}: no usable GPU")
-
-    if done.returncode != 0 and not done.stdout.strip():
-        return None, [f"exit code {done.returncode}. {last_words}".strip()]
-
+    code = [f"exit code {done.returncode}. {last_words}".strip()] if done.returncode else []
+    if code and not done.stdout.strip():
+        return None, code
     problems = []
-    report: Optional[Json] = None
     try:
-        report = json.loads(done.stdout)
+        report: Json = json.loads(done.stdout)
         for result in report["results"]:
             if result["status"] not in STATUSES:
                 problems.append(f"{result['variant']}: unknown status '{result['status']}'")
             elif result["status"] in ("wrong", "failed"):
-                what = f"{result['variant']} {result['dtype']}:{result['rows']}x{result['cols']}"
-                problems.append(f"{what}: {result['status']}. {result['reason']}".strip())
+                what = f"{result['variant']} {shape_of(result)}: {result['status']}. {result['reason']}"
+                problems.append(what.strip())
     except (ValueError, KeyError, TypeError) as error:
-        report = None
-        problems.append(f"its output is not the expected JSON ({type(error).__name__}: {error})")
-    if done.returncode != 0:
-        problems.append(f"exit code {done.returncode}. {last_words}".strip())
-    return report, problems
+        return None, [*problems, f"its output is not the expected JSON ({type(error).__name__}: {error})", *code]
+    return report, problems + code
 
 
 def machine_of(stages: Dict[str, Path]) -> Json:
@@ -240,15 +232,13 @@ def shape_of(entry: Json) -> Shape:
 
 def json_text(data: Json) -> str:
     """JSON with one line per list element, so that a new recording gives a readable diff."""
-    parts = []
-    for key, value in data.items():
-        if isinstance(value, list):
-            lines = ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value)
-            text = f"[\n{lines}\n ]" if value else "[]"
-        else:
-            text = json.dumps(value, ensure_ascii=False)
-        parts.append(f" {json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def text(value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            return json.dumps(value, ensure_ascii=False)
+        return "[\n" + ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value) + "\n ]"
+
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {text(value)}" for key, value in data.items()) + "\n}\n"
 
 
 # --- What a recorded file must hold, before anything is made of it ---------------------------------
@@ -331,14 +321,6 @@ def is_date(value: Any) -> bool:
         return False
 
 
-def is_reason(value: Any) -> bool:
-    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
-
-
-def are_shapes(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
-
-
 def number_named(name: str) -> Any:
     """A number or nothing; one that is a difference may be negative."""
     return (is_number, None, lambda value: type(value) in (int, float) and "conflicts" in name)
@@ -346,11 +328,6 @@ def number_named(name: str) -> Any:
 
 def three_named(name: str) -> Any:
     return lambda value: isinstance(value, list) and len(value) == 3 and all(fits(n, number_named(name)) for n in value)
-
-
-def check_counted(entry: Json, where: str) -> None:
-    if entry["status"] == "verified" and any(entry[name] is None for name in entry if name.startswith("counted_")):
-        raise ToolError(f"{where} is verified, and lacks a number")
 
 
 def check_result(result: Json, where: str) -> None:
@@ -373,6 +350,11 @@ def check_result(result: Json, where: str) -> None:
         raise ToolError(f"{where} has a time, and no 'passes'")
 
 
+def check_counted(entry: Json, where: str) -> None:
+    if entry["status"] == "verified" and any(entry[name] is None for name in entry if name.startswith("counted_")):
+        raise ToolError(f"{where} is verified, and lacks a number")
+
+
 def check_table(table: Json, where: str) -> None:
     if len({parse_shape(text) for text in table["shapes"]}) != len(table["shapes"]):
         raise ToolError(f"{where} has a shape twice")
@@ -389,42 +371,31 @@ COMMAND = (
     r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
-COMMIT = f"[0-9a-f]{{7,40}}|{UNKNOWN}"
 MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
 PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
-STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
+STATUS = {"status": "|".join(STATUSES), "reason": lambda value: isinstance(value, str) and fits(COLOUR.sub("", value), LINE)}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
 RESULT = {**PLACE, "stage": (NAME, "", None), "op": NAME, "input": NAME, **STATUS, **dict.fromkeys(NUMBERS, (is_number, None))}
 PEERS_TOO = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": (is_number, None)}
-TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_shapes}
+TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": lambda value: isinstance(value, list) and value and all(isinstance(text, str) for text in value)}
 SETTINGS = {"l2": "cold|warm", "repeats": is_size}
 METRICS = {OTHERS: number_named}
-KERNEL = {"kernel": LINE, "metrics": METRICS}
-PROFILE = {
-    **PLACE,
-    "op": NAME,
-    "counted_rows": is_size,
-    "metrics": METRICS,
-    "kernels": Each("kernel", KERNEL),
-    "quantities": {OTHERS: three_named},
-}
+KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
+QUANTITIES = {OTHERS: three_named}
+PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, "metrics": METRICS, "kernels": KERNELS, "quantities": QUANTITIES}
 
-HEADER = {"date_utc": is_date, "commit": COMMIT, "dirty": bool, "command": COMMAND}
+HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
 MACHINE = {"gpu": PLAIN, OTHERS: lambda name: (is_whole if name in MACHINE_NUMBERS else PLAIN, None)}
-MEASURED = {"recorded": HEADER, "machine": MACHINE}
 BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
-RECORDING = {**MEASURED, "settings": SETTINGS, "results": Each("result", RESULT, check_result)}
+RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": Each("result", RESULT, check_result)}
 SWEEP = {
-    **MEASURED,
+    **RECORDING,
     "settings": {**SETTINGS, "rounds": is_size, "peer_tolerance": is_number},
     "results": Each("result", {**RESULT, **PEERS_TOO}, check_result),
     "tables": Each("table", TABLE, check_table, may_be_empty=True),
 }
-COUNTED = {
-    "command": COMMAND,
-    "nvcc": (PLAIN, None),
-    "counted": Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted),
-}
+COUNTS = Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted)
+COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}
 
 
 def load(path: Path, schema: Json) -> Json:
