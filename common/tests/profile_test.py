@@ -73,17 +73,18 @@ def test_the_duration_is_shown_in_microseconds() -> None:
     assert (shown.unit, shown.measured({"kernels": ncu.parse(page, (counters.DURATION,))[7]})) == ("µs", 203.104)
 
 
-def test_launches_keep_their_order_and_their_kernels(repository: Repository) -> None:
+def test_launches_keep_their_order_and_their_kernels(repository: Repository, capsys: pytest.CaptureFixture) -> None:
     fake_ncu(repository.build / "ncu", kernels={"thread_per_row": 2}, changed={"b": ("1.5", "Kbyte")})
     before = sorted(repository.build.iterdir())
-    report, began = repository.build / "all.ncu-rep", []
+    report = repository.build / "all.ncu-rep"
     variants = {7: "block_per_row", 8: "thread_per_row", 9: "block_per_row"}
     launches = [launch(repository, variant, cols) for cols, variant in variants.items()]
-    found = launched(repository, *launches, report=report, progress=lambda *which: began.append(which))
+    found = launched(repository, *launches, report=report)
     assert [(len(outcome.kernels), outcome.problem) for outcome in found] == [(1, ""), (2, ""), (1, "")]
     assert found[2].kernels == [{"kernel": "k0<float, 4>", "metrics": {"a": 9, "b": 1500}}]
     assert sorted(repository.build.iterdir()) == sorted([*before, report])
-    assert began and all(launches[n] is one for n, one in began)
+    began = re.findall(r"\[(\d) of 3\] (.*)\n", capsys.readouterr().err)
+    assert began and all(str(launches[int(n) - 1]) == one for n, one in began)
 
 
 def test_a_checkout_may_have_blanks_in_its_name(repository: Repository) -> None:

@@ -24,7 +24,6 @@ from command import Parser, ToolError, file_to_write
 from measure import count, explanations, ncu, results
 from measure.counters import CONFLICTS, COUNTERS, SASS_WAVEFRONTS, WAVEFRONTS  # noqa: F401: also for pages
 from measure.explanations import Explanation
-from measure.ncu import Launch
 from measure.results import Json, Shape, place_of
 
 ROWS = 64
@@ -106,15 +105,12 @@ def collect(arguments: argparse.Namespace) -> Path:
     stages = results.stage_executables(arguments.root, arguments.build)
     program = ncu.find(arguments.ncu)
     entries = simulated(stages)
-    launches = ncu.launches_of(stages, entries)
-
-    def progress(n: int, launch: Launch) -> None:
-        print(f"{n + 1} of {len(launches)}: {launch}", flush=True)
-
-    for entry, launch, outcome in zip(entries, launches, ncu.profile(program, launches, METRICS, progress=progress)):
-        if outcome.problem:
-            raise ToolError(f"{launch}: {outcome.problem}")
-        entry["ncu"] = {name: counter.hardware(outcome.kernels) for name, counter in COUNTERS.items()}
+    problems = ncu.measure(program, stages, entries, METRICS)
+    if problems:
+        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    for entry in entries:
+        kernels = entry.pop("kernels")
+        entry["ncu"] = {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}
     machine = results.machine_of(stages)
     header["ncu"] = ncu.version(program)
     return results.write(arguments, header, machine, "-simulator", entries=entries)

@@ -15,14 +15,13 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from command import NoDevice, ToolError
+from command import NoDevice, ToolError, end_group, say
 from measure import results
 from measure.results import Json, Shape, shape_of
 
@@ -59,11 +58,6 @@ class Launch(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.executable.name} {self.variant} {self.shape}"
-
-
-def launches_of(stages: Dict[str, Path], entries: Sequence[Json]) -> List[Launch]:
-    """One for each entry, which says of which stage, variant and shape."""
-    return [Launch(stages[e["stage"]], e["variant"], shape_of(e), e.get("op", "softmax")) for e in entries]
 
 
 class Outcome(NamedTuple):
@@ -110,13 +104,10 @@ def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
     The first line names the columns, the second their units, then there is a line per kernel. Lines that are not CSV
     (ncu's ==PROF== messages) are skipped.
     """
-    lines = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
-    if len(lines) < 2:
-        return {}
-    units = dict(zip(lines[0], lines[1]))
+    lines = csv.DictReader(line for line in text.splitlines() if line.startswith('"'))
+    units = next(lines, {})
     kernels: Dict[int, List[Json]] = {}
-    for line in lines[2:]:
-        cells = dict(zip(lines[0], line))
+    for cells in lines:
         counted = {name: value(cells[name], units[name]) if name in cells else None for name in metrics}
         name = " ".join(cells["Kernel Name"].split())
         kernels.setdefault(int(cells["Process ID"]), []).append({"kernel": name, "metrics": counted})
@@ -148,28 +139,26 @@ def driver_script(launches: Sequence[Launch], folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def refused(said: str) -> Optional[NoDevice]:
-    """What stops all launches."""
+def check_permitted(log: Path) -> None:
+    """Raises NoDevice for what stops all launches."""
+    said = log.read_text(errors="replace")
     if "ERR_NVGPUCTRPERM" in said:
-        return NoDevice(NOT_PERMITTED)
+        raise NoDevice(NOT_PERMITTED)
     if "Failed to initialize the profiler" in said:
-        return NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
-    return None
+        raise NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
 
 
-def wait(process: subprocess.Popen, log: Path, folder: Path, launches: Sequence[Launch], progress: Callable) -> None:
+def wait(process: subprocess.Popen, log: Path, folder: Path, launches: Sequence[Launch]) -> None:
     """Until all launches are made. Raises ToolError when ncu is refused, or a launch takes too long."""
     started, since = -1, time.monotonic()
     while process.poll() is None:
         done = len(list(folder.glob("*.code")))
         if done > started and done < len(launches):
             started, since = done, time.monotonic()
-            progress(done, launches[done])
+            say(f"[{done + 1} of {len(launches)}] {launches[done]}")
         if time.monotonic() - since > LAUNCH_TIMEOUT_S:
             raise ToolError(f"{launches[max(started, 0)]} took longer than {LAUNCH_TIMEOUT_S} s under ncu")
-        refusal = refused(log.read_text(errors="replace"))
-        if refusal:  # the launches would go on, and not be counted
-            raise refusal
+        check_permitted(log)  # the launches would go on, and not be counted
         time.sleep(0.1)
 
 
@@ -179,11 +168,10 @@ def profile(
     metrics: Sequence[str],
     report: Optional[Path] = None,
     options: Sequence[str] = (),
-    progress: Callable[[int, Launch], None] = lambda _number, _launch: None,
 ) -> List[Outcome]:
     """Makes the launches under ncu and returns what it counted of each; keeps ncu's report where `report` says.
 
-    `progress` is told the launch that begins, and its number. A report is there as a whole or not at all.
+    A report is there as a whole or not at all.
     Raises NoDevice, ToolError; what goes wrong with one launch is in its outcome.
     """
     with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
@@ -198,16 +186,12 @@ def profile(
             except OSError as error:
                 raise ToolError(f"cannot run {ncu}: {error.strerror}") from error
             try:
-                wait(process, log, folder, launches, progress)
+                wait(process, log, folder, launches)
             finally:
-                if process.poll() is None:  # with the launch that is on the GPU
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-        said = log.read_text(errors="replace")
-        refusal = refused(said)
-        if refusal:
-            raise refusal
+                end_group(process)  # with the launch that is on the GPU
+        check_permitted(log)
         if not made.is_file():
+            said = log.read_text(errors="replace")
             errors = [line for line in said.splitlines() if "==ERROR==" in line]
             raise ToolError(f"ncu failed (exit code {process.returncode}). {' '.join(errors) or last_line(said)}")
         kernels = read(ncu, made, metrics)
@@ -218,11 +202,19 @@ def profile(
 
 
 def outcome(folder: Path, n: int, kernels: Dict[int, List[Json]]) -> Outcome:
-    def text(suffix: str) -> str:
-        path = folder / f"{n}.{suffix}"
-        return path.read_text(errors="replace").strip() if path.is_file() else ""
-
-    if text("code") != "0":
-        return Outcome([], f"exit code {text('code') or 'unknown'}. {last_line(text('out'))}")
-    mine = kernels.get(int(text("pid")), [])
+    files = {path.suffix: path.read_text(errors="replace").strip() for path in folder.glob(f"{n}.*")}
+    if files.get(".code") != "0":
+        return Outcome([], f"exit code {files.get('.code', 'unknown')}. {last_line(files.get('.out', ''))}")
+    mine = kernels.get(int(files[".pid"]), [])
     return Outcome(mine, "" if mine else "ncu counted no kernel")
+
+
+def measure(
+    ncu: str, stages: Dict[str, Path], entries: List[Json], metrics: Sequence[str], *report_and_options: Any
+) -> List[str]:
+    """Adds to each entry, which says of which stage, variant and shape it is, its kernels; returns what went wrong."""
+    launches = [Launch(stages[e["stage"]], e["variant"], shape_of(e), e.get("op", "softmax")) for e in entries]
+    outcomes = profile(ncu, launches, metrics, *report_and_options)
+    for entry, made in zip(entries, outcomes):
+        entry["kernels"] = made.kernels
+    return [f"{launch}: {made.problem}" for launch, made in zip(launches, outcomes) if made.problem]

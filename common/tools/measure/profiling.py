@@ -27,12 +27,11 @@ import shutil
 import textwrap
 from itertools import zip_longest
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
 from files import write_whole
 from measure import count, ncu, quantities, results
-from measure.ncu import Launch
 from measure.quantities import QUANTITIES, Row
 from measure.results import ELEMENT_BYTES, Json, Shape, shape_of
 from text import short_text
@@ -80,20 +79,6 @@ def count_all(
         else:
             others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
     return entries, others
-
-
-def measure(program: str, stages: Dict[str, Path], entries: List[Json], report: Optional[Path], set_: str) -> List[str]:
-    """Adds to each entry what ncu counted of its kernels; returns what went wrong."""
-    launches = ncu.launches_of(stages, entries)
-    options = ["--set", set_, *(["--import-source", "yes"] if set_ == "full" else [])]
-
-    def progress(n: int, launch: Launch) -> None:
-        say(f"[{n + 1} of {len(launches)}] {launch}")
-
-    outcomes = ncu.profile(program, launches, quantities.METRICS, report, options, progress)
-    for entry, outcome in zip(entries, outcomes):
-        entry["kernels"] = outcome.kernels
-    return [f"{launch}: {outcome.problem}" for launch, outcome in zip(launches, outcomes) if outcome.problem]
 
 
 # --- Showing ---------------------------------------------------------------------------------------
@@ -232,7 +217,7 @@ def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
     machine = results.machine_of(stages)
     program = ncu.find(arguments.ncu)
     entries, _ = count_all(stages, recorded_work(stages), "softmax", "all")
-    problems = measure(program, stages, entries, None, SETS[0])
+    problems = ncu.measure(program, stages, entries, quantities.METRICS, None, ["--set", SETS[0]])
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
     header["ncu"] = ncu.version(program)
@@ -250,26 +235,18 @@ def check_accepted(stages: Iterable[Path], op: str, variants: str) -> None:
             raise Usage(done.stderr.strip().replace(f"{stage.name}: ", "", 1))
 
 
-def gpu_of(stages: Dict[str, Path], arguments: argparse.Namespace) -> str:
-    """The GPU to measure on; empty where there is none, or none is wanted. Raises NoDevice for --device gpu."""
-    if arguments.device == "sim":
-        return ""
+def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
+    check_accepted(stages.values(), arguments.op, arguments.variant)
+    shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
+    gpu = ""
     try:
-        return results.machine_of(stages)["gpu"]
+        gpu = "" if arguments.device == "sim" else results.machine_of(stages)["gpu"]
     except NoDevice as why:
         if arguments.device == "gpu":
             raise
         say(f"not measured: {why}")
-        return ""
-
-
-def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
-    check_accepted(stages.values(), arguments.op, arguments.variant)
-    shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
-    gpu = gpu_of(stages, arguments)
     say(f"counting on the simulator ({counted_shape(shape).rows} rows) ...")
-    work = [(stage, shape) for stage in stages]
-    entries, others = count_all(stages, work, arguments.op, arguments.variant)
+    entries, others = count_all(stages, [(stage, shape) for stage in stages], arguments.op, arguments.variant)
     folder = arguments.out or arguments.build / "profile"
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{'_'.join(stages) if len(stages) < 3 else 'stages'}-{shape.dtype}-{shape.rows}x{shape.cols}"
@@ -277,7 +254,8 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     measured_on, problems = "", []
     try:
         if gpu and entries:
-            problems = measure(ncu.find(arguments.ncu), stages, entries, report, arguments.set)
+            options = ["--set", arguments.set, *(["--import-source", "yes"] if arguments.set == "full" else [])]
+            problems = ncu.measure(ncu.find(arguments.ncu), stages, entries, quantities.METRICS, report, options)
             measured_on = gpu
     except NoDevice as why:
         say(f"not measured: {why}")
