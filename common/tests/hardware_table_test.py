@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 import pytest
-from fake_stages import COMMIT, Repository, fake_ncu, quietly
+from fake_stages import COMMIT, VARIANTS, Repository, fake_ncu, quietly
 from measure import explanations, hardware_table
 from measure.counters import COUNTERS, LANE_OPCODES
 from measure.explanations import Explanation
@@ -38,12 +38,15 @@ class Table(Repository):
             Table.recording = self.file.read_text(encoding="utf-8")
         self.file.write_text(Table.recording, encoding="utf-8")
 
-    def ncu_counts(self, counter: str, number: Callable[[int], Any]) -> None:
-        def edit(data: Dict[str, Any]) -> None:
-            for entry in data["entries"]:
-                entry["ncu"][counter] = number(entry["ncu"][counter])
+    def explain(self, *counters: str, where: str = r"{stage} \w+ \S+ ") -> None:
+        """These differences have a reason, in every stage."""
+        explanations.EXPLANATIONS[:] = [
+            Explanation(name, "(hard" in name, tuple(where.format(stage=s) + re.escape(name) for s in VARIANTS), "A reason.")
+            for name in counters
+        ]
 
-        self.change(edit)
+    def ncu_counts(self, counter: str, number: Callable[[int], Any]) -> None:
+        self.change(lambda data: [e["ncu"].update({counter: number(e["ncu"][counter])}) for e in data["entries"]])
 
     def checked(self, *said: str) -> str:
         """--check fails and says these; returns all that it says."""
@@ -65,23 +68,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     return made
 
 
-@pytest.fixture
-def explain(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """All differences of these counters have a reason, in every stage."""
-
-    def patch(*counters: str, variant: str = r"\w+") -> None:
-        def reason(name: str) -> Explanation:
-            patterns = tuple(rf"{stage} {variant} \S+ {re.escape(name)}" for stage in Repository.stages)
-            return Explanation(name, "(hardware)" in name, patterns, "A reason.")
-
-        monkeypatch.setattr(explanations, "EXPLANATIONS", list(map(reason, counters)))
-
-    return patch
-
-
 def test_what_both_said_is_recorded(table: Table) -> None:
-    code, printed = table.made()
-    assert code == 0, printed
+    table.recorded()
     data = table.data()
     entry = data["entries"][0]
     assert (entry["variant"], entry["dtype"], entry["cols"]) == ("thread_per_row", "f32", 1000)
@@ -89,55 +77,40 @@ def test_what_both_said_is_recorded(table: Table) -> None:
         assert (entry["ncu"][counter], entry["simulator"][counter]) == (1000, 1000), counter
     assert entry["ncu"]["shared load wavefronts (hardware)"] == 2000
     assert entry["ncu"]["shared load conflicts"] == 0  # 1000 - (2000 - 1000)
-    assert data["recorded"]["ncu"] == "2099.1.0.0"
-    assert len(data["entries"]) == 2 * (2 * 2 + 2 + 3 + 2)
+    assert (data["recorded"]["ncu"], len(data["entries"])) == ("2099.1.0.0", 2 * (2 * 2 + 2 + 3 + 2))
 
 
-def test_every_difference_needs_its_reason(table: Table, explain: Callable[..., None]) -> None:
+def test_every_difference_needs_its_reason(table: Table) -> None:
     table.recorded()
     table.checked("not explained: 01_naive thread_per_row f32:64x1000: shared load conflicts: ncu 0, simulator 1000")
-    explain(*DIFFERING)
+    table.explain(*DIFFERING)
     assert table.made("--check") == (0, "")
-    explain(*DIFFERING, variant="thread_per_row")
+    table.explain(*DIFFERING, where=r"{stage} thread_per_row \S+ ")
     table.checked("not explained: 01_naive block_per_row f32:64x1000: shared load c")
-    explain(*DIFFERING, "shuffles")
-    printed = table.checked(*(rf"explains nothing: shuffles in {stage} \w+ \S+ shuffles" for stage in table.stages))
-    assert printed.count("\n") == len(table.stages) + 1
+    table.explain(*DIFFERING, "shuffles")
+    printed = table.checked(*(rf"explains nothing: shuffles in {stage} \w+ \S+ shuffles" for stage in VARIANTS))
+    assert printed.count("\n") == len(VARIANTS) + 1
+    table.explain(*DIFFERING, where=explanations.ELSEWHERE + r"{stage} \w+ \S+ ")
+    assert "explains nothing" not in table.checked("not explained: 01_naive thread_per_row f32:64x1000: shared load c")
 
 
-def test_a_reason_of_elsewhere_is_none_here(table: Table, explain: Callable[..., None]) -> None:
-    table.recorded()
-    explain(*DIFFERING)
-    *others, last = explanations.EXPLANATIONS
-    everywhere = tuple(explanations.ELSEWHERE + pattern for pattern in last.patterns)
-    explanations.EXPLANATIONS[:] = [*others, last._replace(patterns=everywhere)]
-    assert "explains nothing" not in table.checked("not explained: 01_naive thread_per_row f32:64x1000: shared store c")
-
-
-def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(table: Table, explain: Callable[..., None]) -> None:
+def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(table: Table) -> None:
     fake_ncu(table.build / "ncu", changed={LANE_OPCODES: "9 (MUFU.EX2: 7; MUFU.RCP: 5)"})
     assert table.made()[0] == 0
-    explain(*DIFFERING, "other special-function lanes")
+    table.explain(*DIFFERING, "other special-function lanes")
     table.checked("other special-function lanes: ncu 5, simulator 0")
 
 
-def test_a_counter_that_ncu_does_not_know_needs_a_reason_too(table: Table, explain: Callable[..., None]) -> None:
+def test_a_counter_that_ncu_does_not_know_needs_a_reason_too(table: Table) -> None:
     table.recorded()
-    explain(*DIFFERING, "shuffles")
+    table.explain(*DIFFERING, "shuffles")
     table.ncu_counts("shuffles", lambda _: None)
     table.checked("shuffles: ncu None")
 
 
-def test_the_simulator_is_asked_again(table: Table, explain: Callable[..., None]) -> None:
+def test_a_reason_excuses_no_change_of_the_simulator_s_number(table: Table) -> None:
     table.recorded()
-    explain(*DIFFERING)
-    table.mode("02_tiled", "counts more")
-    table.checked("differs: 02_tiled wide f32:64x96: shuffles was 96, is 192")
-
-
-def test_a_reason_excuses_no_change_of_the_simulator_s_number(table: Table, explain: Callable[..., None]) -> None:
-    table.recorded()
-    explain(*DIFFERING, "shuffles")
+    table.explain(*DIFFERING, "shuffles")
     table.ncu_counts("shuffles", lambda number: number - 1)  # explained: fewer
     assert table.made("--check") == (0, "")
     table.mode("02_tiled", "counts more")
@@ -156,24 +129,22 @@ def test_a_variant_needs_two_shapes(table: Table, monkeypatch: pytest.MonkeyPatc
     assert (code, table.files(), "fewer than two shapes: 02_tiled narrow f32" in printed) == (1, [], True)
 
 
-def test_the_page(table: Table, explain: Callable[..., None]) -> None:
+def test_the_page(table: Table) -> None:
     table.recorded()
-    explain(*DIFFERING)
-    end = "\n<!-- end generated -->\n"
-    text = f"<!-- generated: hardware_table agreement -->{end}<!-- generated: hardware_table differences -->{end}"
+    table.explain(*DIFFERING)
+    blocks = (f"<!-- generated: hardware_table {part} -->\n<!-- end generated -->\n" for part in ("agreement", "differences"))
+    text = "".join(blocks)
     page = table.page(text, "common/results/simulator.md")
-    code, printed = table.generate()
-    assert code == 0, printed
-    written = page.read_text(encoding="utf-8")
-    counted = len(COUNTERS)
-    row = f"| 01_naive | thread_per_row | f32 1000, 8192; f16 1000, 8192 | {4 * counted} | {4 * (counted - 4)} | 16 |"
+    assert table.generate()[0] == 0
+    written, counted = page.read_text(encoding="utf-8"), len(COUNTERS)
+    shapes = "f32 1000, 8192; f16 1000, 8192"
     for said in (
         f"{22 * (counted - 4)} of {22 * counted} numbers are the same, {22 * 4} differ.",
-        row,
+        f"| 01_naive | thread_per_row | {shapes} | {4 * counted} | {4 * (counted - 4)} | 16 |",
         "**shared load conflicts.** A reason.",
         "| 03_fast | only | shared load conflicts | f32 96: 0 / 96; f32 1000: 0 / 1000; f16 96",
     ):
         assert said in written
-    explain()
+    table.explain()
     table.page(text, "common/results/simulator.md")
     assert "hardware_table: 88 times, first: not explained" in table.generate()[1]

@@ -36,14 +36,6 @@ def quantity_named(name: str) -> quantities.Quantity:
 # --- ncu ---------------------------------------------------------------------------------------------
 
 
-def launch(repository: Repository, variant: str, cols: int = 1024) -> Launch:
-    return Launch(repository.build / "01_naive", variant, Shape("f16", 64, cols))
-
-
-def launched(repository: Repository, *launches: Launch, **more: Any) -> List[ncu.Outcome]:
-    return ncu.profile(str(repository.build / "ncu"), launches, ("a", "b"), **more)
-
-
 def test_reads_the_raw_page() -> None:
     metrics = ("dram__bytes_read.sum", "launch__block_size", "sass__inst_executed_per_opcode", "of_another_ncu")
     processes = ncu.parse(RAW_PAGE, metrics)
@@ -75,60 +67,25 @@ def test_the_duration_is_shown_in_microseconds() -> None:
 
 def test_launches_keep_their_order_and_their_kernels(repository: Repository, capsys: pytest.CaptureFixture) -> None:
     fake_ncu(repository.build / "ncu", kernels={"thread_per_row": 2}, changed={"b": ("1.5", "Kbyte")})
-    before = sorted(repository.build.iterdir())
-    report = repository.build / "all.ncu-rep"
-    variants = {7: "block_per_row", 8: "thread_per_row", 9: "block_per_row"}
-    launches = [launch(repository, variant, cols) for cols, variant in variants.items()]
-    found = launched(repository, *launches, report=report)
-    assert [(len(outcome.kernels), outcome.problem) for outcome in found] == [(1, ""), (2, ""), (1, "")]
-    assert found[2].kernels == [{"kernel": "k0<float, 4>", "metrics": {"a": 9, "b": 1500}}]
-    assert sorted(repository.build.iterdir()) == sorted([*before, report])
-    began = re.findall(r"\[(\d) of 3\] (.*)\n", capsys.readouterr().err)
-    assert began and all(str(launches[int(n) - 1]) == one for n, one in began)
-
-
-def test_a_checkout_may_have_blanks_in_its_name(repository: Repository) -> None:
-    fake_ncu(repository.build / "ncu")
     folder = repository.build / "my 'own' checkout; $HOME"
     folder.mkdir()
-    (found,) = launched(repository, launch(repository, "block_per_row"), report=folder / "a report.ncu-rep")
-    assert (found.problem, len(found.kernels)) == ("", 1)
+    variants = {7: "block_per_row", 8: "thread_per_row", 9: "block_per_row"}
+    launches = [Launch(repository.build / "01_naive", name, Shape("f16", 64, cols)) for cols, name in variants.items()]
+    found = ncu.profile(str(repository.build / "ncu"), launches, ("a", "b"), folder / "a report.ncu-rep")
+    assert [(len(outcome.kernels), outcome.problem) for outcome in found] == [(1, ""), (2, ""), (1, "")]
+    assert found[2].kernels == [{"kernel": "k0<float, 4>", "metrics": {"a": 9, "b": 1500}}]
     assert [path.name for path in folder.iterdir()] == ["a report.ncu-rep"]
-
-
-def test_what_goes_wrong_with_one_launch_stays_there(repository: Repository) -> None:
-    fake_ncu(repository.build / "ncu")
-    repository.mode("01_naive", "exit 4")
-    other = Launch(repository.build / "02_tiled", "wide", Shape("f16", 64, 8))
-    bad, good = launched(repository, launch(repository, "block_per_row"), other)
-    assert (bad.problem, bad.kernels) == ("exit code 4. the stage's last words", [])
-    assert (good.problem, len(good.kernels)) == ("", 1)
-    fake_ncu(repository.build / "ncu", mode="nothing")
-    assert launched(repository, other)[0].problem == "ncu counted no kernel"
-
-
-@pytest.mark.parametrize(
-    "mode, error, said",
-    [
-        ("permission", NoDevice, "ERR_NVGPUCTRPERM"),
-        ("uninitialised", NoDevice, "failed to initialise the profiler"),
-        ("error", ToolError, r"ncu failed \(exit code 1\). ==ERROR== Failed to find metric"),
-    ],
-)
-def test_refused(repository: Repository, mode: str, error: type, said: str) -> None:
-    fake_ncu(repository.build / "ncu", mode=mode)
-    report = repository.build / "all.ncu-rep"
-    with pytest.raises(error, match=said) as raised:
-        launched(repository, launch(repository, "block_per_row"), report=report)
-    assert (raised.type, report.exists()) == (error, False)
+    began = re.findall(r"\[(\d) of 3\] (.*)\n", capsys.readouterr().err)
+    assert began and all(str(launches[int(n) - 1]) == one for n, one in began)
 
 
 def test_a_launch_that_hangs_is_ended(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_ncu(repository.build / "ncu")
     script(repository.build / "01_naive", f"#!/bin/sh\necho $$ >{repository.build}/hangs\nexec sleep 60\n")
     monkeypatch.setattr(ncu, "LAUNCH_TIMEOUT_S", 1)
+    launch = Launch(repository.build / "01_naive", "block_per_row", Shape("f16", 64, 1024))
     with pytest.raises(ToolError, match="01_naive block_per_row f16:64x1024 took longer than 1 s under ncu"):
-        launched(repository, launch(repository, "block_per_row"))
+        ncu.profile(str(repository.build / "ncu"), [launch], ("a", "b"))
     process = Path("/proc") / (repository.build / "hangs").read_text().strip()
     for _ in range(100):  # until the kernel has taken it away
         if not process.exists():
@@ -138,20 +95,19 @@ def test_a_launch_that_hangs_is_ended(repository: Repository, monkeypatch: pytes
 
 
 def test_where_it_is(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [repository.build, repository.build / "nsight/2024.3", repository.build / "nsight/2025.1"]
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        fake_ncu(folder / "ncu")
+    programs = [repository.build / place / "ncu" for place in ("", "nsight/2024.3", "nsight/2025.1")]
+    for program in programs:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        fake_ncu(program)
     monkeypatch.setattr(ncu, "USUAL_PLACES", ())
-    monkeypatch.setenv("PATH", str(repository.build))
-    assert ncu.find() == str(repository.build / "ncu")
-    with pytest.raises(NoDevice, match="'other' is not here"):
-        ncu.find("other")
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(NoDevice, match="'ncu' is not here: install Nsight Compute"):
-        ncu.find()
+    for path, name, said in ((repository.build, "other", "'other' is not here"), ("/nowhere", "ncu", "install Nsight Compute")):
+        monkeypatch.setenv("PATH", str(path))
+        with pytest.raises(NoDevice, match=said):
+            ncu.find(name)
     monkeypatch.setattr(ncu, "USUAL_PLACES", (f"{repository.build}/nsight/*/ncu",))
-    assert ncu.find() == str(folders[2] / "ncu")
+    assert ncu.find() == str(programs[2])
+    monkeypatch.setenv("PATH", str(repository.build))
+    assert ncu.find() == str(programs[0])
 
 
 # --- What is shown -----------------------------------------------------------------------------------
@@ -217,16 +173,12 @@ def test_three_numbers_side_by_side(profiled: Profiled) -> None:
     assert (duration["measured"], duration["declared"], duration["ncu_metrics"]) == ("4", "", counters.DURATION)
 
 
-@pytest.mark.parametrize(
-    "width, tables", [(60, [["thread_per_row"], ["block_per_row"]]), (120, [["thread_per_row", "block_per_row"]])]
-)
-def test_narrow_terminals_get_fewer_columns(
-    profiled: Profiled, monkeypatch: pytest.MonkeyPatch, width: int, tables: List[List[str]]
-) -> None:
+def test_narrow_terminals_get_fewer_columns(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "COLUMN", 30)  # two of them need more than 80
-    monkeypatch.setenv("COLUMNS", str(width))
-    printed = profiled.shown("1")
-    assert [line.split()[1:] for line in printed.splitlines() if line.startswith("01_naive ")] == tables
+    for width, tables in ("60", [["thread_per_row"], ["block_per_row"]]), ("120", [["thread_per_row", "block_per_row"]]):
+        monkeypatch.setenv("COLUMNS", width)
+        lines = profiled.shown("1").splitlines()
+        assert [line.split()[1:] for line in lines if line.startswith("01_naive ")] == tables
 
 
 def test_long_names_are_broken_to_fit() -> None:
@@ -267,11 +219,11 @@ def test_what_cannot_be_measured_is_counted(profiled: Profiled, mode: str, said:
 
 
 def test_no_gpu(profiled: Profiled) -> None:
-    profiled.mode("01_naive", "no gpu")
+    profiled.mode("01_naive", "exit 3 gpu")
     printed = profiled.shown()
-    assert "not measured: no usable NVIDIA GPU\n" in printed
+    assert "not measured: the stage's last words\n" in printed
     assert "f32 softmax, 64 x 1000: declared · counted (64 rows, CPU simulator)\n" in printed
-    assert profiled.profile("--device", "gpu") == (3, "./run profile: no usable NVIDIA GPU\n")
+    assert profiled.profile("--device", "gpu") == (3, "./run profile: the stage's last words\n")
     assert "not measured" not in profiled.shown("--device", "sim")
     assert (profiled.record_profiles()[0], profiled.files()) == (3, [])
 
@@ -281,15 +233,21 @@ def test_counted_on_a_part_of_the_rows(rows: int, cols: int, counted: int) -> No
     assert profiling.counted_shape(Shape("f32", rows, cols)).rows == counted
 
 
-def test_wrong_results_are_told(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = profiling.count_all({"02_tiled": profiled.build / "02_tiled"}, [("02_tiled", Shape("f32", 64, 1000))], "softmax", "wide")
+def test_wrong_results_are_told(profiled: Profiled) -> None:
     profiled.mode("02_tiled", "wrong")
     code, printed = profiled.profile("2")
     assert (code, "row 3 differs" in printed) == (1, True)
-    profiled.mode("02_tiled", "failed silently")  # on the GPU alone
-    monkeypatch.setattr(profiling, "count_all", lambda *_: counted)
-    code, printed = profiled.profile("2", "--rows", "64", "--cols", "1000")
-    assert (code, "failed: 02_tiled wide f32:64x1000: exit code 1" in printed) == (1, True), printed
+
+
+def test_what_goes_wrong_with_one_launch_stays_there(profiled: Profiled) -> None:
+    profiled.mode("02_tiled", "exit 4 gpu")
+    code, printed = profiled.profile("1", "2", "--rows", "64", "--cols", "1000")
+    assert code == 1, printed
+    assert re.findall("failed: .*", printed) == [
+        f"failed: 02_tiled {name} f32:64x1000: exit code 4. the stage's last words" for name in ("narrow", "wide")
+    ]
+    durations = [r["measured"] for r in profiled.csv_rows("01_naive_02_tiled-f32-64x1000.csv") if r["quantity"] == "duration"]
+    assert durations == ["4", "2", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -377,7 +335,13 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode, code, said", [("permission", 3, "ERR_NVGPUCTRPERM"), ("error", 1, "Failed"), ("nothing", 1, "no kernel")]
+    "mode, code, said",
+    [
+        ("permission", 3, "ERR_NVGPUCTRPERM"),
+        ("uninitialised", 3, "failed to initialise the profiler"),
+        ("error", 1, "ncu failed (exit code 1). ==ERROR== Failed to find metric"),
+        ("nothing", 1, "ncu counted no kernel"),
+    ],
 )
 def test_failures_leave_the_recording_alone(profiled: Profiled, mode: str, code: int, said: str) -> None:
     recording = profiled.results / "nvidia-fake-1-profile.json"
