@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
@@ -26,15 +27,13 @@ from measure.counters import CONFLICTS, COUNTERS, SASS_WAVEFRONTS, WAVEFRONTS  #
 from measure.explanations import Explanation
 from measure.results import Json, Shape, place_of
 
+TOOL = "python3 common/tools hardware_table"
 ROWS = 64
 DTYPES = ("f32", "f16")
 # 1000: rows that fill neither a warp's last access nor a block; 8192: several turns of every loop.
 COLS = (1000, 8192)
 # Some variants take narrow rows only, or rows that fill every lane: each has two widths at least.
-COLS_OF_STAGE = {
-    "02_fused_block": (96, 1000, 8192),
-    "03_warp_reduce": (96, 128, 256, 1000, 1024),
-}
+COLS_OF_STAGE = {"02_fused_block": (96, 1000, 8192), "03_warp_reduce": (96, 128, 256, 1000, 1024)}
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
 
 # --- Where they differ ------------------------------------------------------------------------------
@@ -47,17 +46,17 @@ class Difference(NamedTuple):
     pattern: str  # of the explanation
 
 
-def explained(entry: Json, counter: str) -> Difference:
-    """A difference with its explanation. A counter that ncu does not know has none."""
-    hardware, simulator = entry["ncu"][counter], entry["simulator"][counter]
-    if hardware is None or simulator is None:
-        return Difference(entry, counter, None, "")
-    return Difference(entry, counter, *explanations.explain(entry, counter, hardware > simulator, anywhere=False))
-
-
 def differences(entries: List[Json]) -> List[Difference]:
-    places = ((entry, counter) for entry in entries for counter in COUNTERS)
-    return [explained(entry, name) for entry, name in places if entry["ncu"][name] != entry["simulator"][name]]
+    """With their explanations. A counter that ncu does not know has none."""
+    found = []
+    for entry, counter in itertools.product(entries, COUNTERS):
+        hardware, simulator = entry["ncu"][counter], entry["simulator"][counter]
+        if None in (hardware, simulator):
+            found.append(Difference(entry, counter, None, ""))
+        elif hardware != simulator:
+            why = explanations.explain(entry, counter, hardware > simulator, anywhere=False)
+            found.append(Difference(entry, counter, *why))
+    return found
 
 
 def not_explained(entries: List[Json]) -> List[str]:
@@ -81,27 +80,22 @@ def not_explained(entries: List[Json]) -> List[str]:
 
 def simulated(stages: Dict[str, Path]) -> List[Json]:
     """The table's simulator half. Raises ToolError when a variant has fewer than two shapes with a dtype."""
-    work = [
-        (stage, Shape(dtype, ROWS, cols))
-        for stage in stages
-        for dtype in DTYPES
-        for cols in COLS_OF_STAGE.get(stage, COLS)
-    ]
+    places = itertools.product(stages, DTYPES)
+    work = [(stage, Shape(dtype, ROWS, cols)) for stage, dtype in places for cols in COLS_OF_STAGE.get(stage, COLS)]
     counted = [entry for entry in count.simulate(stages, work) if entry["status"] == "verified"]
     widths = collections.Counter(f"{e['stage']} {e['variant']} {e['dtype']}" for e in counted)
     few = [what for what, number in widths.items() if number < 2]
     if few:
         raise ToolError(f"fewer than two shapes: {', '.join(few)}; see COLS_OF_STAGE")
-    entries = []
-    for entry in counted:
-        where = {name: entry[name] for name in results.PLACE}
-        entries.append({**where, "simulator": {name: c.simulated(entry) for name, c in COUNTERS.items()}})
-    return entries
+    return [
+        {**{name: e[name] for name in results.PLACE}, "simulator": {name: c.simulated(e) for name, c in COUNTERS.items()}}
+        for e in counted
+    ]
 
 
 def collect(arguments: argparse.Namespace) -> Path:
     """Counts with both and writes; returns the file. Raises ToolError, and then has written nothing."""
-    header = results.header(arguments, "python3 common/tools hardware_table")
+    header = results.header(arguments, TOOL)
     stages = results.stage_executables(arguments.root, arguments.build)
     program = ncu.find(arguments.ncu)
     entries = simulated(stages)
@@ -133,13 +127,11 @@ def check(arguments: argparse.Namespace) -> int:
         return [{**entry, **entry["simulator"], "simulator": None, "ncu": None} for entry in entries]
 
     found = not_explained(beside) + count.differences(flat(recorded["entries"]), flat(counted))
-    again = "python3 common/tools hardware_table, on the GPU"
-    return count.verdict(found, recorded["machine"]["nvcc"], arguments.build, again)
+    return count.verdict(found, recorded["machine"]["nvcc"], arguments.build, f"{TOOL}, on the GPU")
 
 
 def main(argv: List[str]) -> Optional[int]:
-    description = "Compare the simulator's counters with Nsight Compute's."
-    parser = Parser(prog="python3 common/tools hardware_table", description=description)
+    parser = Parser(prog=TOOL, description="Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")

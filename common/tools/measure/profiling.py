@@ -65,7 +65,7 @@ def counted_shape(shape: Shape) -> Shape:
 
 
 def count_all(
-    stages: Dict[str, Path], work: Sequence[Tuple[str, Shape]], op: str, variants: str
+    stages: Dict[str, Path], work: Sequence[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
 ) -> Tuple[List[Json], List[str]]:
     """An entry for each variant that applies, without measurements; and who does not apply, and why."""
     entries, others = [], []
@@ -85,8 +85,7 @@ def count_all(
 
 
 def cell(row: Row, measured: bool) -> str:
-    numbers = row.numbers if measured else row.numbers[:2]
-    return " · ".join("-" if number is None else number_text(number) for number in numbers)
+    return " · ".join("-" if number is None else number_text(number) for number in row.numbers[: 3 if measured else 2])
 
 
 def number_text(number: float) -> str:
@@ -189,10 +188,6 @@ def csv_text(entries: List[Json]) -> str:
 # --- Recording -------------------------------------------------------------------------------------
 
 
-def recorded_work(stages: Iterable[str]) -> List[Tuple[str, Shape]]:
-    return [(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
-
-
 def recorded_entry(entry: Json) -> Json:
     """What the file keeps: ncu's counters without those by opcode, and what the quantities came out as."""
     metrics = quantities.combined(entry["kernels"])
@@ -216,7 +211,8 @@ def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
     header = results.header(arguments, "./run profile --record")
     machine = results.machine_of(stages)
     program = ncu.find(arguments.ncu)
-    entries, _ = count_all(stages, recorded_work(stages), "softmax", "all")
+    work = [(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
+    entries, _ = count_all(stages, work)
     problems = ncu.measure(program, stages, entries, quantities.METRICS, None, ["--set", SETS[0]])
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))

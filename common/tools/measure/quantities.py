@@ -51,10 +51,9 @@ class Quantity(NamedTuple):
     @property
     def metrics(self) -> Tuple[str, ...]:
         """ncu's names of what is measured."""
-        names = (*self.of, *filter(None, (self.divided_by,)))
-        if self.of[0] not in COUNTERS:
-            return names
-        return tuple(metric for beside in zip(*(COUNTERS[name].metrics for name in names)) for metric in beside)
+        names = (*self.of, self.divided_by) if self.divided_by else self.of
+        metrics = (COUNTERS[name].metrics if name in COUNTERS else (name,) for name in names)
+        return tuple(metric for beside in zip(*metrics) for metric in beside)
 
     def value(self, number: Callable[[str], Number], at: Json) -> Number:
         numbers = [number(name) for name in self.of]
@@ -63,21 +62,14 @@ class Quantity(NamedTuple):
         divisor = number(self.divided_by) if self.divided_by else DIVISORS.get(self.unit, lambda _: 1)(at)
         return ratio(sum(numbers), divisor)
 
-    def counted(self, entry: Json) -> Number:
-        counted = entry["counted"]
-        if self.counted_as:
-            return counted[self.counted_as]
-        if self.of[0] not in COUNTERS:
-            return None
-        return self.value(lambda name: COUNTERS[name].simulated(counted), {**entry, "rows": counted["rows"]})
-
-    def measured(self, entry: Json) -> Number:
-        return self.value(lambda name: of_launch(entry["kernels"], name), entry)
-
     def numbers(self, entry: Json) -> Tuple[Number, Number, Number]:
         """Declared, counted, measured."""
-        declared = entry["counted"][self.declared] if self.declared else None
-        return declared, self.counted(entry), self.measured(entry)
+        simulator = entry["counted"]
+        declared = simulator[self.declared] if self.declared else None
+        counted = simulator[self.counted_as] if self.counted_as else None
+        if self.of[0] in COUNTERS:
+            counted = self.value(lambda name: COUNTERS[name].simulated(simulator), {**entry, "rows": simulator["rows"]})
+        return declared, counted, self.value(lambda name: of_launch(entry["kernels"], name), entry)
 
 
 def both(name: str) -> Tuple[str, str]:
@@ -96,13 +88,7 @@ QUANTITIES: Tuple[Quantity, ...] = (
     Quantity("L2 sectors store", "a request", (of_l2("sectors", "write"),), of_l2("requests", "write")),
     Quantity("shared wavefronts", "a row", both("shared {} wavefronts")),
     Quantity("bank conflicts", "a row", both("shared {} conflicts"), declared="bank_conflicts_per_row"),
-    Quantity(
-        "hardware conflicts",
-        "a row",
-        both("shared {} conflicts (hardware)"),
-        declared="bank_conflicts_per_row",
-        needs_ncu=True,
-    ),
+    Quantity("hardware conflicts", "a row", both("shared {} conflicts (hardware)"), "", "bank_conflicts_per_row", needs_ncu=True),
     Quantity("shuffles", "a row", ("shuffles",)),
     Quantity("barriers", "a row", ("block barriers",), declared="barriers_per_row"),
     Quantity("exponentials", "an element", ("exponential lanes",)),
