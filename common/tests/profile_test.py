@@ -16,7 +16,6 @@ from command import NoDevice, ToolError
 from fake_stages import COMMIT, Repository, fake_ncu, quietly, script
 from measure import counters, explanations, ncu, profiling, quantities, results
 from measure.explanations import Explanation
-from measure.ncu import Launch
 from measure.results import Shape
 
 # As ncu 2025.3 prints it on an H200, with fewer columns and shorter lists of opcodes.
@@ -59,27 +58,34 @@ def test_units_are_nanoseconds_and_bytes_whatever_ncu_scales_them_to(text: str, 
     assert ncu.number(text, unit) == (number if number is None else pytest.approx(number, rel=1e-12))
 
 
+def entry_at(variant: str, cols: int) -> results.Json:
+    return {"stage": "01_naive", "variant": variant, "dtype": "f16", "rows": 64, "cols": cols}
+
+
+def measured(repository: Repository, entries: List[results.Json], *report: Path) -> List[str]:
+    stages = results.stage_executables(repository.root, repository.build)
+    return ncu.measure(str(repository.build / "ncu"), stages, entries, ("a", "b"), *report)
+
+
 def test_launches_keep_their_order_and_their_kernels(repository: Repository, capsys: pytest.CaptureFixture) -> None:
     fake_ncu(repository.build / "ncu", kernels={"thread_per_row": 2}, changed={"b": ("1.5", "Kbyte")})
     folder = repository.build / "my 'own' checkout; $HOME"
     folder.mkdir()
-    variants = {7: "block_per_row", 8: "thread_per_row", 9: "block_per_row"}
-    launches = [Launch(repository.build / "01_naive", name, Shape("f16", 64, cols)) for cols, name in variants.items()]
-    found = ncu.profile(str(repository.build / "ncu"), launches, ("a", "b"), folder / "a report.ncu-rep")
-    assert [(len(outcome.kernels), outcome.problem) for outcome in found] == [(1, ""), (2, ""), (1, "")]
-    assert found[2].kernels == [{"kernel": "k0<float, 4>", "metrics": {"a": 9, "b": 1500}}]
+    entries = [entry_at(*which) for which in (("block_per_row", 7), ("thread_per_row", 8), ("block_per_row", 9))]
+    assert measured(repository, entries, folder / "a report.ncu-rep") == []
+    assert [len(entry["kernels"]) for entry in entries] == [1, 2, 1]
+    assert entries[2]["kernels"] == [{"kernel": "k0<float, 4>", "metrics": {"a": 9, "b": 1500}}]
     assert [path.name for path in folder.iterdir()] == ["a report.ncu-rep"]
     began = re.findall(r"\[(\d) of 3\] (.*)\n", capsys.readouterr().err)
-    assert began and all(str(launches[int(n) - 1]) == one for n, one in began)
+    assert began and all(results.place_of(entries[int(n) - 1]) == place for n, place in began)
 
 
 def test_a_launch_that_hangs_is_ended(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_ncu(repository.build / "ncu")
     script(repository.build / "01_naive", f"#!/bin/sh\necho $$ >{repository.build}/hangs\nexec sleep 60\n")
     monkeypatch.setattr(ncu, "LAUNCH_TIMEOUT_S", 1)
-    launch = Launch(repository.build / "01_naive", "block_per_row", Shape("f16", 64, 1024))
     with pytest.raises(ToolError, match="01_naive block_per_row f16:64x1024 took longer than 1 s under ncu"):
-        ncu.profile(str(repository.build / "ncu"), [launch], ("a", "b"))
+        measured(repository, [entry_at("block_per_row", 1024)])
     process = Path("/proc") / (repository.build / "hangs").read_text().strip()
     for _ in range(100):  # until the kernel has taken it away
         if not process.exists():
@@ -278,7 +284,9 @@ def test_chosen_variants(profiled: Profiled) -> None:
     assert "narrow" not in profiled.shown("02", "--variant", "wide", "--dtype", "f16", "--op", "log_softmax")
     rows = profiled.csv_rows("02_tiled-f16-64x1000.csv")
     assert {(r["variant"], r["op"]) for r in rows} == {("wide", "log_softmax")}
-    assert "not applicable: 02_tiled narrow at f32:64x5000: cols > 2048" in profiled.shown("2", "--cols", "5000")
+    printed = profiled.shown("2", "--rows", "7", "--cols", "5000")
+    assert "not applicable: 02_tiled narrow at f32:7x5000: cols > 2048" in printed
+    assert re.search(r"\nshuffles, a row +- · 714.3 · 714.3\n", printed), printed  # of 5000 in 7 rows
 
 
 # --- What the lessons show ---------------------------------------------------------------------------

@@ -125,6 +125,8 @@ def test_the_commit_is_git_s(repository: Repository) -> None:
     (repository.results / "new.json").write_text("{}")
     repository.page("a lesson's text")
     assert not results.commit_of(repository.root, None)[1]
+    with pytest.raises(ToolError, match="pass --commit"):  # of a repository that merely surrounds it
+        results.commit_of(repository.root / "01_naive", None)
 
 
 # --- Counted on the simulator ------------------------------------------------------------------------
