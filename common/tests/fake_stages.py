@@ -133,12 +133,12 @@ class Repository:
         (self.root / "09_no_stage/notes.txt").touch()
 
     def recorded(self) -> None:
-        """Puts a full recording there; measured once, since it runs many processes."""
-        if not Repository.recording:
+        """Puts what record() makes there; made once, since it runs many processes."""
+        if not type(self).recording:
             code, printed = self.record()
             assert code == 0, printed
-            Repository.recording = self.file.read_text(encoding="utf-8")
-        self.file.write_text(Repository.recording, encoding="utf-8")
+            type(self).recording = self.file.read_text(encoding="utf-8")
+        self.file.write_text(self.recording, encoding="utf-8")
 
     def data(self) -> Any:
         """What is recorded."""

@@ -26,17 +26,9 @@ class Table(Repository):
 
     recording = ""
 
-    def made(self, *more: str) -> tuple[int, str]:
+    def record(self, *more: str) -> tuple[int, str]:
         program = str(self.build / "ncu")
         return quietly("hardware_table", "--root", str(self.root), "--commit", COMMIT, "--ncu", program, *more)
-
-    def recorded(self) -> None:
-        """Puts a recording there; made once, since it runs many processes."""
-        if not Table.recording:
-            code, printed = self.made()
-            assert code == 0, printed
-            Table.recording = self.file.read_text(encoding="utf-8")
-        self.file.write_text(Table.recording, encoding="utf-8")
 
     def explain(self, *counters: str, where: str = r"{stage} \w+ \S+ ") -> None:
         """These differences have a reason, in every stage."""
@@ -50,7 +42,7 @@ class Table(Repository):
 
     def checked(self, *said: str) -> str:
         """--check fails and says these; returns all that it says."""
-        code, printed = self.made("--check")
+        code, printed = self.record("--check")
         assert code == 1
         for text in said:
             assert text in printed
@@ -84,7 +76,7 @@ def test_every_difference_needs_its_reason(table: Table) -> None:
     table.recorded()
     table.checked("not explained: 01_naive thread_per_row f32:64x1000: shared load conflicts: ncu 0, simulator 1000")
     table.explain(*DIFFERING)
-    assert table.made("--check") == (0, "")
+    assert table.record("--check") == (0, "")
     table.explain(*DIFFERING, where=r"{stage} thread_per_row \S+ ")
     table.checked("not explained: 01_naive block_per_row f32:64x1000: shared load c")
     table.explain(*DIFFERING, "shuffles")
@@ -96,7 +88,7 @@ def test_every_difference_needs_its_reason(table: Table) -> None:
 
 def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(table: Table) -> None:
     fake_ncu(table.build / "ncu", changed={LANE_OPCODES: "9 (MUFU.EX2: 7; MUFU.RCP: 5)"})
-    assert table.made()[0] == 0
+    assert table.record()[0] == 0
     table.explain(*DIFFERING, "other special-function lanes")
     table.checked("other special-function lanes: ncu 5, simulator 0")
 
@@ -112,28 +104,28 @@ def test_a_reason_excuses_no_change_of_the_simulator_s_number(table: Table) -> N
     table.recorded()
     table.explain(*DIFFERING, "shuffles")
     table.ncu_counts("shuffles", lambda number: number - 1)  # explained: fewer
-    assert table.made("--check") == (0, "")
+    assert table.record("--check") == (0, "")
     table.mode("02_tiled", "counts more")
     table.checked(
         "differs: 02_tiled wide f32:64x96: shuffles was 96, is 192",
         "not explained: 02_tiled wide f32:64x96: global load sectors: ncu 96, simulator 192",
     )
     table.change(lambda data: data["machine"].update(nvcc="1.2.3"))
-    code, printed = table.made("--check")
+    code, printed = table.record("--check")
     assert (code, printed.startswith("skipped: recorded with nvcc 1.2.3, compiled here with ")) == (3, True), printed
 
 
 def test_a_variant_needs_two_shapes(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware_table, "COLS_OF_STAGE", {})
-    code, printed = table.made()
+    code, printed = table.record()
     assert (code, table.files(), "fewer than two shapes: 02_tiled narrow f32" in printed) == (1, [], True)
 
 
 def test_the_page(table: Table) -> None:
     table.recorded()
     table.explain(*DIFFERING)
-    blocks = (f"<!-- generated: hardware_table {part} -->\n<!-- end generated -->\n" for part in ("agreement", "differences"))
-    text = "".join(blocks)
+    parts = ("agreement", "differences")
+    text = "".join(f"<!-- generated: hardware_table {part} -->\n<!-- end generated -->\n" for part in parts)
     page = table.page(text, "common/results/simulator.md")
     assert table.generate()[0] == 0
     written, counted = page.read_text(encoding="utf-8"), len(COUNTERS)
