@@ -20,8 +20,8 @@ from measure.counters import COUNTERS  # noqa: E402
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
 
-# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; a file beside the executable makes it
-# misbehave, on the GPU alone where it ends with "gpu".
+# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; a file beside the executable makes
+# it misbehave, on the GPU alone where it ends with "gpu".
 STAGE = r"""#!{python} -SE
 import itertools, json, sys
 from pathlib import Path
@@ -49,11 +49,11 @@ if mode == "garbage":
     sys.exit(0)
 machine = dict({machine}, **({"gpu": "another"} if mode == "other machine" else {}))
 timed = "--verify-only" not in given
-nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error"))
+nothing = dict.fromkeys("time_us spread_percent copy_us percent_of_copy bandwidth_gb_s passes max_error".split())
 out = []
 for dtype, rows, cols in itertools.product(*(value(name).split(",") for name in ("--dtype", "--rows", "--cols"))):
     rows, cols = int(rows), int(cols)
-    base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified", **nothing)
+    base = dict(nothing, dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified")
     copy = cols * (float(mode.split()[2]) if mode.startswith("slow copy") else 1.0)
     for name, speed, widest in {variants}:
         if wanted != ["all"] and name not in wanted:
@@ -73,8 +73,8 @@ for dtype, rows, cols in itertools.product(*(value(name).split(",") for name in 
             row.update(nothing, status=mode, reason="row 3 differs")
         out += [row] * (2 if mode == "twice" else 1)
     if timed:
-        out.append(dict(base, stage="", variant="copy", time_us=copy, spread_percent=0.1, copy_us=copy, percent_of_copy=100,
-                        bandwidth_gb_s=4000, passes=2))
+        out.append(dict(base, stage="", variant="copy", time_us=copy, spread_percent=0.1, copy_us=copy, passes=2,
+                        percent_of_copy=100, bandwidth_gb_s=4000))
 print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
 sys.exit(mode in ("wrong", "failed silently"))
 """

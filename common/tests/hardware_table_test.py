@@ -32,8 +32,9 @@ class Table(Repository):
 
     def explain(self, *counters: str, where: str = r"{stage} \w+ \S+ ") -> None:
         """These differences have a reason, in every stage."""
+        places = [where.format(stage=stage) for stage in VARIANTS]
         explanations.EXPLANATIONS[:] = [
-            Explanation(name, "(hard" in name, tuple(where.format(stage=s) + re.escape(name) for s in VARIANTS), "A reason.")
+            Explanation(name, "(hard" in name, tuple(place + re.escape(name) for place in places), "A reason.")
             for name in counters
         ]
 

@@ -89,7 +89,7 @@ def test_a_stage_that_hangs_is_ended(repository: Repository, monkeypatch: pytest
     assert (code, "took longer" in printed) == (1, True)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_rest(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("disk full")
 
@@ -108,7 +108,7 @@ def test_the_commit_is_given(repository: Repository) -> None:
         results.commit_of(repository.root, "main")
 
 
-@pytest.mark.skipif(not shutil.which("git"), reason="git is not here: which commit a recording belongs to was not tested")
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not here: which commit is recorded was not tested")
 def test_the_commit_is_git_s(repository: Repository) -> None:
     def git(*words: str) -> None:
         name = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]

@@ -87,10 +87,10 @@ def simulated(stages: Dict[str, Path]) -> List[Json]:
     few = [what for what, number in widths.items() if number < 2]
     if few:
         raise ToolError(f"fewer than two shapes: {', '.join(few)}; see COLS_OF_STAGE")
-    return [
-        {**{name: e[name] for name in results.PLACE}, "simulator": {name: c.simulated(e) for name, c in COUNTERS.items()}}
-        for e in counted
-    ]
+    entries = [{name: entry[name] for name in results.PLACE} for entry in counted]
+    for entry, numbers in zip(entries, counted):
+        entry["simulator"] = {name: counter.simulated(numbers) for name, counter in COUNTERS.items()}
+    return entries
 
 
 def collect(arguments: argparse.Namespace) -> Path:

@@ -111,7 +111,8 @@ def driver_script(stages: Dict[str, Path], entries: Sequence[Json], folder: Path
     lines = []
     for n, e in enumerate(entries):
         launch = [str(stages[e["stage"]]), "--dtype", e["dtype"], "--rows", str(e["rows"]), "--cols", str(e["cols"])]
-        launch += ["--op", e.get("op", "softmax"), "--input", "normal", "--variant", e["variant"], "--device", "gpu", "--profile"]
+        launch += ["--op", e.get("op", "softmax"), "--input", "normal", "--variant", e["variant"]]
+        launch += ["--device", "gpu", "--profile"]
         # exec keeps the process number, by which ncu names the launch's kernels.
         command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch])
         out, code = (shlex.quote(str(folder / f"{n}.{suffix}")) for suffix in ("out", "code"))
@@ -150,9 +151,9 @@ def measure(
     report: Optional[Path] = None,
     options: Sequence[str] = (),
 ) -> List[str]:
-    """Launches each entry's variant at its shape under ncu and adds its kernels to it, in launch order: {"kernel": name,
-    "metrics": {name: value}}. Returns what went wrong with single launches. Keeps ncu's report where `report` says, as
-    a whole or not at all. Raises NoDevice, ToolError."""
+    """Launches each entry's variant at its shape under ncu and adds its kernels to it, in launch order:
+    {"kernel": name, "metrics": {name: value}}. Returns what went wrong with single launches. Keeps ncu's report where
+    `report` says, as a whole or not at all. Raises NoDevice, ToolError."""
     problems = []
     with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
         folder = Path(name)

@@ -194,7 +194,8 @@ def recorded_entry(entry: Json) -> Json:
     kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
     kept = {name: entry[name] for name in (*results.PLACE, "op")}
     found = {row.quantity.name: [rounded(n) for n in row.numbers] for row in quantities.rows(entry)}
-    return {**kept, "counted_rows": entry["counted"]["rows"], "quantities": found, "metrics": metrics, "kernels": kernels}
+    made = {"quantities": found, "metrics": metrics, "kernels": kernels}
+    return {**kept, "counted_rows": entry["counted"]["rows"], **made}
 
 
 def rounded(number: quantities.Number) -> quantities.Number:

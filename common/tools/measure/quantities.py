@@ -88,7 +88,9 @@ QUANTITIES: Tuple[Quantity, ...] = (
     Quantity("L2 sectors store", "a request", (of_l2("sectors", "write"),), of_l2("requests", "write")),
     Quantity("shared wavefronts", "a row", both("shared {} wavefronts")),
     Quantity("bank conflicts", "a row", both("shared {} conflicts"), declared="bank_conflicts_per_row"),
-    Quantity("hardware conflicts", "a row", both("shared {} conflicts (hardware)"), "", "bank_conflicts_per_row", needs_ncu=True),
+    Quantity(
+        "hardware conflicts", "a row", both("shared {} conflicts (hardware)"), "", "bank_conflicts_per_row", needs_ncu=True
+    ),
     Quantity("shuffles", "a row", ("shuffles",)),
     Quantity("barriers", "a row", ("block barriers",), declared="barriers_per_row"),
     Quantity("exponentials", "an element", ("exponential lanes",)),

@@ -69,8 +69,11 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dic
     return stages
 
 
+Stopped = Callable[[], bool]
+
+
 def run_process(
-    command: List[str], timeout_s: float, stopped: Callable[[], bool] = lambda: False
+    command: List[str], timeout_s: float, stopped: Stopped = lambda: False
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end, or until it is `stopped`. Raises ToolError when it cannot start or takes too long.
 
@@ -95,7 +98,7 @@ def run_process(
 
 
 def run_stage(
-    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", stopped: Callable[[], bool] = lambda: False
+    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", stopped: Stopped = lambda: False
 ) -> Tuple[Optional[Json], List[str]]:
     """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
@@ -321,6 +324,14 @@ def is_date(value: Any) -> bool:
         return False
 
 
+def is_reason(value: Any) -> bool:
+    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
+
+
+def are_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
+
+
 def number_named(name: str) -> Any:
     """A number or nothing; one that is a difference may be negative."""
     return (is_number, None, lambda value: type(value) in (int, float) and "conflicts" in name)
@@ -373,25 +384,26 @@ COMMAND = (
 )
 MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
 PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
-STATUS = {"status": "|".join(STATUSES), "reason": lambda value: isinstance(value, str) and fits(COLOUR.sub("", value), LINE)}
+STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
-RESULT = {**PLACE, "stage": (NAME, "", None), "op": NAME, "input": NAME, **STATUS, **dict.fromkeys(NUMBERS, (is_number, None))}
-PEERS_TOO = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": (is_number, None)}
-TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": lambda value: isinstance(value, list) and value and all(isinstance(text, str) for text in value)}
+RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, number_named("")), "stage": (NAME, "", None), "op": NAME, "input": NAME}
+OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": number_named("")}
+TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_texts}
 SETTINGS = {"l2": "cold|warm", "repeats": is_size}
 METRICS = {OTHERS: number_named}
 KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
-QUANTITIES = {OTHERS: three_named}
-PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, "metrics": METRICS, "kernels": KERNELS, "quantities": QUANTITIES}
+MADE = {"quantities": {OTHERS: three_named}, "metrics": METRICS, "kernels": KERNELS}
+PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, **MADE}
 
 HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
 MACHINE = {"gpu": PLAIN, OTHERS: lambda name: (is_whole if name in MACHINE_NUMBERS else PLAIN, None)}
 BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
-RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": Each("result", RESULT, check_result)}
+RESULTS = Each("result", RESULT, check_result)
+RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
 SWEEP = {
     **RECORDING,
     "settings": {**SETTINGS, "rounds": is_size, "peer_tolerance": is_number},
-    "results": Each("result", {**RESULT, **PEERS_TOO}, check_result),
+    "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),
     "tables": Each("table", TABLE, check_table, may_be_empty=True),
 }
 COUNTS = Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted)
