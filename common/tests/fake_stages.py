@@ -4,84 +4,86 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, Callable, List, Tuple
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import command  # noqa: E402
+from measure.counters import COUNTERS  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
 
-# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; files beside the
-# executable make it misbehave.
+# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; a file beside the executable makes
+# it misbehave, on the GPU alone where it ends with "gpu".
 STAGE = r"""#!{python} -SE
-import json, sys
+import itertools, json, sys
 from pathlib import Path
 me = Path(__file__)
 given = sys.argv[1:]
-if "--list" in given:
-    for name, _, _ in {variants}:
-        print(name, " an idea")
-    sys.exit(0)
 def value(name, default=""):
     return given[given.index(name) + 1] if name in given else default
-wanted = value("--variant", "all").split(",")
+def stop(code, why):
+    print(why, file=sys.stderr)
+    sys.exit(code)
+wanted, accepted = value("--variant", "all").split(","), [name for name, _, _ in {variants}]
+for option, name, known in (("op", value("--op", "all"), ["softmax", "log_softmax"]), ("variant", wanted[0], accepted)):
+    if name not in (*known, "all"):
+        stop(2, f"{me.name}: --{option}: '{name}' is not accepted; accepted: {', '.join(known)}")
+if "--list" in given:
+    print(*(f"{name}  an idea" for name in accepted), sep="\n")
+    sys.exit(0)
 mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
+if mode.endswith(" gpu"):
+    mode = mode[:-4] if value("--device") == "gpu" else ""
 if mode.startswith("exit"):
-    print("the stage's last words", file=sys.stderr)
-    sys.exit(int(mode.split()[1]))
+    stop(int(mode.split()[1]), "the stage's last words")
 if mode == "garbage":
     print("no JSON")
     sys.exit(0)
-machine = dict({machine})
-if mode == "other machine":
-    machine["gpu"] = "another"
+machine = dict({machine}, **({"gpu": "another"} if mode == "other machine" else {}))
+timed = "--verify-only" not in given
+nothing = dict.fromkeys("time_us spread_percent copy_us percent_of_copy bandwidth_gb_s passes max_error".split())
 out = []
-copy_factor = float(mode.split()[2]) if mode.startswith("slow copy") else 1.0
-for dtype in value("--dtype").split(","):
-    for rows in map(int, value("--rows").split(",")):
-        for cols in map(int, value("--cols").split(",")):
-            base = dict(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="")
-            nothing = dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s",
-                                     "passes", "max_error"))
-            copy = cols * copy_factor
-            for name, speed, widest in {variants}:
-                if wanted != ["all"] and name not in wanted:
-                    continue
-                row = dict(base, stage=me.name, variant=name, status="verified", **nothing)
-                if cols > widest or mode == "nothing applies":
-                    row.update(status="not applicable", reason="cols > %d & too wide" % widest)
-                elif "--verify-only" not in given:
-                    time = 100 * copy / speed
-                    row.update(time_us=time, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
-                               bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
-                if value("--device") == "sim":
-                    counts = [2 * cols if mode == "counts more" and name == "wide" else cols] * len({counted})
-                    row.update(passes=2, **dict.fromkeys({declared}, 4 if cols <= widest else None),
-                               **dict(zip({counted}, counts if cols <= widest else [None] * len(counts))))
-                if mode in ("wrong", "failed"):
-                    row.update(nothing, status=mode, reason="row 3 differs")
-                out.append(row)
-            if "--verify-only" not in given:
-                out.append(dict(base, stage="", variant="copy", status="verified", time_us=copy, spread_percent=0.1,
-                                copy_us=copy, percent_of_copy=100, bandwidth_gb_s=4000, passes=2, max_error=None))
+for dtype, rows, cols in itertools.product(*(value(name).split(",") for name in ("--dtype", "--rows", "--cols"))):
+    rows, cols = int(rows), int(cols)
+    base = dict(nothing, dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified")
+    copy = cols * (float(mode.split()[2]) if mode.startswith("slow copy") else 1.0)
+    for name, speed, widest in {variants}:
+        if wanted != ["all"] and name not in wanted:
+            continue
+        row = dict(base, stage=me.name, variant=name)
+        applies = cols <= widest and mode != "nothing applies"
+        if not applies:
+            row.update(status="not applicable", reason="cols > %d & too wide" % widest)
+        elif timed and mode != "without a time":
+            row.update(time_us=100 * copy / speed, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
+                       bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
+        if value("--device") == "sim":
+            counts = cols * (2 if mode == "counts more" and name == "wide" else 1)
+            row.update(passes=2, **dict.fromkeys({declared}, 4 if applies else None),
+                       **dict.fromkeys({counted}, counts if applies else None))
+        if mode in ("wrong", "failed"):
+            row.update(nothing, status=mode, reason="row 3 differs")
+        out += [row] * (2 if mode == "twice" else 1)
+    if timed:
+        out.append(dict(base, stage="", variant="copy", time_us=copy, spread_percent=0.1, copy_us=copy, passes=2,
+                        percent_of_copy=100, bandwidth_gb_s=4000))
 print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed=1, offset=0), results=out)))
-sys.exit(1 if mode in ("wrong", "failed silently") else 0)
+sys.exit(mode in ("wrong", "failed silently"))
 """
 
 # What a stage reports of the simulator's counters: those that the tools ask for.
-COUNTED = ["counted_" + name for name in (
+COUNTED = [f"counted_{member}" for counter in COUNTERS.values() for member in counter.members]
+COUNTED += ["counted_" + name for name in (
     "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
-    "shuffles", "block_barriers", "special_functions_per_element", "global_load_requests", "global_load_sectors",
-    "global_store_requests", "global_store_sectors", "shared_load_requests", "shared_load_wavefronts",
-    "shared_load_conflicts", "shared_store_requests", "shared_store_wavefronts", "shared_store_conflicts",
-    "special_function_lanes", "exp2_lanes", "atomics",
+    "special_functions_per_element",
 )]  # fmt: skip
 DECLARED = ["barriers_per_row", "bank_conflicts_per_row"]
 
@@ -131,12 +133,21 @@ class Repository:
         (self.root / "09_no_stage/notes.txt").touch()
 
     def recorded(self) -> None:
-        """Puts a full recording there; measured once, since it runs many processes."""
-        if not Repository.recording:
+        """Puts what record() makes there; made once, since it runs many processes."""
+        if not type(self).recording:
             code, printed = self.record()
             assert code == 0, printed
-            Repository.recording = self.file.read_text(encoding="utf-8")
-        self.file.write_text(Repository.recording, encoding="utf-8")
+            type(self).recording = self.file.read_text(encoding="utf-8")
+        self.file.write_text(self.recording, encoding="utf-8")
+
+    def data(self) -> Any:
+        """What is recorded."""
+        return json.loads(self.file.read_text(encoding="utf-8"))
+
+    def change(self, edit: Callable[[Any], Any]) -> None:
+        data = self.data()
+        edit(data)
+        self.file.write_text(json.dumps(data), encoding="utf-8")
 
     def mode(self, stage: str, mode: str) -> None:
         (self.build / stage).with_suffix(".mode").write_text(mode)
@@ -170,61 +181,54 @@ class RepositoryTest(Repository, unittest.TestCase):
 NCU = r"""#!{python} -SE
 import json, shlex, subprocess, sys
 from pathlib import Path
-given = sys.argv[1:]
-mode = "{mode}"
+given, mode, changed = sys.argv[1:], "{mode}", dict({changed})
 def value(name):
     return given[given.index(name) + 1]
+def line(*cells):
+    print(",".join('"%s"' % cell for cell in cells))
+def cell(metric, cols):
+    one, two = "{:,}".format(cols), "{:,}".format(2 * cols)
+    for name, text in (
+        ("launch__block_size", "40 (0: 40)"),
+        ("sass__inst_executed_per_opcode", f"9 (BAR: {two}; SHFL: {one}; ATOMS: 0; ATOM: {one}; IMAD: 7)"),
+        ("sass__thread_inst", f"9 (MUFU.EX2: {one}; IMAD.WIDE: 7)"),
+        ("l1tex__data_pipe_lsu_wavefronts", two),
+    ):
+        if metric.startswith(name):
+            return text
+    return one
 if given == ["--version"]:
     print("NVIDIA (R) Nsight Compute\nVersion 2099.1.0.0 (build 1)")
-    sys.exit(0)
-if "--import" in given:
+elif "--import" in given:
     assert (value("--page"), value("--print-units"), value("--print-metric-instances")) == ("raw", "base", "details")
     metrics = value("--metrics").split(",")
-    def line(*cells):
-        print(",".join('"%s"' % cell for cell in cells))
     print("==PROF== what ncu says beside it")
-    changed = dict({changed})
-    def unit(metric):
-        return changed.get(metric, ("", ""))[1] if isinstance(changed.get(metric), tuple) else ""
     line("ID", "Process ID", "Kernel Name", "Block Size", *metrics)
-    line("", "", "", "", *map(unit, metrics))
-    number = 0
+    changed = {name: text if isinstance(text, tuple) else (text, "") for name, text in changed.items()}
+    line("", "", "", "", *(changed.get(metric, ("", ""))[1] for metric in metrics))
     for process, variant, cols in json.loads(Path(value("--import")).read_text()):
-        def cell(metric):
-            if metric in changed:
-                return changed[metric][0] if isinstance(changed[metric], tuple) else changed[metric]
-            if metric == "launch__block_size": return "40 (0: 40)"
-            if metric == "sass__inst_executed_per_opcode":
-                return "9 (BAR: {:,}; SHFL: {:,}; ATOMS: 0; ATOM: {:,}; IMAD: 7)".format(2 * cols, cols, cols)
-            if metric.startswith("sass__thread_inst"):
-                return "9 (MUFU.EX2: {:,}; IMAD.WIDE: 7)".format(cols)
-            if "wavefronts_mem_shared_op" in metric and "sass" not in metric: return "{:,}".format(2 * cols)
-            return "{:,}".format(cols)
         for kernel in range({kernels}.get(variant, 1) if mode != "nothing" else 0):
-            line(number, process, "k%d<float,  4>" % kernel, "(256, 1, 1)", *map(cell, metrics))
-            number += 1
-    sys.exit(0)
-print("==WARNING== Note: Running with unmodified GPU clocks.")
-if mode == "uninitialised":
-    print("==ERROR== Failed to initialize the profiler: LibraryNotLoaded")
-    sys.exit(1)
-if mode == "error":
-    print("==ERROR== Failed to find metric")
-    sys.exit(1)
-assert (value("--clock-control"), value("--profile-from-start")) == ("none", "off") and "--nvtx" in given
-script = Path(given[-1])
-sys.stdout.flush()
-if mode == "permission":
-    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters", flush=True)
-subprocess.check_call(["bash", str(script)])
-launched = []
-for n, command in enumerate(script.read_text().splitlines()):
-    words = shlex.split(command)
-    assert "--profile" in words and words[words.index("--device") + 1] == "gpu"
-    process = int(script.with_name("%d.pid" % n).read_text())
-    launched.append([process, words[words.index("--variant") + 1], int(words[words.index("--cols") + 1])])
-if mode != "permission":
-    Path(value("--export")).write_text(json.dumps(launched))
+            texts = (changed[metric][0] if metric in changed else cell(metric, cols) for metric in metrics)
+            line(kernel, process, "k%d<float,  4>" % kernel, "(256, 1, 1)", *texts)
+else:
+    print("==WARNING== Note: Running with unmodified GPU clocks.")
+    said = {"uninitialised": "Failed to initialize the profiler: LibraryNotLoaded", "error": "Failed to find metric",
+            "permission": "ERR_NVGPUCTRPERM - The user does not have permission to access the counters"}.get(mode)
+    if said:
+        print("==ERROR==", said, flush=True)
+    if mode in ("uninitialised", "error"):
+        sys.exit(1)
+    assert (value("--clock-control"), value("--profile-from-start")) == ("none", "off") and "--nvtx" in given
+    script = Path(given[-1])
+    subprocess.check_call(["bash", str(script)])
+    launched = []
+    for n, command in enumerate(script.read_text().splitlines()):
+        words = shlex.split(command)
+        assert "--profile" in words and words[words.index("--device") + 1] == "gpu"
+        process = int(script.with_name("%d.pid" % n).read_text())
+        launched.append([process, words[words.index("--variant") + 1], int(words[words.index("--cols") + 1])])
+    if mode != "permission":
+        Path(value("--export")).write_text(json.dumps(launched))
 """
 
 

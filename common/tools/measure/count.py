@@ -13,19 +13,17 @@ differs, but the stages were compiled by another nvcc than the recorded one.
 
 from __future__ import annotations
 
-import argparse
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from command import Parser, ToolError, end_group
+from command import Parser, ToolError
 from files import write_whole
 from measure import results
-from measure.results import Json, Shape
+from measure.results import Json, Shape, place_of
 
 # What a kernel does to one row does not depend on how many there are.
 ROWS = 64
@@ -36,11 +34,8 @@ EXTRA_SHAPES = {
     "06_online": (Shape("f16", ROWS, 8192),),  # rows of which a thread holds several chunks
 }
 
+KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
 STAGE_TIMEOUT_S = 300
-
-
-def plan(stages: List[str]) -> List[Tuple[str, Shape]]:
-    return [(stage, shape) for stage in stages for shape in (*DEFAULT_SHAPES, *EXTRA_SHAPES.get(stage, ()))]
 
 
 def simulate(
@@ -54,52 +49,35 @@ def simulate(
     """
     entries: List[Json] = []
     problems: List[str] = []
-    running: List["subprocess.Popen[str]"] = []
     stopped = threading.Event()
 
-    def started(process: "subprocess.Popen[str]") -> None:
-        running.append(process)
-        if stopped.is_set():
-            end_group(process)
-
     def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
-        if stopped.is_set():
-            return None, []
         stage, (dtype, rows, cols) = place
         arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
-        return results.run_stage(stages[stage], [*arguments, "--variant", variants], STAGE_TIMEOUT_S, "sim", started)
+        arguments += ["--variant", variants]
+        return results.run_stage(stages[stage], arguments, STAGE_TIMEOUT_S, "sim", stopped.is_set)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             reports = list(pool.map(run, work))
-        except BaseException:  # an interrupt: the pool would wait until the last stage has ended
+        finally:  # an interrupt: the pool would wait until the last stage has ended
             stopped.set()
-            for process in list(running):
-                end_group(process)
-            raise
     for (stage, shape), (report, found) in zip(work, reports):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
-            entries += [entry_of(result) for result in report["results"] if result["stage"]]
+            entries += [
+                {key: result[key] for key in (*KEPT, *(key for key in result if key.startswith("counted_")))}
+                for result in report["results"]
+                if result["stage"]
+            ]
     if problems:
         raise ToolError("the simulator's runs went wrong:\n  " + "\n  ".join(problems))
     return entries
 
 
-def entry_of(result: Json) -> Json:
-    kept = ("stage", "variant", "dtype", "rows", "cols", "status", "reason", "passes")
-    kept += ("barriers_per_row", "bank_conflicts_per_row")
-    counted = [key for key in result if key.startswith("counted_")]
-    return {key: result[key] for key in (*kept, *counted)}
-
-
 def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
     """Every number that is not the recorded one, as text; empty when nothing differs."""
-
-    def by_place(entries: List[Json]) -> Dict[str, Json]:
-        return {f"{e['stage']} {e['variant']} {e['dtype']}:{e['rows']}x{e['cols']}": e for e in entries}
-
-    old, new = by_place(recorded), by_place(counted)
+    old, new = ({place_of(entry): entry for entry in entries} for entries in (recorded, counted))
     found = [f"differs: {place}: not recorded" for place in new if place not in old]
     found += [f"differs: {place}: recorded, and no longer counted" for place in old if place not in new]
     for place in (place for place in old if place in new):
@@ -128,12 +106,10 @@ def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: 
 def main(argv: List[str]) -> Optional[int]:
     parser = Parser(prog="python3 common/tools count", description="Count on the simulator what the variants do.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
-    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
-    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    arguments.build = arguments.build or arguments.root / "build"
+    arguments = results.parse(parser, argv)
     stages = results.stage_executables(arguments.root, arguments.build)
-    entries = simulate(stages, plan(list(stages)))
+    work = [(stage, shape) for stage in stages for shape in (*DEFAULT_SHAPES, *EXTRA_SHAPES.get(stage, ()))]
+    entries = simulate(stages, work)
     out = arguments.root / "common/results/simulator.json"
     again = "python3 common/tools count"
     if arguments.check:

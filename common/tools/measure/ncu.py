@@ -15,16 +15,15 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Dict, List, Optional, Sequence, Union
 
-from command import NoDevice, ToolError
+from command import NoDevice, ToolError, end_group, say
 from measure import results
-from measure.results import Json, Shape
+from measure.results import Json, place_of
 
 LAUNCH_TIMEOUT_S = 180
 READ_TIMEOUT_S = 300
@@ -42,28 +41,6 @@ UNIT_FACTORS = {
 NOT_PERMITTED = """no permission to read the GPU's counters (ERR_NVGPUCTRPERM): root has it, and an administrator can give it.
   For everybody:   put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf, and restart.
   In a container:  the same on its host, or start it with the capability: docker run --gpus all --cap-add SYS_ADMIN ..."""
-
-
-class Launch(NamedTuple):
-    """One launch of a variant, and the executable that makes it."""
-
-    executable: Path
-    variant: str
-    shape: Shape
-    op: str = "softmax"
-
-    def command(self) -> List[str]:
-        dtype, rows, cols = self.shape
-        place = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", self.op, "--input", "normal"]
-        return [str(self.executable), *place, "--variant", self.variant, "--device", "gpu", "--profile"]
-
-    def __str__(self) -> str:
-        return f"{self.executable.name} {self.variant} {self.shape}"
-
-
-class Outcome(NamedTuple):
-    kernels: List[Json]  # {"kernel": name, "metrics": {name: value}}, in launch order
-    problem: str  # why there are none; else empty
 
 
 def find(name: str = "ncu") -> str:
@@ -105,13 +82,10 @@ def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
     The first line names the columns, the second their units, then there is a line per kernel. Lines that are not CSV
     (ncu's ==PROF== messages) are skipped.
     """
-    lines = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
-    if len(lines) < 2:
-        return {}
-    units = dict(zip(lines[0], lines[1]))
+    lines = csv.DictReader(line for line in text.splitlines() if line.startswith('"'))
+    units = next(lines, {})
     kernels: Dict[int, List[Json]] = {}
-    for line in lines[2:]:
-        cells = dict(zip(lines[0], line))
+    for cells in lines:
         counted = {name: value(cells[name], units[name]) if name in cells else None for name in metrics}
         name = " ".join(cells["Kernel Name"].split())
         kernels.setdefault(int(cells["Process ID"]), []).append({"kernel": name, "metrics": counted})
@@ -132,59 +106,59 @@ def last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
 
 
-def driver_script(launches: Sequence[Launch], folder: Path) -> str:
+def driver_script(stages: Dict[str, Path], entries: Sequence[Json], folder: Path) -> str:
     """A shell script that makes the launches: what the Nth printed, its process and its exit code go into N.*."""
     lines = []
-    for n, launch in enumerate(launches):
+    for n, e in enumerate(entries):
+        launch = [str(stages[e["stage"]]), "--dtype", e["dtype"], "--rows", str(e["rows"]), "--cols", str(e["cols"])]
+        launch += ["--op", e.get("op", "softmax"), "--input", "normal", "--variant", e["variant"]]
+        launch += ["--device", "gpu", "--profile"]
         # exec keeps the process number, by which ncu names the launch's kernels.
-        command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch.command()])
+        command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch])
         out, code = (shlex.quote(str(folder / f"{n}.{suffix}")) for suffix in ("out", "code"))
         lines.append(f"{command} >{out} 2>&1; echo $? >{code}")
     return "\n".join(lines) + "\n"
 
 
-def refused(said: str) -> Optional[NoDevice]:
-    """What stops all launches."""
+def check_permitted(log: Path) -> None:
+    """Raises NoDevice for what stops all launches."""
+    said = log.read_text(errors="replace")
     if "ERR_NVGPUCTRPERM" in said:
-        return NoDevice(NOT_PERMITTED)
+        raise NoDevice(NOT_PERMITTED)
     if "Failed to initialize the profiler" in said:
-        return NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
-    return None
+        raise NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
 
 
-def wait(process: subprocess.Popen, log: Path, folder: Path, launches: Sequence[Launch], progress: Callable) -> None:
+def wait(process: subprocess.Popen, log: Path, folder: Path, places: List[str]) -> None:
     """Until all launches are made. Raises ToolError when ncu is refused, or a launch takes too long."""
     started, since = -1, time.monotonic()
     while process.poll() is None:
         done = len(list(folder.glob("*.code")))
-        if done > started and done < len(launches):
+        if done > started and done < len(places):
             started, since = done, time.monotonic()
-            progress(done, launches[done])
+            say(f"[{done + 1} of {len(places)}] {places[done]}")
         if time.monotonic() - since > LAUNCH_TIMEOUT_S:
-            raise ToolError(f"{launches[max(started, 0)]} took longer than {LAUNCH_TIMEOUT_S} s under ncu")
-        refusal = refused(log.read_text(errors="replace"))
-        if refusal:  # the launches would go on, and not be counted
-            raise refusal
+            raise ToolError(f"{places[max(started, 0)]} took longer than {LAUNCH_TIMEOUT_S} s under ncu")
+        check_permitted(log)  # the launches would go on, and not be counted
         time.sleep(0.1)
 
 
-def profile(
+def measure(
     ncu: str,
-    launches: Sequence[Launch],
+    stages: Dict[str, Path],
+    entries: Sequence[Json],
     metrics: Sequence[str],
     report: Optional[Path] = None,
     options: Sequence[str] = (),
-    progress: Callable[[int, Launch], None] = lambda _number, _launch: None,
-) -> List[Outcome]:
-    """Makes the launches under ncu and returns what it counted of each; keeps ncu's report where `report` says.
-
-    `progress` is told the launch that begins, and its number. A report is there as a whole or not at all.
-    Raises NoDevice, ToolError; what goes wrong with one launch is in its outcome.
-    """
+) -> List[str]:
+    """Launches each entry's variant at its shape under ncu and adds its kernels to it, in launch order:
+    {"kernel": name, "metrics": {name: value}}. Returns what went wrong with single launches. Keeps ncu's report where
+    `report` says, as a whole or not at all. Raises NoDevice, ToolError."""
+    problems = []
     with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
         folder = Path(name)
         script, log, made = folder / "launches.sh", folder / "ncu.log", folder / "made.ncu-rep"
-        script.write_text(driver_script(launches, folder), encoding="utf-8")
+        script.write_text(driver_script(stages, entries, folder), encoding="utf-8")
         command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--nvtx", "--target-processes", "all"]
         command += [*options, "--metrics", ",".join(metrics), "--force-overwrite", "--export", str(made), "bash", str(script)]
         with log.open("w") as out:
@@ -193,31 +167,23 @@ def profile(
             except OSError as error:
                 raise ToolError(f"cannot run {ncu}: {error.strerror}") from error
             try:
-                wait(process, log, folder, launches, progress)
+                wait(process, log, folder, list(map(place_of, entries)))
             finally:
-                if process.poll() is None:  # with the launch that is on the GPU
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-        said = log.read_text(errors="replace")
-        refusal = refused(said)
-        if refusal:
-            raise refusal
+                end_group(process)  # with the launch that is on the GPU
+        check_permitted(log)
         if not made.is_file():
+            said = log.read_text(errors="replace")
             errors = [line for line in said.splitlines() if "==ERROR==" in line]
             raise ToolError(f"ncu failed (exit code {process.returncode}). {' '.join(errors) or last_line(said)}")
         kernels = read(ncu, made, metrics)
-        outcomes = [outcome(folder, n, kernels) for n in range(len(launches))]
+        for n, entry in enumerate(entries):
+            files = {path.suffix: path.read_text(errors="replace").strip() for path in folder.glob(f"{n}.*")}
+            entry["kernels"] = kernels.get(int(files[".pid"]), []) if files.get(".code") == "0" else []
+            if files.get(".code") != "0":
+                code, words = files.get(".code", "unknown"), last_line(files.get(".out", ""))
+                problems.append(f"{place_of(entry)}: exit code {code}. {words}")
+            elif not entry["kernels"]:
+                problems.append(f"{place_of(entry)}: ncu counted no kernel")
         if report:
             os.replace(made, report)
-    return outcomes
-
-
-def outcome(folder: Path, n: int, kernels: Dict[int, List[Json]]) -> Outcome:
-    def text(suffix: str) -> str:
-        path = folder / f"{n}.{suffix}"
-        return path.read_text(errors="replace").strip() if path.is_file() else ""
-
-    if text("code") != "0":
-        return Outcome([], f"exit code {text('code') or 'unknown'}. {last_line(text('out'))}")
-    mine = kernels.get(int(text("pid")), [])
-    return Outcome(mine, "" if mine else "ncu counted no kernel")
+    return problems

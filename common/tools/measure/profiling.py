@@ -25,15 +25,15 @@ import io
 import re
 import shutil
 import textwrap
+from itertools import zip_longest
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
 from files import write_whole
 from measure import count, ncu, quantities, results
-from measure.ncu import Launch
 from measure.quantities import QUANTITIES, Row
-from measure.results import ELEMENT_BYTES, Json, Shape
+from measure.results import ELEMENT_BYTES, Json, Shape, shape_of
 from text import short_text
 
 # On the simulator: what a row costs does not depend on how many there are, beyond a few blocks of them.
@@ -56,11 +56,6 @@ STAGE_TIMEOUT_S = 120
 SETS = ("basic", "detailed", "full")
 
 
-class Work(NamedTuple):
-    stage: str
-    shape: Shape
-
-
 # --- Counting and measuring ------------------------------------------------------------------------
 
 
@@ -69,43 +64,28 @@ def counted_shape(shape: Shape) -> Shape:
     return shape._replace(rows=max(1, min(shape.rows, COUNTED_ROWS, COUNTED_ELEMENTS // shape.cols)))
 
 
-def count_all(stages: Dict[str, Path], work: Sequence[Work], op: str, variants: str) -> Tuple[List[Json], List[str]]:
+def count_all(
+    stages: Dict[str, Path], work: Sequence[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+) -> Tuple[List[Json], List[str]]:
     """An entry for each variant that applies, without measurements; and who does not apply, and why."""
     entries, others = [], []
     asked = {(stage, counted_shape(shape)): shape for stage, shape in work}
     for counted in count.simulate(stages, list(asked), op, variants):
         stage, variant = counted["stage"], counted["variant"]
-        shape = asked[stage, Shape(counted["dtype"], counted["rows"], counted["cols"])]
+        shape = asked[stage, shape_of(counted)]
         if counted["status"] == "verified":
             place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op}
-            entries.append({**place, "passes": counted["passes"], "counted": counted, "kernels": []})
+            entries.append({**place, "counted": counted, "kernels": []})
         else:
             others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
     return entries, others
-
-
-def measure(program: str, stages: Dict[str, Path], entries: List[Json], report: Optional[Path], set_: str) -> List[str]:
-    """Adds to each entry what ncu counted of its kernels; returns what went wrong."""
-    launches = [
-        Launch(stages[e["stage"]], e["variant"], Shape(e["dtype"], e["rows"], e["cols"]), e["op"]) for e in entries
-    ]
-    options = ["--set", set_, *(["--import-source", "yes"] if set_ == "full" else [])]
-
-    def progress(n: int, launch: Launch) -> None:
-        say(f"[{n + 1} of {len(launches)}] {launch}")
-
-    outcomes = ncu.profile(program, launches, quantities.METRICS, report, options, progress)
-    for entry, outcome in zip(entries, outcomes):
-        entry["kernels"] = outcome.kernels
-    return [f"{launch}: {outcome.problem}" for launch, outcome in zip(launches, outcomes) if outcome.problem]
 
 
 # --- Showing ---------------------------------------------------------------------------------------
 
 
 def cell(row: Row, measured: bool) -> str:
-    numbers = row.numbers if measured else row.numbers[:2]
-    return " · ".join("-" if number is None else number_text(number) for number in numbers)
+    return " · ".join("-" if number is None else number_text(number) for number in row.numbers[: 3 if measured else 2])
 
 
 def number_text(number: float) -> str:
@@ -128,18 +108,16 @@ class Reasons:
     UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
 
     def __init__(self) -> None:
-        self.texts: List[str] = []
+        self.letters: Dict[str, str] = {}
 
     def mark(self, row: Row) -> str:
         if not row.differs:
             return ""
         text = f"{row.why.name}. {row.why.reason}" if row.why else self.UNKNOWN
-        if text not in self.texts:
-            self.texts.append(text)
-        return chr(ord("a") + self.texts.index(text))
+        return self.letters.setdefault(text, chr(ord("a") + len(self.letters)))
 
     def lettered(self) -> List[Tuple[str, str]]:
-        return [(chr(ord("a") + n), text) for n, text in enumerate(self.texts)]
+        return [(letter, text) for text, letter in self.letters.items()]
 
 
 LABEL = max(len(f"{q.name}, {q.unit}") for q in QUANTITIES)
@@ -157,19 +135,14 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Re
     """One stage: a line for each quantity, a column for each variant, as many as fit."""
     fit = max(1, (width - LABEL - 2) // COLUMN)
     lines: List[str] = []
-    everything = [quantities.rows(entry) for entry in entries]
-    shown = [n for n, quantity in enumerate(QUANTITIES) if is_shown(quantity, [rows[n] for rows in everything])]
-    for first in range(0, len(entries), fit):
-        part = range(first, min(first + fit, len(entries)))
-        names = [split_name(entries[i]["variant"]) for i in part]
-        for n in range(max(map(len, names))):
-            label = entries[0]["stage"] if n == 0 else ""
-            texts = [f"{name[n] if n < len(name) else '':<{COLUMN}}" for name in names]
-            lines.append(f"{label:<{LABEL}}  {''.join(texts)}".rstrip())
-        for n in shown:
-            cells = [f"{cell(everything[i][n], measured)} {reasons.mark(everything[i][n])}" for i in part]
-            label = f"{QUANTITIES[n].name}, {QUANTITIES[n].unit}"
-            lines.append(f"{label:<{LABEL}}  {''.join(f'{text:<{COLUMN}}' for text in cells)}".rstrip())
+    by_quantity = [rows for rows in zip(*map(quantities.rows, entries)) if is_shown(rows[0].quantity, rows)]
+    for part in (slice(first, first + fit) for first in range(0, len(entries), fit)):
+        names = list(zip_longest(*(split_name(entry["variant"]) for entry in entries[part]), fillvalue=""))
+        table = [(entries[0]["stage"] if line is names[0] else "", line) for line in names]
+        for rows in by_quantity:
+            cells = tuple(f"{cell(row, measured)} {reasons.mark(row)}" for row in rows[part])
+            table.append((f"{rows[0].quantity.name}, {rows[0].quantity.unit}", cells))
+        lines += [f"{label:<{LABEL}}  {''.join(f'{c:<{COLUMN}}' for c in cells)}".rstrip() for label, cells in table]
         lines.append("")
     return lines
 
@@ -201,32 +174,28 @@ def agreement(entries: List[Json]) -> str:
 def csv_text(entries: List[Json]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    header = ["stage", "variant", "dtype", "op", "rows", "cols", "counted_rows", "quantity", "unit"]
-    writer.writerow([*header, "declared", "counted", "measured", "why_different", "ncu_metrics"])
+    place = ("stage", "variant", "dtype", "op", "rows", "cols")
+    columns = ("counted_rows", "quantity", "unit", "declared", "counted", "measured", "why_different", "ncu_metrics")
+    writer.writerow([*place, *columns])
     for entry in entries:
-        place = [entry[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols")]
-        for row in quantities.rows(entry):
-            name, unit, metrics = row.quantity.name, row.quantity.unit, " ".join(row.quantity.metrics)
-            numbers = ["" if n is None else f"{n:.6g}" for n in row.numbers]
-            why = row.why.name if row.why else "not known" if row.differs else ""
-            writer.writerow([*place, entry["counted"]["rows"], name, unit, *numbers, why, metrics])
+        for quantity, numbers, differs, why in quantities.rows(entry):
+            row = [*(entry[name] for name in place), entry["counted"]["rows"], quantity.name, quantity.unit]
+            row += ["" if n is None else f"{n:.6g}" for n in numbers]
+            writer.writerow([*row, why.name if why else "not known" * differs, " ".join(quantity.metrics)])
     return text.getvalue()
 
 
 # --- Recording -------------------------------------------------------------------------------------
 
 
-def recorded_work(stages: Sequence[str]) -> List[Work]:
-    return [Work(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
-
-
 def recorded_entry(entry: Json) -> Json:
     """What the file keeps: ncu's counters without those by opcode, and what the quantities came out as."""
     metrics = quantities.combined(entry["kernels"])
     kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
-    kept = {name: entry[name] for name in ("stage", "variant", "dtype", "rows", "cols", "op")}
+    kept = {name: entry[name] for name in (*results.PLACE, "op")}
     found = {row.quantity.name: [rounded(n) for n in row.numbers] for row in quantities.rows(entry)}
-    return {**kept, "counted_rows": entry["counted"]["rows"], "quantities": found, "metrics": metrics, "kernels": kernels}
+    made = {"quantities": found, "metrics": metrics, "kernels": kernels}
+    return {**kept, "counted_rows": entry["counted"]["rows"], **made}
 
 
 def rounded(number: quantities.Number) -> quantities.Number:
@@ -240,53 +209,41 @@ def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
 
 def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
     """Replaces the recorded file. Raises ToolError, and then has written nothing."""
-    commit, dirty = results.commit_of(arguments.root, arguments.commit)
-    machine = {**results.machine_of(stages), **results.software_versions(arguments.build)}
+    header = results.header(arguments, "./run profile --record")
+    machine = results.machine_of(stages)
     program = ncu.find(arguments.ncu)
-    entries, _ = count_all(stages, recorded_work(list(stages)), "softmax", "all")
-    problems = measure(program, stages, entries, None, SETS[0])
+    work = [(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
+    entries, _ = count_all(stages, work)
+    problems = ncu.measure(program, stages, entries, quantities.METRICS, None, ["--set", SETS[0]])
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
-    header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": "./run profile --record"}
-    data = {"recorded": {**header, "ncu": ncu.version(program)}, "machine": machine}
-    out = arguments.out or arguments.root / "common/results" / f"{results.gpu_slug(machine['gpu'])}-profile.json"
-    write_whole(out, results.json_text({**data, "entries": [recorded_entry(entry) for entry in entries]}))
-    return out
+    header["ncu"] = ncu.version(program)
+    return results.write(arguments, header, machine, "-profile", entries=list(map(recorded_entry, entries)))
 
 
 # --- The command -----------------------------------------------------------------------------------
 
 
-def check_variants(text: str, executable: Path) -> None:
-    """Raises Usage when the stage has not all of them."""
-    listed = results.run_process([str(executable), "--list"], STAGE_TIMEOUT_S).stdout
-    known = [line.split()[0] for line in listed.splitlines()]
-    for name in text.split(","):
-        if name not in known:
-            raise Usage(f"--variant: '{name}' is not accepted; accepted: {', '.join(known)}")
+def check_accepted(stages: Iterable[Path], op: str, variants: str) -> None:
+    """Raises Usage with what a stage says of an operation or a variant that it does not have."""
+    for stage in stages:
+        done = results.run_process([str(stage), "--list", "--op", op, "--variant", variants], STAGE_TIMEOUT_S)
+        if done.returncode == Usage.code:
+            raise Usage(done.stderr.strip().replace(f"{stage.name}: ", "", 1))
 
 
-def gpu_of(stages: Dict[str, Path], arguments: argparse.Namespace) -> str:
-    """The GPU to measure on; empty where there is none, or none is wanted. Raises NoDevice for --device gpu."""
-    if arguments.device == "sim":
-        return ""
+def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
+    check_accepted(stages.values(), arguments.op, arguments.variant)
+    shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
+    gpu = ""
     try:
-        return results.machine_of(stages)["gpu"]
+        gpu = "" if arguments.device == "sim" else results.machine_of(stages)["gpu"]
     except NoDevice as why:
         if arguments.device == "gpu":
             raise
         say(f"not measured: {why}")
-        return ""
-
-
-def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
-    if arguments.variant != "all":
-        check_variants(arguments.variant, next(iter(stages.values())))
-    shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
-    gpu = gpu_of(stages, arguments)
     say(f"counting on the simulator ({counted_shape(shape).rows} rows) ...")
-    work = [Work(stage, shape) for stage in stages]
-    entries, others = count_all(stages, work, arguments.op, arguments.variant)
+    entries, others = count_all(stages, [(stage, shape) for stage in stages], arguments.op, arguments.variant)
     folder = arguments.out or arguments.build / "profile"
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{'_'.join(stages) if len(stages) < 3 else 'stages'}-{shape.dtype}-{shape.rows}x{shape.cols}"
@@ -294,7 +251,8 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     measured_on, problems = "", []
     try:
         if gpu and entries:
-            problems = measure(ncu.find(arguments.ncu), stages, entries, report, arguments.set)
+            options = ["--set", arguments.set, *(["--import-source", "yes"] if arguments.set == "full" else [])]
+            problems = ncu.measure(ncu.find(arguments.ncu), stages, entries, quantities.METRICS, report, options)
             measured_on = gpu
     except NoDevice as why:
         say(f"not measured: {why}")
@@ -323,7 +281,7 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
     parser.add_argument("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
     parser.add_argument("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
-    parser.add_argument("--op", choices=("softmax", "log_softmax"), default="softmax", help="(default: softmax)")
+    parser.add_argument("--op", metavar="OP", default="softmax", help="that the stages have (default: softmax)")
     set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
     parser.add_argument("--set", choices=SETS, default=SETS[0], help=set_help)
     parser.add_argument(
@@ -348,6 +306,8 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     arguments.stages = given or known
     if arguments.record and (given or arguments.variant != "all"):
         raise Usage("--record measures every stage: give no STAGE and no --variant")
+    if arguments.op == "all" or "," in arguments.op:
+        raise Usage(f"--op is one operation, and '{arguments.op}' is not")
     if arguments.variant != "all" and len(arguments.stages) != 1:
         raise Usage("--variant needs one STAGE: ./run profile 03 --variant NAME")
     return arguments

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
 from command import Parser, ToolError, file_to_write
-from files import write_whole
 from measure import results
-from measure.results import Json
+from measure.results import Json, Shape
 
 
 class Lesson(NamedTuple):
@@ -72,78 +71,46 @@ def measure(stages: Dict[str, Path], lessons: Tuple[Lesson, ...]) -> Tuple[List[
     return reports, problems
 
 
-def merge(reports: List[Json]) -> Tuple[Json, Json, List[Json]]:
-    """One machine, one settings object and one list of results out of all reports.
+def merge(reports: List[Json]) -> List[Json]:
+    """One list of results out of all reports.
 
-    Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one
-    with the median time stands for the shape. Raises ToolError when two reports come from different
-    machines or settings, or hold the same result twice.
+    Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one with the median time
+    stands for the shape.
     """
-    machine, settings = reports[0]["machine"], reports[0]["settings"]
-    merged: Dict[tuple, Json] = {}
-    ceilings: Dict[tuple, List[Json]] = {}
-    for report in reports:
-        if report["machine"] != machine or report["settings"] != settings:
-            raise ToolError("the stages report different machines or settings: record again")
-        for result in report["results"]:
-            shape = (result["dtype"], result["rows"], result["cols"])
-            if not result["stage"]:
-                ceilings.setdefault(shape, []).append(result)
-                continue
-            key = (*shape, result["stage"], result["variant"], result["op"], result["input"])
-            if key in merged:
-                raise ToolError(f"measured twice: {key}")
-            merged[key] = result
-    for key, result in merged.items():
-        if result["status"] == "verified" and not result["time_us"]:
-            raise ToolError(f"verified but without a time: {key}")
-        if key[:3] not in ceilings:
-            raise ToolError(f"no copy ceiling for {key}")
-    for shape, copies in ceilings.items():
-        copies.sort(key=lambda r: r["time_us"])
-        merged[shape + ("",)] = copies[(len(copies) - 1) // 2]
-    return machine, settings, list(merged.values())
+    found = [result for report in reports for result in report["results"]]
+    copies: Dict[Shape, List[Json]] = {}
+    for result in found:
+        if not result["stage"]:
+            copies.setdefault(results.shape_of(result), []).append(result)
+    ceilings = (sorted(of_shape, key=lambda r: r["time_us"])[(len(of_shape) - 1) // 2] for of_shape in copies.values())
+    return [*(result for result in found if result["stage"]), *ceilings]
 
 
 def record(arguments: argparse.Namespace) -> Path:
     """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
-    root, build = arguments.root, arguments.build
-    commit, dirty = results.commit_of(root, arguments.commit)
-    stages = results.stage_executables(root, build)
+    header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
+    stages = results.stage_executables(arguments.root, arguments.build)
     reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS)
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
-    machine, settings, merged = merge(reports)
-
+    machine, settings = reports[0]["machine"], reports[0]["settings"]
+    if any(report["machine"] != machine or report["settings"] != settings for report in reports):
+        raise ToolError("the stages report different machines or settings: record again")
+    merged = merge(reports)
+    results.check_each(merged, results.RECORDING["results"], "results")
     for result in merged:
         if (result["spread_percent"] or 0) > NOISY_PERCENT:
             where = f"{result['stage']} {result['variant']} {result['rows']} x {result['cols']}"
             print(f"noisy: {where}: spread {result['spread_percent']:.1f} %")
-
-    # The command without paths: they say where this machine keeps its files, not what was measured.
-    command = "python3 common/tools record" + (" --quick" if arguments.quick else "")
-    header = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": command}
-    data = {
-        "recorded": header,
-        "machine": {**machine, **results.software_versions(build)},
-        "settings": settings,
-        "results": merged,
-    }
     # A quick run stays out of common/results, where it would replace the full one.
-    slug = results.gpu_slug(machine["gpu"])
-    usual = build / f"{slug}-quick.json" if arguments.quick else root / f"common/results/{slug}.json"
-    out = arguments.out or usual
-    write_whole(out, results.json_text(data))
-    return out
+    if arguments.quick and not arguments.out:
+        arguments.out = arguments.build / f"{results.gpu_slug(machine['gpu'])}-quick.json"
+    return results.write(arguments, header, machine, settings=settings, results=merged)
 
 
 def main(argv: List[str]) -> None:
     parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
-    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
     parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")
-    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    arguments.build = arguments.build or arguments.root / "build"
-    print(f"wrote {record(arguments)}")
+    print(f"wrote {record(results.parse(parser, argv))}")

@@ -8,21 +8,24 @@ Units: time in µs, bandwidth in GB/s (10^9 bytes per second), sizes in bytes.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import datetime
 import json
 import os
 import re
-import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from command import NoDevice, ToolError, end_group, signals_wait
-from files import BadFile, load_json
+from command import NoDevice, Parser, ToolError, end_group, signals_wait
+from files import BadFile, load_json, write_whole
 
 ROOT = Path(__file__).resolve().parents[3]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 MACHINE_TIMEOUT_S = 120
+DATE = "%Y-%m-%dT%H:%M:%SZ"
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
 Json = Dict[str, Any]
@@ -66,72 +69,65 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dic
     return stages
 
 
-Started = Callable[["subprocess.Popen[str]"], None]
+Stopped = Callable[[], bool]
 
 
 def run_process(
-    command: List[str], timeout_s: float, started: Started = lambda _: None
+    command: List[str], timeout_s: float, stopped: Stopped = lambda: False
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises ToolError when it cannot start or takes too long.
+    """Runs a program to its end, or until it is `stopped`. Raises ToolError when it cannot start or takes too long.
 
-    It gets a process group of its own: with a profiler, the program that it started is ended too. `started` is told
-    of it, for who may want to end it from another thread.
+    It gets a process group of its own: with a profiler, the program that it started is ended too.
     """
-    process: Optional["subprocess.Popen[str]"] = None
+    streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
+    process: Optional[subprocess.Popen[str]] = None
+    end = time.monotonic() + timeout_s
     try:
         with signals_wait():
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
-                start_new_session=True,
-            )  # fmt: skip
-        started(process)
-        out, err = process.communicate(timeout=timeout_s)
+            process = subprocess.Popen(command, start_new_session=True, **streams)
+        while time.monotonic() < end and not stopped():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, err = process.communicate(timeout=min(timeout_s, 0.1))
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
+        raise ToolError(f"took longer than {timeout_s:.0f} s")
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"took longer than {timeout_s:.0f} s") from error
     finally:  # an interrupt by the user must not leave it running on the GPU
         if process:
             end_group(process)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def run_stage(
-    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", started: Started = lambda _: None
+    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", stopped: Stopped = lambda: False
 ) -> Tuple[Optional[Json], List[str]]:
     """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
     The list of problems is empty exactly when the exit code was 0, the report could be read and no
     result in it is "wrong" or "failed". Raises NoDevice on the stage's exit code 3.
     """
-    command = [str(executable), *arguments, "--device", device, "--format", "json"]
     try:
-        done = run_process(command, timeout_s, started)
+        command = [str(executable), *arguments, "--device", device, "--format", "json"]
+        done = run_process(command, timeout_s, stopped)
     except ToolError as error:
         return None, [str(error)]
     last_words = (done.stderr.strip().splitlines() or [""])[-1]
     if done.returncode == 3:
         raise NoDevice(last_words or f"{executable.name}: no usable GPU")
-
-    if done.returncode != 0 and not done.stdout.strip():
-        return None, [f"exit code {done.returncode}. {last_words}".strip()]
-
+    code = [f"exit code {done.returncode}. {last_words}".strip()] if done.returncode else []
+    if code and not done.stdout.strip():
+        return None, code
     problems = []
-    report: Optional[Json] = None
     try:
-        report = json.loads(done.stdout)
+        report: Json = json.loads(done.stdout)
         for result in report["results"]:
             if result["status"] not in STATUSES:
                 problems.append(f"{result['variant']}: unknown status '{result['status']}'")
             elif result["status"] in ("wrong", "failed"):
-                what = f"{result['variant']} {result['dtype']}:{result['rows']}x{result['cols']}"
-                problems.append(f"{what}: {result['status']}. {result['reason']}".strip())
+                what = f"{result['variant']} {shape_of(result)}: {result['status']}. {result['reason']}"
+                problems.append(what.strip())
     except (ValueError, KeyError, TypeError) as error:
-        report = None
-        problems.append(f"its output is not the expected JSON ({type(error).__name__}: {error})")
-    if done.returncode != 0:
-        problems.append(f"exit code {done.returncode}. {last_words}".strip())
-    return report, problems
+        return None, [*problems, f"its output is not the expected JSON ({type(error).__name__}: {error})", *code]
+    return report, problems + code
 
 
 def machine_of(stages: Dict[str, Path]) -> Json:
@@ -152,17 +148,16 @@ def gpu_slug(gpu: str) -> str:
 
 
 def utc_now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.datetime.now(datetime.timezone.utc).strftime(DATE)
 
 
-def first_line_of(command: List[str]) -> Optional[str]:
-    """First line that a command prints, or None where it is missing or fails."""
+def output_of(command: List[str]) -> str:
+    """What a command prints; nothing where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.strip().splitlines()
-    return lines[0].strip() if done.returncode == 0 and lines else None
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
@@ -180,48 +175,97 @@ def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
     # Without this check git would answer for a repository that merely surrounds this folder.
     if (root / ".git").exists():
         git = ["git", "-C", str(root)]
-        commit = first_line_of([*git, "rev-parse", "HEAD"])
+        commit = output_of([*git, "rev-parse", "HEAD"])
         if commit:
-            sources = ["--", ".", ":!common/results", ":!*.md"]
-            return commit, first_line_of([*git, "status", "--porcelain", *sources]) is not None
+            return commit, output_of([*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"]) != ""
     raise ToolError("the commit is not known here (no git history): pass --commit HASH")
 
 
 def software_versions(build: Path) -> Json:
     """Driver and compiler versions and the highest SM clock, None where they cannot be found out."""
-    driver = first_line_of(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
-    clock = first_line_of(["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"])
+    # Of the first GPU.
+    asked = output_of(["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits"])
+    driver, _, clock = asked.partition("\n")[0].partition(", ")
     # The compiler that CMake configured is the one that matters, not the first one on the path.
-    compiler = "nvcc"
     cache = build / "CMakeCache.txt"
-    if cache.is_file():
-        found = re.search(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", cache.read_text(encoding="utf-8"), re.M)
-        compiler = found[1] if found else compiler
-    nvcc = None
-    if shutil.which(compiler):
-        shown = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-        release = re.search(r"\bV(\d+\.\d+\.\d+)", shown)
-        nvcc = release[1] if release else None
-    clock_mhz = int(clock) if clock and clock.isdigit() else None
-    return {"driver_version": driver, "nvcc": nvcc, "max_sm_clock_mhz": clock_mhz}
+    configured = cache.read_text(encoding="utf-8") if cache.is_file() else ""
+    found = re.search(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", configured, re.M)
+    release = re.search(r"\bV(\d+\.\d+\.\d+)", output_of([found[1] if found else "nvcc", "--version"]))
+    return {
+        "driver_version": driver or None,
+        "nvcc": release[1] if release else None,
+        "max_sm_clock_mhz": int(clock) if clock.isdigit() else None,
+    }
+
+
+# --- What the tools that record share ---------------------------------------------------------------
+
+
+def parse(parser: Parser, argv: List[str]) -> argparse.Namespace:
+    """With the options that say where the stages are."""
+    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    arguments.build = arguments.build or arguments.root / "build"
+    return arguments
+
+
+def header(arguments: argparse.Namespace, command: str) -> Json:
+    """What a file begins with. The command without paths: they say where this machine keeps its files, not what was
+    measured."""
+    commit, dirty = commit_of(arguments.root, arguments.commit)
+    return {"date_utc": utc_now(), "commit": commit, "dirty": dirty, "command": command}
+
+
+def write(arguments: argparse.Namespace, recorded: Json, machine: Json, suffix: str = "", **more: Any) -> Path:
+    """Writes common/results/<gpu><suffix>.json, or what --out says; returns it."""
+    out = arguments.out or arguments.root / "common/results" / f"{gpu_slug(machine['gpu'])}{suffix}.json"
+    machine = {**machine, **software_versions(arguments.build)}
+    write_whole(out, json_text({"recorded": recorded, "machine": machine, **more}))
+    return out
+
+
+def place_of(entry: Json) -> str:
+    return f"{entry['stage']} {entry['variant']} {shape_of(entry)}"
+
+
+def shape_of(entry: Json) -> Shape:
+    return Shape(entry["dtype"], entry["rows"], entry["cols"])
 
 
 def json_text(data: Json) -> str:
     """JSON with one line per list element, so that a new recording gives a readable diff."""
-    parts = []
-    for key, value in data.items():
-        if isinstance(value, list):
-            lines = ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value)
-            text = f"[\n{lines}\n ]" if value else "[]"
-        else:
-            text = json.dumps(value, ensure_ascii=False)
-        parts.append(f" {json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def text(value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            return json.dumps(value, ensure_ascii=False)
+        return "[\n" + ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value) + "\n ]"
+
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {text(value)}" for key, value in data.items()) + "\n}\n"
 
 
 # --- What a recorded file must hold, before anything is made of it ---------------------------------
 
-Check = Callable[[Any], bool]
+
+class Each(NamedTuple):
+    """A list of objects, no two of the same place."""
+
+    one: str
+    schema: Json
+    then: Callable[[Json, str], None] = lambda _one, _where: None  # raises ToolError for what does not fit together
+    may_be_empty: bool = False
+
+
+OTHERS = "*"  # in an object's schema: a function of the name, for all names that it does not have
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """A kind is a regular expression, None, bool, several of these, or a function."""
+    if isinstance(kind, tuple):
+        return any(fits(value, one) for one in kind)
+    if isinstance(kind, str):
+        return isinstance(value, str) and re.fullmatch(kind, value) is not None
+    return value is None if kind is None else type(value) is bool if kind is bool else kind(value)
 
 
 def is_whole(value: Any) -> bool:
@@ -232,84 +276,40 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and value >= 0  # load_json lets finite ones through
 
 
-def is_any_number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
 def is_size(value: Any) -> bool:
     return is_whole(value) and value > 0
 
 
-def is_flag(value: Any) -> bool:
-    return type(value) is bool
-
-
-def matches(pattern: str) -> Check:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def is_one_of(*values: str) -> Check:
-    return lambda value: isinstance(value, str) and value in values
-
-
-def or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def is_date(value: Any) -> bool:
-    try:
-        return datetime.datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").strftime("%Y-%m-%dT%H:%M:%SZ") == value
-    except (TypeError, ValueError):
-        return False
-
-
-def are_texts(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
-
-
-is_name = matches(r"[A-Za-z0-9_]{1,64}")
-is_line = matches(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,2000}")
-# What stands in tables, captions and pictures as it is.
-is_plain = matches(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}")
-# The page of ./run report offers it for copying.
-is_command = matches(
-    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
-    r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
-)
-
-UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
-HEADER = {"date_utc": is_date, "commit": matches(f"[0-9a-f]{{7,40}}|{UNKNOWN}"), "dirty": is_flag, "command": is_command}
-MACHINE = {"gpu": is_plain}
-MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
-SETTINGS = {"l2": is_one_of("cold", "warm"), "repeats": is_size}
-SWEEP_SETTINGS = {"rounds": is_size, "peer_tolerance": is_number}
-TABLE = {"name": matches("[a-z0-9_]{1,40}"), "title": is_plain, "source": is_plain, "shapes": are_texts}
-PLACE = {
-    "stage": is_name, "variant": is_name, "dtype": is_one_of(*ELEMENT_BYTES), "rows": is_size, "cols": is_size,
-}
-STATUS = {"status": is_one_of(*STATUSES), "reason": is_line}
-NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
-RESULT = {
-    **PLACE, "stage": or_none(lambda value: value == "" or is_name(value)), "op": is_name, "input": is_name, **STATUS,
-    **dict.fromkeys(NUMBERS, or_none(is_number)),
-}
-SWEEP_RESULT = {
-    "contender": is_plain, "kind": is_one_of("stage", "peer", "copy"), "noisy": is_flag,
-    "round_difference_percent": or_none(is_number),
-}
-TIMED = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")  # a result with a time has all of them
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def check_fields(found: Any, fields: Dict[str, Check], where: str) -> None:
-    """Raises ValueError that says which field is missing, or what is in it."""
+def check(found: Any, schema: Json, where: str = "it") -> None:
+    """Raises ToolError that says which field is missing, or what is in it."""
     if not isinstance(found, dict):
-        raise ValueError(f"{where} is {shortened(found)}")
-    for name, check in fields.items():
+        raise ToolError(f"{where} is {shortened(found)}")
+    others = {name: schema[OTHERS](name) for name in found if name not in schema} if OTHERS in schema else {}
+    for name, kind in {**schema, **others}.items():
+        if name == OTHERS:
+            continue
         if name not in found:
-            raise ValueError(f"{where} has no '{name}'")
-        if not check(found[name]):
-            raise ValueError(f"{where}: '{name}' is {shortened(found[name])}")
+            raise ToolError(f"{where} has no '{name}'")
+        if isinstance(kind, Each):
+            check_each(found[name], kind, name)
+        elif isinstance(kind, dict):
+            check(found[name], kind, name if where == "it" else f"{where}: {name}")
+        elif not fits(found[name], kind):
+            raise ToolError(f"{where}: '{name}' is {shortened(found[name])}")
+
+
+def check_each(found: Any, each: Each, name: str) -> None:
+    if not isinstance(found, list) or not (found or each.may_be_empty):
+        raise ToolError(f"'{name}' is {shortened(found) if found else 'empty'}")
+    places: Dict[Tuple[Any, ...], int] = {}
+    for number, one in enumerate(found, start=1):
+        where = f"{each.one} {number}"
+        check(one, each.schema, where)
+        each.then(one, where)
+        place = tuple(one[key] for key in (*PLACE, "op", "input") if key in each.schema)
+        first = places.setdefault(place or (number,), number)
+        if first != number:
+            raise ToolError(f"{where} has the place of {each.one} {first}")
 
 
 def shortened(value: Any) -> str:
@@ -317,119 +317,126 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 60 else text[:60] + " ..."
 
 
-def check_each(found: Any, fields: Dict[str, Check], where: str) -> List[Json]:
-    """A list of objects of which no two are of the same place."""
-    if not isinstance(found, list) or not found:
-        raise ValueError(f"'{where}s' is {shortened(found) if found else 'empty'}")
-    names = [name for name in (*PLACE, "op", "input") if name in fields]
-    places: Dict[Tuple[Any, ...], int] = {}
-    for number, one in enumerate(found, start=1):
-        check_fields(one, fields, f"{where} {number}")
-        place = tuple(one[name] for name in names)
-        first = places.setdefault(place, number)
-        if first != number:
-            raise ValueError(f"{where} {number} has the place of {where} {first}")
-    return found
+def is_date(value: Any) -> bool:
+    try:
+        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
+    except (TypeError, ValueError):
+        return False
 
 
-def check_numbers(found: Any, where: str, signed: str = "conflicts") -> None:
-    """Numbers by name; one that is a difference may be negative."""
-    if not isinstance(found, dict):
-        raise ValueError(f"{where} is {shortened(found)}")
-    check_fields(found, {name: or_none(is_any_number if signed in name else is_number) for name in found}, where)
+def is_reason(value: Any) -> bool:
+    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
+
+
+def are_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
+
+
+def number_named(name: str) -> Any:
+    """A number or nothing; one that is a difference may be negative."""
+    return (is_number, None, lambda value: type(value) in (int, float) and "conflicts" in name)
+
+
+def three_named(name: str) -> Any:
+    return lambda value: isinstance(value, list) and len(value) == 3 and all(fits(n, number_named(name)) for n in value)
 
 
 def check_result(result: Json, where: str) -> None:
-    """Raises ValueError unless the numbers of a result follow from each other."""
+    """Raises ToolError unless the numbers of a result follow from each other."""
     time, copy, percent = result["time_us"], result["copy_us"], result["percent_of_copy"]
     if time is None:
         if result["status"] == "verified":
-            raise ValueError(f"{where} is verified, and its 'time_us' is None")
+            raise ToolError(f"{where} is verified, and its 'time_us' is None")
         return
-    if any(result[name] is None for name in TIMED):
-        missing = next(name for name in TIMED if result[name] is None)
-        raise ValueError(f"{where} has a time, and its '{missing}' is None")
+    for name in ("copy_us", "percent_of_copy", "bandwidth_gb_s"):
+        if result[name] is None:
+            raise ToolError(f"{where} has a time, and its '{name}' is None")
     if result["status"] != "verified":
-        raise ValueError(f"{where} has a time, and its status is '{result['status']}'")
+        raise ToolError(f"{where} has a time, and its status is '{result['status']}'")
     if time <= 0 or copy <= 0:
-        raise ValueError(f"{where}: 'time_us' or 'copy_us' is 0")
+        raise ToolError(f"{where}: 'time_us' or 'copy_us' is 0")
     if abs(100 * copy / time - percent) > 0.01 + 1e-3 * percent:
-        raise ValueError(f"{where}: 'percent_of_copy' is {percent}, and its times say {100 * copy / time:.2f}")
+        raise ToolError(f"{where}: 'percent_of_copy' is {percent}, and its times say {100 * copy / time:.2f}")
     if result["passes"] is None and result.get("kind") != "peer":
-        raise ValueError(f"{where} has a time, and no 'passes'")
+        raise ToolError(f"{where} has a time, and no 'passes'")
 
 
-def check_header(data: Json) -> None:
-    check_fields(data, {"recorded": lambda _: True, "machine": lambda _: True}, "it")
-    check_fields(data["recorded"], HEADER, "recorded")
-    check_fields(data["machine"], MACHINE, "machine")
-    others = {name: or_none(is_whole if name in MACHINE_NUMBERS else is_plain) for name in data["machine"]}
-    check_fields(data["machine"], others, "machine")
+def check_counted(entry: Json, where: str) -> None:
+    if entry["status"] == "verified" and any(entry[name] is None for name in entry if name.startswith("counted_")):
+        raise ToolError(f"{where} is verified, and lacks a number")
 
 
-def load(path: Path, check: Callable[[Json], None]) -> Json:
+def check_table(table: Json, where: str) -> None:
+    if len({parse_shape(text) for text in table["shapes"]}) != len(table["shapes"]):
+        raise ToolError(f"{where} has a shape twice")
+
+
+UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some libraries colour their messages
+NAME = "[A-Za-z0-9_]{1,64}"
+LINE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,2000}"
+# What stands in tables, captions and pictures as it is.
+PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
+# The page of ./run report offers it for copying.
+COMMAND = (
+    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
+    r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
+)
+MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
+PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
+STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
+NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
+RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, number_named("")), "stage": (NAME, "", None), "op": NAME, "input": NAME}
+OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": number_named("")}
+TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_texts}
+SETTINGS = {"l2": "cold|warm", "repeats": is_size}
+METRICS = {OTHERS: number_named}
+KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
+MADE = {"quantities": {OTHERS: three_named}, "metrics": METRICS, "kernels": KERNELS}
+PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, **MADE}
+
+HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
+MACHINE = {"gpu": PLAIN, OTHERS: lambda name: (is_whole if name in MACHINE_NUMBERS else PLAIN, None)}
+BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
+RESULTS = Each("result", RESULT, check_result)
+RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
+SWEEP = {
+    **RECORDING,
+    "settings": {**SETTINGS, "rounds": is_size, "peer_tolerance": is_number},
+    "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),
+    "tables": Each("table", TABLE, check_table, may_be_empty=True),
+}
+COUNTS = Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted)
+COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}
+
+
+def load(path: Path, schema: Json) -> Json:
     """A recorded file that holds what it must. Raises BadFile that names the file and the field."""
     data = load_json(path)
     try:
-        check_fields(data, {}, "it")
-        check(data)
-    except (ToolError, ValueError) as error:
+        check(data, SWEEP if schema is RECORDING and isinstance(data, dict) and "tables" in data else schema)
+        names = [table["name"] for table in data.get("tables", ())]
+        if len(set(names)) != len(names):
+            raise ToolError("two tables have the same name")
+    except ToolError as error:
         raise BadFile(f"{path} is no results file: {error}") from error
     return data
 
 
 def load_counted(path: Path) -> Json:
     """simulator.json."""
-
-    def check(data: Json) -> None:
-        check_fields(data, {"command": is_command, "nvcc": or_none(is_plain), "counted": lambda _: True}, "it")
-        entries = check_each(data["counted"], {**PLACE, **STATUS}, "counted")
-        for number, entry in enumerate(entries, start=1):
-            numbers = {name: entry[name] for name in entry if name not in PLACE and name not in STATUS}
-            check_numbers(numbers, f"counted {number}")
-            if entry["status"] == "verified" and None in (numbers[n] for n in numbers if n.startswith("counted_")):
-                raise ValueError(f"counted {number} is verified, and lacks a number")
-
-    return load(path, check)
+    return load(path, COUNTED)
 
 
 def load_profiles(path: Path) -> Json:
     """<gpu>-profile.json."""
-
-    def check(data: Json) -> None:
-        check_header(data)
-        check_fields(data["recorded"], {"ncu": or_none(is_plain)}, "recorded")
-        fields = {**PLACE, "op": is_name, "counted_rows": is_size}
-        for number, entry in enumerate(check_each(data.get("entries"), fields, "entry"), start=1):
-            where = f"entry {number}"
-            check_numbers(entry.get("metrics"), f"{where}: metrics")
-            if not isinstance(entry.get("kernels"), list):
-                raise ValueError(f"{where}: 'kernels' is {shortened(entry.get('kernels'))}")
-            for kernel in entry["kernels"]:
-                check_fields(kernel, {"kernel": is_line}, f"{where}: kernels")
-                check_numbers(kernel.get("metrics"), f"{where}: kernels: metrics")
-            check_fields(entry.get("quantities"), {}, f"{where}: quantities")
-            for name, three in entry["quantities"].items():
-                if not isinstance(three, list) or len(three) != 3:
-                    raise ValueError(f"{where}: quantities: '{name}' is {shortened(three)}")
-                check_numbers({f"{name} {n}": value for n, value in enumerate(three)}, f"{where}: quantities")
-
-    return load(path, check)
+    return load(path, {**BY_NCU, "entries": Each("entry", PROFILE)})
 
 
 def load_hardware(path: Path, counters: Iterable[str]) -> Json:
     """<gpu>-simulator.json."""
-
-    def check(data: Json) -> None:
-        check_header(data)
-        check_fields(data["recorded"], {"ncu": or_none(is_plain)}, "recorded")
-        for number, entry in enumerate(check_each(data.get("entries"), PLACE, "entry"), start=1):
-            for side in ("ncu", "simulator"):
-                where = f"entry {number}: {side}"
-                check_fields(entry.get(side), dict.fromkeys(counters, lambda _: True), where)
-                check_numbers(entry[side], where)
-
-    return load(path, check)
+    both = {name: number_named(name) for name in counters}
+    return load(path, {**BY_NCU, "entries": Each("entry", {**PLACE, "ncu": both, "simulator": both})})
 
 
 def fastest(found: Iterable[Json]) -> Optional[Json]:
@@ -449,7 +456,7 @@ class Recorded:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        data = load(path, self._check)
+        data = load(path, RECORDING)
         self.recorded: Json = data["recorded"]
         self.machine: Json = data["machine"]
         self.settings: Json = data["settings"]
@@ -457,29 +464,9 @@ class Recorded:
         self.tables: List[Json] = data.get("tables", [])
         self._at: Dict[Shape, List[Json]] = {}
         for result in self.results:
+            result["reason"] = COLOUR.sub("", result["reason"])
             if result["op"] == "softmax":
-                self._at.setdefault(Shape(result["dtype"], result["rows"], result["cols"]), []).append(result)
-
-    @staticmethod
-    def _check(data: Json) -> None:
-        check_header(data)
-        check_fields(data, {"settings": lambda _: True, "results": lambda _: True}, "it")
-        is_sweep = "tables" in data
-        check_fields(data["settings"], {**SETTINGS, **(SWEEP_SETTINGS if is_sweep else {})}, "settings")
-        for result in data["results"] if isinstance(data["results"], list) else []:
-            if isinstance(result, dict) and isinstance(result.get("reason"), str):
-                result["reason"] = COLOUR.sub("", result["reason"])  # some libraries colour their messages
-        results = check_each(data["results"], {**RESULT, **(SWEEP_RESULT if is_sweep else {})}, "result")
-        for number, result in enumerate(results, start=1):
-            check_result(result, f"result {number}")
-        if is_sweep:
-            tables = data["tables"] if isinstance(data["tables"], list) else [data["tables"]]
-            for number, table in enumerate(tables, start=1):
-                check_fields(table, TABLE, f"table {number}")
-                if len({parse_shape(text) for text in table["shapes"]}) != len(table["shapes"]):
-                    raise ValueError(f"table {number} has a shape twice")
-            if len({table["name"] for table in tables}) != len(tables):
-                raise ValueError("two tables have the same name")
+                self._at.setdefault(shape_of(result), []).append(result)
 
     def at(self, shape: Shape) -> List[Json]:
         """Every result of softmax at one shape, the copy ceiling (stage "") included."""

@@ -1,0 +1,205 @@
+"""Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import files
+import pytest
+from command import ToolError
+from fake_stages import COMMIT, MACHINE, Repository, quietly, script
+from measure import count, record, results
+
+SHAPES = [(lesson.dtype, lesson.rows, cols) for lesson in record.LESSONS for cols in lesson.cols]
+
+
+def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) -> None:
+    code, printed = repository.record()
+    assert (code, repository.files()) == (0, ["nvidia-fake-1.json"]), printed
+    data = repository.data()
+    assert (data["recorded"]["commit"], data["recorded"]["dirty"]) == (COMMIT, False)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", data["recorded"]["date_utc"])
+    assert {"driver_version", "nvcc", *MACHINE} <= set(data["machine"])
+    timed = [r for r in data["results"] if r["stage"]]
+    assert len(timed) == len(SHAPES) * 5
+    assert len(data["results"]) - len(timed) == len(SHAPES)  # one copy ceiling per shape
+    assert str(repository.root) not in repository.file.read_text(encoding="utf-8")
+
+
+def test_lessons_name_no_shape_twice() -> None:
+    assert len(SHAPES) == len(set(SHAPES))
+
+
+def test_the_median_copy_ceiling_stands_for_the_shape(repository: Repository) -> None:
+    repository.mode("01_naive", "slow copy 2.0")
+    repository.mode("02_tiled", "slow copy 3.0")
+    assert repository.record()[0] == 0
+    shape = results.Shape("f32", 49152, 1024)
+    recorded = results.Recorded(repository.file)
+    assert recorded.copy(shape)["time_us"] == 2048
+    found = [recorded.best(stage, shape) for stage in repository.stages]  # each by the one beside it
+    assert [(best["copy_us"], round(best["percent_of_copy"])) for best in found] == [(2048, 20), (3072, 60), (1024, 98)]
+
+
+def test_quick_stays_out_of_the_results(repository: Repository) -> None:
+    assert (repository.record("--quick")[0], repository.files()) == (0, [])
+    data = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))
+    assert {(r["dtype"], r["rows"], r["cols"]) for r in data["results"]} == {("f32", 49152, 1024)}
+
+
+@pytest.mark.parametrize(
+    "mode, named",
+    [
+        ("wrong", "only f32:49152x1024: wrong. row 3 differs"),
+        ("failed", "only f32:49152x1024: failed. row 3 differs"),
+        ("failed silently", "exit code 1"),
+        ("exit 4", "1024: exit code 4. the stage's last words"),
+        ("garbage", "not the expected JSON"),
+        ("other machine", "different machines"),
+        ("without a time", "is verified, and its 'time_us' is None"),
+        ("twice", "result 4 has the place of result 3"),
+    ],
+)
+def test_whatever_goes_wrong_nothing_is_written(repository: Repository, mode: str, named: str) -> None:
+    repository.file.write_text("the old recording")
+    repository.mode("02_tiled" if mode == "twice" else "03_fast", mode)
+    code, printed = repository.record("--quick", "--out", str(repository.file))
+    assert (code, "JSON" in printed) == (1, mode == "garbage"), printed
+    assert named in printed
+    assert (repository.file.read_text(), repository.files()) == ("the old recording", [repository.file.name])
+
+
+def test_no_gpu_and_not_built(repository: Repository) -> None:
+    repository.mode("02_tiled", "exit 3")
+    code, printed = repository.record()
+    assert (code, repository.files(), "the stage's last words" in printed) == (3, [], True)
+    (repository.build / "02_tiled").unlink()
+    code, printed = repository.record()
+    assert (code, "not built" in printed) == (1, True)
+
+
+def test_a_stage_that_hangs_is_ended(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(repository.build / "03_fast", "#!/bin/sh\nsleep 60\n")
+    monkeypatch.setattr(record, "RUN_TIMEOUT_S", 0.2)
+    code, printed = repository.record("--quick")
+    assert (code, "took longer" in printed) == (1, True)
+
+
+def test_a_failed_write_leaves_the_old_file_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    repository.file.write_text("the old recording")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError):
+        files.write_whole(repository.file, "new")
+    assert (repository.files(), repository.file.read_text()) == ([repository.file.name], "the old recording")
+
+
+def test_the_commit_is_given(repository: Repository) -> None:
+    code, printed = quietly("record", "--root", str(repository.root))
+    assert (code, "pass --commit" in printed) == (1, True)
+    assert results.commit_of(repository.root, "0123456-dirty") == ("0123456", True)
+    with pytest.raises(ToolError):
+        results.commit_of(repository.root, "main")
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not here: which commit is recorded was not tested")
+def test_the_commit_is_git_s(repository: Repository) -> None:
+    def git(*words: str) -> None:
+        name = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(repository.root), *name, *words], check=True, capture_output=True)
+
+    git("init")
+    git("add", "01_naive/main.cu")
+    git("commit", "-m", "first")
+    commit, dirty = results.commit_of(repository.root, None)
+    assert re.fullmatch("[0-9a-f]{40}", commit)
+    assert dirty  # the other stages are not committed
+    git("add", ".")
+    git("commit", "-m", "second")
+    (repository.results / "new.json").write_text("{}")
+    repository.page("a lesson's text")
+    assert not results.commit_of(repository.root, None)[1]
+    with pytest.raises(ToolError, match="pass --commit"):  # of a repository that merely surrounds it
+        results.commit_of(repository.root / "01_naive", None)
+
+
+# --- Counted on the simulator ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(repository: Repository) -> Repository:
+    """With simulator.json, which is `file` here."""
+    repository.file = repository.results / "simulator.json"
+    code, printed = counts(repository)
+    assert code == 0, printed
+    return repository
+
+
+def counts(repository: Repository, *more: str) -> tuple[int, str]:
+    return quietly("count", "--root", str(repository.root), *more)
+
+
+def test_every_variant_is_counted_and_checked(counted: Repository) -> None:
+    entries = counted.data()["counted"]
+    assert len(entries) == 5 * len(count.DEFAULT_SHAPES)
+    assert (entries[0]["counted_shuffles"], "time_us" in entries[0]) == (1024, False)
+    assert counts(counted, "--check") == (0, "")
+
+
+def test_check_catches_a_changed_number_and_changes_nothing(counted: Repository) -> None:
+    before = counted.data()
+    counted.mode("02_tiled", "counts more")
+    code, printed = counts(counted, "--check")
+    assert (code, "narrow" in printed, counted.data()) == (1, False, before)
+    assert "differs: 02_tiled wide f32:64x1024: counted_shuffles was 1024, is 2048" in printed
+
+
+def test_check_catches_a_variant_that_is_new_or_gone(counted: Repository) -> None:
+    counted.change(lambda data: data["counted"][0].update(variant="old_name"))
+    code, printed = counts(counted, "--check")
+    assert (code, "01_naive thread_per_row f32:64x1024: not recorded" in printed) == (1, True)
+    assert "01_naive old_name f32:64x1024: recorded, and no longer counted" in printed
+
+
+def test_another_nvcc_may_count_otherwise(counted: Repository) -> None:
+    counted.change(lambda data: data.update(nvcc="1.2.3"))
+    assert counts(counted, "--check")[0] == 0  # it counts the same
+    counted.mode("02_tiled", "counts more")
+    code, printed = counts(counted, "--check")
+    said = r"skipped: recorded with nvcc 1\.2\.3, compiled here with \S+, and \d+ numbers differ\n"
+    assert code == 3 and re.match(said, printed), printed
+
+
+@pytest.mark.parametrize("mode", ["wrong", "failed", "exit 4", "garbage"])
+def test_what_cannot_be_counted_is_not_written(repository: Repository, mode: str) -> None:
+    repository.mode("03_fast", mode)
+    assert (counts(repository)[0], repository.files()) == (1, [])
+    repository.mode("03_fast", "")
+    assert counts(repository, "--check")[0] == 1  # nothing recorded either
+
+
+def test_lessons_show_the_counts(counted: Repository) -> None:
+    shape = "dtype=f16 rows=64 cols=1024"
+    page = counted.page(
+        f"<!-- generated: counted 02_tiled {shape} columns=declared,passes,shuffles -->\n<!-- end generated -->\n"
+        f"x <!-- value: counted column=barriers stage=03_fast variant=only {shape} --><!-- end value -->\n"
+    )
+    code, printed = counted.generate()
+    assert code == 0, printed
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert lines[1] == "| variant | passes, declared | passes, counted | shuffles per row |"
+    assert lines[3] == "| narrow | 2 | 1024 | 16 |"
+    assert "counted by the simulator" in lines[6]
+    assert "-->16<!--" in lines[-1]
+    for marker, said in {
+        "counted 02_tiled dtype=f16 rows=64 cols=999": "nothing counted for 02_tiled at f16:64x999",
+        f"counted 02_tiled {shape} columns=speed": "unknown counted column 'speed'",
+    }.items():
+        counted.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
+        assert said in counted.generate()[1]
