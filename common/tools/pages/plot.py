@@ -34,7 +34,10 @@ def argument_parser(command: str, description: str) -> Parser:
     """The options that ./run plot and ./run report share."""
     parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
     parser.add_argument(
-        "--results", type=existing_file, metavar="FILE", help="the file of `record` (default: the newest in common/results)"
+        "--results",
+        type=existing_file,
+        metavar="FILE",
+        help="the file of `record` (default: the newest in common/results)",
     )
     parser.add_argument(
         "--sweep", type=existing_file, metavar="FILE", help="a sweep's file (default: the newest in common/results)"
