@@ -343,7 +343,7 @@ class Counts(NamedTuple):
         table = Table([*left, *(column.header for column in columns)], len(left))
         for entry in entries:
             cells = [column.cell(entry) for column in columns]
-            if entry.get("reason"):
+            if entry.get("status", "verified") != "verified":
                 cells[-1] = table.footnote(entry["reason"])
             table.rows.append([*[entry["variant"], shape_text(entry_shape(entry))][: len(left)], *cells])
         return table, shapes

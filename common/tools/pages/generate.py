@@ -10,34 +10,27 @@ A block stands between two markers on lines of their own, a value within a line:
     <!-- end generated -->
     It reaches <!-- value: percent stage=02_a variant=best dtype=f32 rows=49152 cols=1024 --><!-- end value -->.
 
-Blocks (a shape is dtype= rows= cols=):
+Blocks; SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
     ladder SHAPE                      every variant of every stage, the copy last
-    stage NAME SHAPE                  one stage's variants with times
-    stage NAME shapes=f32:49152x1024,f16:49152x1024
-                                      one stage's variants, percent of the copy by shape
-    chart FILE.svg ladder SHAPE [stages=A,B]
-    chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
-                                      without cols=: every recorded power of two
+    stage NAME SHAPES                 one stage's variants, percent of the copy by shape
+    chart FILE.svg ladder SHAPE
+    chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
-    chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
-    chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
+    chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     profile NAME SHAPE [variants=A,B,…] [quantities=A,B,…]
                                       declared, counted and measured, as ./run profile shows it; the quantities are
                                       QUANTITIES of quantities.py, with _ for spaces
-    counters NAME [SHAPE] [columns=A,B,…]
-                                      what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
-    counted NAME SHAPE [columns=A,B,…]
-    counted NAME shapes=f32:64x1024,f16:64x8192 [columns=A,B,…]
-                                      what the simulator counted; columns are COUNTED_COLUMNS of blocks.py
+    counters NAME [SHAPE or SHAPES] [columns=A,B,…]         what Nsight Compute counted: COUNTERS of blocks.py
+    counted NAME [SHAPE or SHAPES] [columns=A,B,…]          what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
-Values (variant=best is the stage's fastest):
-    percent | time | bandwidth | passes | spread | name   stage= variant= SHAPE
-    copy_time | copy_bandwidth                            SHAPE
-    ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE           time of a ÷ time of b
-    counter column=NAME stage= variant= SHAPE
-    counted column=NAME stage= variant= SHAPE
+Values; variant=best is the stage's fastest:
+    percent | time                                stage= variant= SHAPE
+    copy_time | copy_bandwidth                    SHAPE
+    ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
+    counter | counted                             column= stage= variant= SHAPE
     machine field=gpu
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from command import file_to_write
 from files import write_whole
@@ -35,7 +35,15 @@ class Cell(NamedTuple):
 
 class Column(NamedTuple):
     title: str
-    numeric: bool = False
+    text: Optional[Callable[[float], str]] = None  # of its numbers; None is a column of words
+    field: str = ""  # of a result, in the table of all results
+
+    @property
+    def numeric(self) -> bool:
+        return self.text is not None
+
+    def cell(self, value: Any) -> Cell:
+        return Cell(NOTHING if value is None else self.text(value) if self.text else value, value)
 
 
 class Row(NamedTuple):
@@ -92,8 +100,8 @@ def facts(recorded: Recorded) -> Json:
 def share(best: Optional[Json], leader: Optional[Json]) -> Cell:
     if not best:
         return Cell(NOTHING, None)
-    text = f"{best['percent_of_copy']:.1f}{' ~' if best.get('noisy') else ''}"
-    return Cell(text, best["percent_of_copy"], "best" if best is leader else "")
+    percent = best["percent_of_copy"]
+    return Cell(f"{percent:.1f}{' ~' if best.get('noisy') else ''}", percent, "best" if best is leader else "")
 
 
 def against(stage: Optional[Json], peer: Optional[Json]) -> Cell:
@@ -109,53 +117,41 @@ def against(stage: Optional[Json], peer: Optional[Json]) -> Cell:
 def published(sweep: Recorded, table: Json) -> Table:
     """One of the sweep's tables: percent of the copy by shape, for each stage's and library's best variant."""
     names = charts.stages_of(sweep) + [p for p in charts.PEERS if any(r["stage"] == p for r in sweep.results)]
-    columns = [Column("shape"), Column("copy (µs)", True), Column("best stage and best library")]
+    copy = Column("copy (µs)", time_text)
+    columns = [Column("shape"), copy, Column("best stage and best library"), *(Column(name, tenths) for name in names)]
     rows = []
     for order, shape in enumerate(charts.table_of(sweep, table["name"])[1]):
-        found, copy = sweep.at(shape), sweep.copy(shape)["time_us"]
+        found = sweep.at(shape)
         best, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
         leader = results.fastest(r for r in (best, peer) if r)
-        cells = [Cell(charts.shape_text(shape), order), Cell(time_text(copy), copy), against(best, peer)]
+        cells = [Cell(charts.shape_text(shape), order), copy.cell(sweep.copy(shape)["time_us"]), against(best, peer)]
         cells += [share(results.fastest(r for r in found if r["stage"] == name), leader) for name in names]
         rows.append(Row(cells))
     about = "Percent of the copy's speed, the best variant of each; ~ marks a noisy measurement."
     if table.get("source"):
         about = f"Source: {table['source']}. {about}"
-    columns += [Column(name, True) for name in names]
     return Table(table["name"], table["title"], about, columns, rows, "compared")
 
 
 # --- All results -----------------------------------------------------------------------------------
 
 
-class Field(NamedTuple):
-    """A column of the table of all results."""
-
-    title: str
-    name: str
-    text: Optional[Callable[[float], str]] = None  # of a number
-
-    def cell(self, result: Json) -> Cell:
-        value = result.get(self.name)
-        if value is None:
-            return Cell(NOTHING, None)
-        return Cell(self.text(value) if self.text else value, value)
-
-
-FIELDS = (
-    Field("dtype", "dtype"),
-    Field("rows", "rows", str),
-    Field("cols", "cols", str),
-    Field("contender", "contender"),
-    Field("time (µs)", "time_us", time_text),
-    Field("% of copy", "percent_of_copy", "{:.1f}".format),
-    Field("GB/s", "bandwidth_gb_s", "{:.0f}".format),
-    Field("passes", "passes", short_text),
-    Field("spread (%)", "spread_percent", "{:.1f}".format),
-    Field("rounds differ (%)", "round_difference_percent", "{:.1f}".format),
-    Field("error ÷ allowed", "max_error", "{:.3f}".format),
-    Field("status", "status"),
-)
+tenths = "{:.1f}".format
+ALL_COLUMNS = [
+    Column("table"),
+    Column("dtype", field="dtype"),
+    Column("rows", str, "rows"),
+    Column("cols", str, "cols"),
+    Column("contender", field="contender"),
+    Column("time (µs)", time_text, "time_us"),
+    Column("% of copy", tenths, "percent_of_copy"),
+    Column("GB/s", "{:.0f}".format, "bandwidth_gb_s"),
+    Column("passes", short_text, "passes"),
+    Column("spread (%)", tenths, "spread_percent"),
+    Column("rounds differ (%)", tenths, "round_difference_percent"),
+    Column("error ÷ allowed", "{:.3f}".format, "max_error"),
+    Column("status", field="status"),
+]
 
 
 def result_row(place: int, table: str, result: Json) -> Row:
@@ -166,7 +162,7 @@ def result_row(place: int, table: str, result: Json) -> Row:
         "status": status + (", noisy" if noisy else "") + (f": {result['reason']}" if result["reason"] else ""),
     }
     kind = "noisy" if noisy else "" if status == "verified" else status.replace(" ", "-")
-    return Row([Cell(table, place), *(field.cell(shown) for field in FIELDS)], kind)
+    return Row([Cell(table, place), *(column.cell(shown.get(column.field)) for column in ALL_COLUMNS[1:])], kind)
 
 
 def all_results(sources: Sources) -> Table:
@@ -182,16 +178,14 @@ def all_results(sources: Sources) -> Table:
             name = tables.get(Shape(result["dtype"], result["rows"], result["cols"]), "no table")
             rows.append((1 + order.index(name), name, result))
     rows.sort(key=lambda row: (row[0], row[2]["dtype"], row[2]["rows"], row[2]["cols"]))
-    columns = [Column("table"), *(Column(field.title, field.text is not None) for field in FIELDS)]
-    return Table("all", "All results", "", columns, [result_row(*row) for row in rows])
+    return Table("all", "All results", "", ALL_COLUMNS, [result_row(*row) for row in rows])
 
 
 # --- The page --------------------------------------------------------------------------------------
 
 
 def page(sources: Sources) -> str:
-    draw.load()
-    import jinja2
+    import jinja2  # draw.load() has found it
     import markupsafe
 
     environment = jinja2.Environment(
@@ -205,7 +199,7 @@ def page(sources: Sources) -> str:
     pictures = {name: inline(name, draw.svg(chart), chart.alt) for name, chart in sources.charts().items()}
     return template.render(
         gpu=files[0].machine["gpu"],
-        facts=[(name, [some[name] for some in known]) for name in known[0] if any(some[name] for some in known)],
+        facts=[(name, [some[name] for some in known]) for name in known[0] if {some[name] for some in known} != {None}],
         charts=pictures,
         tables=[published(sources.sweep, table) for table in sources.sweep.tables] if sources.sweep else [],
         results=all_results(sources),
