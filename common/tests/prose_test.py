@@ -59,12 +59,8 @@ def dead_paths(root: Path, page: Path, text: str, names: List[str]) -> Iterator[
     for found in CODE.finditer(blanked(text, FENCE)):
         path = found[1].split(":")[0]
         suffix = path.rpartition(".")[2]
-        if (
-            not PATH.fullmatch(path)
-            or path.startswith(MADE)
-            or path == f".{suffix}"
-            or not ("/" in path or suffix in SUFFIXES)
-        ):
+        is_path = PATH.fullmatch(path) and ("/" in path or suffix in SUFFIXES) and path != f".{suffix}"
+        if not is_path or path.startswith(MADE):
             continue
         there = (root / path).exists() or (page.parent / path).exists()
         if not there and not any(name.endswith("/" + path) for name in names):
@@ -83,9 +79,8 @@ def dead(root: Path) -> List[str]:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found = [
-            (p.start(), f"{p[0]} does not exist") for p in PATH_IN_SOURCE.finditer(text) if not (root / p[0]).exists()
-        ]
+        gone = (path for path in PATH_IN_SOURCE.finditer(text) if not (root / path[0]).exists())
+        found = [(path.start(), f"{path[0]} does not exist") for path in gone]
         if file.suffix == ".md":
             found += [*dead_links(root, file, text), *dead_paths(root, file, text, names)]
         problems += [f"{name}:{text.count(chr(10), 0, place) + 1}: {what}" for place, what in found]
@@ -95,14 +90,14 @@ def dead(root: Path) -> List[str]:
 def misquoted(root: Path) -> List[str]:
     """Lines of C++ in a stage's lesson that are in no source of the repository."""
     sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
-    lines = {line.strip() for source in sources for line in source.splitlines()}
+    known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}
     problems = []
     for page in sorted(root.glob("[0-9][0-9]_*/README.md")):
         text = page.read_text(encoding="utf-8")
         for block in CPP.finditer(text):
-            first = text.count("\n", 0, block.start(1)) + 1
-            problems += [f"{page.relative_to(root)}:{first + i}: no source has this line: {line.strip()}"
-                         for i, line in enumerate(block[1].splitlines()) if line.strip() not in lines | {"", "..."}]  # fmt: skip
+            for number, line in enumerate(block[1].splitlines(), text.count("\n", 0, block.start(1)) + 1):
+                if line.strip() not in known:
+                    problems.append(f"{page.relative_to(root)}:{number}: no source has this line: {line.strip()}")
     return problems
 
 

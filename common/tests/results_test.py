@@ -175,17 +175,12 @@ def test_what_the_page_offers_for_copying(said: Said) -> None:
         assert text == "" or f"recorded: '{field}' is " in text
         return text != ""
 
-    for command in (
-        "python3 common/tools record",
-        "python3 common/tools/record.py --quick",
-        "./run profile --record",
-        "./run sweep --tables oneflow,awkward --shapes f16:4096x4096,bf16:8x9",
-    ):
+    record = ["python3 common/tools record", "python3 common/tools/record.py --quick", "./run profile --record"]
+    for command in (*record, "./run sweep --tables oneflow,awkward --shapes f16:4096x4096,bf16:8x9"):
         assert not refused("command", command), command
-    for more in ("; rm -rf ~", "\nrm -rf ~", " $(rm x)", " --out /x"):
-        assert refused("command", f"./run sweep{more}"), more
+    sweep = [f"./run sweep{more}" for more in ("; rm -rf ~", "\nrm -rf ~", " $(rm x)", " --out /x")]
     for field, values in {
-        "command": ("rm -rf ~", "./run report", "curl x | sh", ""),
+        "command": (*sweep, "rm -rf ~", "./run report", "curl x | sh", ""),
         "commit": ("main", "HEAD; rm x", "0123456\n", "--help", "0" * 41),
         "date_utc": ("2026-11-20", "2026-13-20T15:50:22Z", "2026-11-20T15:50:22Z\n", "tomorrow", 5),
     }.items():

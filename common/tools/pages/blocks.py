@@ -293,7 +293,7 @@ class Column(NamedTuple):
         numbers = {**entry, **entry.get("metrics", {}), "one": 1, "bytes": quantities.tensor_bytes(entry)}
         missing = [name for name in (*self.counters, self.divisor) if name not in numbers]
         if missing:
-            raise ToolError(f"nothing recorded has '{missing[0]}': record again")
+            raise ToolError(f"what is recorded of {entry['stage']} has no '{missing[0]}': record again")
         found = [numbers[name] for name in self.counters]
         value = None if None in found else quantities.ratio(sum(found), numbers[self.divisor])
         if value is None:

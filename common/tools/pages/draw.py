@@ -105,23 +105,24 @@ def figure_of(chart: Chart) -> Any:
     return figure
 
 
-def svg(chart: Chart) -> str:
-    """The signed SVG text: see charts.signed."""
-    file = io.StringIO()
+def saved(chart: Chart, about: Json, **options: Any) -> bytes:
+    file = io.BytesIO()
     # The salt makes the names inside unique among the charts of one page, and the same in every run.
     with load().rc_context({**STYLE, "svg.hashsalt": charts.digest(chart)}):
-        about = {"Date": None, "Title": chart.title, "Description": chart.alt}
-        figure_of(chart).savefig(file, format="svg", metadata=about)
-    return charts.signed("\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n", chart)
+        metadata = {"Title": chart.title, "Description": chart.alt, **about}
+        figure_of(chart).savefig(file, metadata=metadata, **options)
+    return file.getvalue()
+
+
+def svg(chart: Chart) -> str:
+    """The signed SVG text: see charts.signed."""
+    lines = saved(chart, {"Date": None}, format="svg").decode().splitlines()
+    return charts.signed("\n".join(line.rstrip() for line in lines) + "\n", chart)
 
 
 def png(chart: Chart) -> bytes:
     """A picture of twice the SVG's pixels."""
-    file = io.BytesIO()
-    with load().rc_context(STYLE):
-        about = {"Title": chart.title, "Description": chart.alt}
-        figure_of(chart).savefig(file, format="png", dpi=192, metadata=about)
-    return file.getvalue()
+    return saved(chart, {}, format="png", dpi=192)
 
 
 def ladder(figure: Any, data: Json) -> None:
@@ -228,20 +229,14 @@ def predicted(figure: Any, data: Json) -> None:
         style = {**look(mine[0]["look"]), "linestyle": "none", "alpha": 0.75, "markeredgewidth": 0.4}
         axes.plot([p["predicted_us"] for p in mine], [p["measured_us"] for p in mine], label=stage, **style)
     # The corners above and below the diagonal are empty.
+    line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4}
     for where, corner, align in (("above", (0.03, 0.97), "left"), ("below", (0.98, 0.04), "right")):
         point = data["extremes"][where]
         ratio = point["measured_us"] / point["predicted_us"]
         rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
-        axes.annotate(
-            f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}",
-            (point["predicted_us"], point["measured_us"]),
-            corner,
-            textcoords="axes fraction",
-            size=9,
-            ha=align,
-            va="top" if where == "above" else "bottom",
-            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4},
-        )
+        text = f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}"
+        style = {"size": 9, "ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
+        axes.annotate(text, (point["predicted_us"], point["measured_us"]), corner, "data", "axes fraction", **style)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
     for axis in (axes.xaxis, axes.yaxis):
