@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Callable, Iterator, List
+from typing import Any, Iterator, List
 
 import pytest
 import synthetic_sweep
@@ -35,16 +35,21 @@ WIDTHS = (1280, 390)  # a desktop's and a phone's, in px
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("report")
+
+
+@pytest.fixture(scope="module")
+def sources(folder: Path) -> plot.Sources:
     """A made-up sweep and what is recorded in this repository."""
-    path = tmp_path_factory.mktemp("sweep") / "fake-sweep.json"
+    path = folder / "fake-sweep.json"
     path.write_text(json.dumps(synthetic_sweep.sweep()))
     return plot.Sources(newest(ROOT / "common/results", sweep=False), Recorded(path))
 
 
 @pytest.fixture(scope="module")
-def url(sources: plot.Sources, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("page") / "report.html"
+def url(folder: Path, sources: plot.Sources) -> str:
+    path = folder / "report.html"
     path.write_text(report.page(sources), encoding="utf-8")
     return path.as_uri()
 
@@ -61,11 +66,12 @@ def browser() -> Iterator[Any]:
 class Opened:
     """The page in the browser, and what it complained of and asked for."""
 
-    def __init__(self, browser: Any, url: str, width: int = WIDTHS[0], scheme: str = "light") -> None:
+    def __init__(self, browser: Any, url: str, width: int, scheme: str) -> None:
+        self.width, self.picture = width, PICTURES / f"report-{width}-{scheme}.png"
         self.complaints: List[str] = []
         self.requests: List[str] = []
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
+        viewport = {"width": width, "height": 900}
+        self.page = browser.new_context(viewport=viewport, color_scheme=scheme).new_page()
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -92,23 +98,12 @@ class Opened:
 
 
 @pytest.fixture
-def open_page(browser: Any, url: str) -> Iterator[Callable[..., Opened]]:
-    pages: List[Opened] = []
-
-    def open_page(*how: Any) -> Opened:
-        pages.append(Opened(browser, url, *how))
-        return pages[-1]
-
-    yield open_page
-    for opened in pages:
-        opened.context.close()
-        assert opened.complaints == []
-        assert set(opened.requests) == {url}  # the page loads nothing else
-
-
-@pytest.fixture
-def opened(open_page: Callable[..., Opened]) -> Opened:
-    return open_page()
+def opened(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    opened = Opened(browser, url, *getattr(request, "param", (WIDTHS[0], "light")))
+    yield opened
+    opened.page.context.close()
+    assert opened.complaints == []
+    assert set(opened.requests) == {url}  # the page loads nothing else
 
 
 def test_it_renders(opened: Opened, sources: plot.Sources) -> None:
@@ -201,22 +196,20 @@ def test_noisy_and_not_applicable(opened: Opened) -> None:
     assert opened.column("status") == ["failed: <RuntimeError> & no more"]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_width(open_page: Callable[..., Opened], width: int, scheme: str) -> None:
-    page = open_page(width, scheme).page
+EVERY_WIDTH = [(width, scheme) for width in WIDTHS for scheme in ("light", "dark")]
 
-    def fits() -> bool:
-        # Tables and charts scroll inside, the page does not.
-        return page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]") == [width, width]
 
-    assert fits()
+@pytest.mark.parametrize("opened", EVERY_WIDTH, indirect=True)
+def test_every_width(opened: Opened) -> None:
+    page, script = opened.page, "[document.documentElement.scrollWidth, window.innerWidth]"
+    # Tables and charts scroll inside, the page does not.
+    assert page.evaluate(script) == [opened.width, opened.width]
     page.fill("#filter", "fastertransformer_block_per_head")
-    assert fits()
+    assert page.evaluate(script) == [opened.width, opened.width]
     page.locator("#table-all thead button").last.click()
-    assert fits()
+    assert page.evaluate(script) == [opened.width, opened.width]
     page.fill("#filter", "")
-    page.screenshot(path=str(PICTURES / f"report-{width}-{scheme}.png"), full_page=True)
+    page.screenshot(path=str(opened.picture), full_page=True)
 
 
 def test_print(opened: Opened) -> None:
