@@ -49,7 +49,7 @@ def many_stages(count: int, flat: bool) -> List[Chart]:
         times.append({**contender, "look": look, "shape": "bf16 1048576 × 131072", **measured})
     bars[-1]["percent"] = None
     copy = {"label": "a plain copy", "look": -1, "noisy": [], "points": [[c, 4100.0] for c in cols]}
-    peak = {"g_per_s": 4181.76, "how": "16 per clock and SM · 132 SMs · 1980 MHz (assumed clock)"}
+    peak = {"g_per_s": 4181.76, "how": "16 per clock and SM · 132 SMs · 1980 MHz (highest clock)"}
     data: Dict[str, Any] = {
         "ladder": {"copy": "a plain copy: 95.7 µs, 4209 GB/s", "bars": bars},
         "bandwidth": {"cols": cols, "panels": [{"title": "Stages", "copy": copy, "lines": lines}] * 2},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any, Dict
+from typing import Dict, List
 
 import pytest
 import synthetic_sweep
@@ -292,17 +292,11 @@ def test_roofline_and_prediction(recorded: Repository) -> None:
     assert len(points) == sum(5 - (c > 2048) - (c > 4096) for c in cols)  # what `narrow` and `only` do not do
 
 
-@pytest.mark.parametrize(
-    "machine, g_per_s, said",
-    [
-        ({"gpu": "NVIDIA H200", "multiprocessors": 132}, 16 * 132 * 1.98, "1980 MHz (assumed clock)"),
-        ({"gpu": "B", "multiprocessors": 100, "max_sm_clock_mhz": 1500}, 2400, "1500 MHz (highest clock)"),
-    ],
-)
-def test_special_function_peak(machine: Dict[str, Any], g_per_s: float, said: str) -> None:
+def test_special_function_peak() -> None:
+    machine = {"gpu": "B", "multiprocessors": 100, "max_sm_clock_mhz": 1500}
     peak = charts.special_function_peak(machine)
-    assert peak and peak["g_per_s"] == pytest.approx(g_per_s) and said in peak["how"]
-    assert charts.special_function_peak({**machine, "gpu": "of unknown clock", "max_sm_clock_mhz": None}) is None
+    assert peak and peak["g_per_s"] == pytest.approx(2400) and "1500 MHz (highest clock)" in peak["how"]
+    assert charts.special_function_peak({**machine, "max_sm_clock_mhz": None}) is None
 
 
 @pytest.mark.parametrize("tool", ["plot", "report", "generate"])
@@ -328,7 +322,7 @@ def test_without_matplotlib(recorded: Repository, monkeypatch: pytest.MonkeyPatc
         (["--out"], "expected one argument"),
     ],
 )
-def test_bad_usage(tool: str, arguments: list[str], said: str) -> None:
+def test_bad_usage(tool: str, arguments: List[str], said: str) -> None:
     code, printed = quietly(tool, *arguments)
     assert code == 2 and said in printed
 

@@ -21,9 +21,6 @@ from text import percent_text, short_text, time_text
 # Special functions (exponential, reciprocal, logarithm) that one SM delivers in a clock: "Throughput of
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
 SPECIAL_FUNCTIONS_PER_CLOCK = 16
-# The highest SM clock, for a file recorded before `record` asked nvidia-smi for it.
-KNOWN_CLOCK_MHZ = {"NVIDIA H200": 1980}
-
 # The libraries that a sweep may hold, in the order of their looks.
 PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
 
@@ -133,12 +130,10 @@ def bandwidth(
 
 def special_function_peak(machine: Json) -> Optional[Json]:
     """10^9 special functions a second and how that was reckoned; None where the clock is not known."""
-    recorded = machine.get("max_sm_clock_mhz")
-    clock, sms = recorded or KNOWN_CLOCK_MHZ.get(machine["gpu"]), machine.get("multiprocessors")
+    clock, sms, per_clock = machine.get("max_sm_clock_mhz"), machine.get("multiprocessors"), SPECIAL_FUNCTIONS_PER_CLOCK
     if not clock or not sms:
         return None
-    per_clock = SPECIAL_FUNCTIONS_PER_CLOCK
-    how = f"{per_clock} per clock and SM · {sms} SMs · {clock} MHz ({'highest' if recorded else 'assumed'} clock)"
+    how = f"{per_clock} per clock and SM · {sms} SMs · {clock} MHz (highest clock)"
     return {"g_per_s": per_clock * sms * clock / 1000, "how": how}
 
 
