@@ -175,6 +175,7 @@ def test_bad_markers_and_values_are_named_with_their_line(lessons: Repository, t
         "chart a.svg bandwidth dtype=bf16 rows=49152": "nothing recorded for bf16",
         "chart a.svg table oneflow": "no sweep's file in common/results",
         "counters 01_naive": "nvidia-fake-1-profile.json",
+        "hardware_table more": "unknown part 'more'; there are: agreement, differences",
     }.items(),
 )
 def test_bad_blocks_are_named_with_their_line(lessons: Repository, marker: str, said: str) -> None:

@@ -11,7 +11,7 @@ import re
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from command import ToolError
 from measure import explanations, hardware_table, profiling, quantities, results
@@ -22,6 +22,13 @@ from pages.charts import Chart, shape_text
 from text import percent_text, short_text, time_text
 
 NOTHING = "–"
+Known = TypeVar("Known")
+
+
+def known(what: str, name: str, among: Mapping[str, Known]) -> Known:
+    if name not in among:
+        raise ToolError(f"{what} '{name}'; there are: {', '.join(among)}")
+    return among[name]
 
 
 # --- A marker and its context ----------------------------------------------------------------------
@@ -103,9 +110,7 @@ class Context:
         return Path(os.path.relpath(self.root / path, self.page.parent)).as_posix()
 
     def stage(self, name: str) -> str:
-        if name not in self.stages:
-            raise ToolError(f"no such stage: '{name}'; there are: {', '.join(self.stages)}")
-        return name
+        return known("no such stage:", name, {stage: stage for stage in self.stages})
 
     def complete(self, shape: Shape, stages: List[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
@@ -270,9 +275,7 @@ def chart_block(context: Context, args: Arguments) -> str:
     name, kind = args.next("the chart's file name"), args.next("the chart's kind")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", name):
         raise ToolError(f"'{name}' is not a file name like ladder-f32.svg")
-    if kind not in CHARTS:
-        raise ToolError(f"unknown chart '{kind}'; there are: {', '.join(CHARTS)}")
-    chart = CHARTS[kind](context, args)
+    chart = known("unknown chart", kind, CHARTS)(context, args)
     if context.charts.setdefault(name, chart) != chart:
         raise ToolError(f"two different charts are named {name}")
     return f"![{chart.alt}]({context.link(f'common/results/{name}')})"
@@ -310,9 +313,7 @@ class Counts(NamedTuple):
     columns: Dict[str, Column]
 
     def column(self, name: str) -> Column:
-        if name not in self.columns:
-            raise ToolError(f"unknown {self.name} column '{name}'; there are: {', '.join(self.columns)}")
-        return self.columns[name]
+        return known(f"unknown {self.name} column", name, self.columns)
 
     def of(self, context: Context, stage: str, shape: Optional[Shape]) -> List[Json]:
         """The entries of a stage's variants, at one shape or at all."""
@@ -438,17 +439,12 @@ def profile_block(context: Context, args: Arguments) -> str:
 
 
 def hardware_table_block(context: Context, args: Arguments) -> str:
-    part = args.next("the part")
+    make = known("unknown part", args.next("the part"), {"agreement": agreement, "differences": difference_tables})
     recorded = hardware_table.load_recorded(context.root)
     problems = hardware_table.not_explained(recorded["entries"])
     if problems:
         raise ToolError(f"{len(problems)} times, first: {problems[0]}")
-    differing = hardware_table.differences(recorded["entries"])
-    if part == "agreement":
-        return agreement(recorded, differing)
-    if part == "differences":
-        return difference_tables(differing)
-    raise ToolError(f"unknown part '{part}'; there are: agreement, differences")
+    return make(recorded, hardware_table.differences(recorded["entries"]))
 
 
 def kernel_of(entry: Json) -> Tuple[str, str]:
@@ -474,7 +470,7 @@ def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str
     return f"{sums}\n\n{table.text(where)}"
 
 
-def difference_tables(differing: List[hardware_table.Difference]) -> str:
+def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> str:
     """Where they differ: the reasons, each with the numbers that it explains."""
     parts = []
     for explanation in explanations.EXPLANATIONS:
@@ -512,10 +508,8 @@ def ratio_value(context: Context, args: Arguments) -> str:
 
 
 def machine_value(context: Context, args: Arguments) -> str:
-    field, machine = args.get("field"), context.recorded.machine
-    if machine.get(field) is None:
-        raise ToolError(f"no machine field '{field}'; there are: {', '.join(machine)}")
-    return str(machine[field])
+    fields = {name: str(value) for name, value in context.recorded.machine.items() if value is not None}
+    return known("no machine field", args.get("field"), fields)
 
 
 Maker = Callable[[Context, Arguments], str]

@@ -54,7 +54,7 @@ from command import Parser, ToolError
 from files import write_whole
 from measure import results
 from pages import charts, draw
-from pages.blocks import BLOCKS, VALUES, Arguments, Context
+from pages.blocks import BLOCKS, VALUES, Arguments, Context, known
 
 MARKER = re.compile(r"<!-- (?:(?P<opens>generated|value): (?P<words>\S.*?)|end (?P<closes>generated|value)) -->")
 # What looks like a marker and is none is a typing error.
@@ -65,13 +65,13 @@ LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
 def produce(context: Context, kind: str, text: str) -> str:
     """The text that belongs between one pair of markers."""
     name, *words = text.split()
-    what, known = ("block", BLOCKS) if kind == "generated" else ("value", VALUES)
-    if name not in known:
-        raise ToolError(f"unknown {what} '{name}'; there are: {', '.join(known)}")
     args = Arguments(words)
-    made = known[name](context, args)
+    if kind == "value":
+        made = known("unknown value", name, VALUES)(context, args)
+    else:
+        made = "\n" + known("unknown block", name, BLOCKS)(context, args) + "\n"
     args.finish()
-    return f"\n{made}\n" if what == "block" else made
+    return made
 
 
 def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
