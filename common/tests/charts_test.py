@@ -1,4 +1,4 @@
-"""Tests of the drawn charts, ./run plot and the text of the report page. Skipped where matplotlib or Jinja is missing."""
+"""Tests of the drawn charts, ./run plot and the report page's text. Skipped where matplotlib or Jinja is missing."""
 
 from __future__ import annotations
 

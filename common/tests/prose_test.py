@@ -1,4 +1,4 @@
-"""Tests of what the pages and comments name: links that lead somewhere, paths that exist, code that is quoted as it is."""
+"""Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
 from __future__ import annotations
 

@@ -423,7 +423,8 @@ def profile_block(context: Context, args: Arguments) -> str:
     stage, shape = context.stage(args.next("the stage's name")), args.shape()
     entries = chosen(args.list("variants"), {e["variant"]: e for e in COUNTERS.of(context, stage, shape)})
     recorded = [q for q in quantities.QUANTITIES if all(q.name in entry["quantities"] for entry in entries)]
-    table, reasons = Table(["declared · counted · measured", *(e["variant"] for e in entries)], 1), profiling.Reasons()
+    table = Table(["declared · counted · measured", *(e["variant"] for e in entries)], 1)
+    reasons = profiling.Reasons()
     for quantity in chosen(args.list("quantities"), {q.name.replace(" ", "_"): q for q in recorded}):
         rows = [profiling.row_of(quantity, entry) for entry in entries]
         if profiling.is_shown(quantity, rows):
