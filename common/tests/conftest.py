@@ -16,3 +16,10 @@ def repository(tmp_path: Path) -> Repository:
     made = Repository()
     made.make(tmp_path.resolve())
     return made
+
+
+@pytest.fixture
+def recorded(repository: Repository) -> Repository:
+    """With a full recording in common/results."""
+    repository.recorded()
+    return repository

@@ -1,14 +1,8 @@
-#!/usr/bin/env python3
-"""Tests of what the pages and comments name: links that lead somewhere, paths that exist, code that is quoted as it is.
-
-    python3 common/tests/prose_test.py
-"""
+"""Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
 from __future__ import annotations
 
 import re
-import tempfile
-import unittest
 from pathlib import Path
 from typing import Iterator, List, Tuple
 
@@ -65,7 +59,8 @@ def dead_paths(root: Path, page: Path, text: str, names: List[str]) -> Iterator[
     for found in CODE.finditer(blanked(text, FENCE)):
         path = found[1].split(":")[0]
         suffix = path.rpartition(".")[2]
-        if not PATH.fullmatch(path) or path.startswith(MADE) or path == f".{suffix}" or not ("/" in path or suffix in SUFFIXES):
+        is_path = PATH.fullmatch(path) and ("/" in path or suffix in SUFFIXES) and path != f".{suffix}"
+        if not is_path or path.startswith(MADE):
             continue
         there = (root / path).exists() or (page.parent / path).exists()
         if not there and not any(name.endswith("/" + path) for name in names):
@@ -84,7 +79,8 @@ def dead(root: Path) -> List[str]:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found = [(p.start(), f"{p[0]} does not exist") for p in PATH_IN_SOURCE.finditer(text) if not (root / p[0]).exists()]
+        gone = (path for path in PATH_IN_SOURCE.finditer(text) if not (root / path[0]).exists())
+        found = [(path.start(), f"{path[0]} does not exist") for path in gone]
         if file.suffix == ".md":
             found += [*dead_links(root, file, text), *dead_paths(root, file, text, names)]
         problems += [f"{name}:{text.count(chr(10), 0, place) + 1}: {what}" for place, what in found]
@@ -94,57 +90,48 @@ def dead(root: Path) -> List[str]:
 def misquoted(root: Path) -> List[str]:
     """Lines of C++ in a stage's lesson that are in no source of the repository."""
     sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
-    lines = {line.strip() for source in sources for line in source.splitlines()}
+    known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}
     problems = []
     for page in sorted(root.glob("[0-9][0-9]_*/README.md")):
         text = page.read_text(encoding="utf-8")
         for block in CPP.finditer(text):
-            first = text.count("\n", 0, block.start(1)) + 1
-            problems += [f"{page.relative_to(root)}:{first + i}: no source has this line: {line.strip()}"
-                         for i, line in enumerate(block[1].splitlines()) if line.strip() not in lines | {"", "..."}]  # fmt: skip
+            for number, line in enumerate(block[1].splitlines(), text.count("\n", 0, block.start(1)) + 1):
+                if line.strip() not in known:
+                    problems.append(f"{page.relative_to(root)}:{number}: no source has this line: {line.strip()}")
     return problems
 
 
-class ProseTest(unittest.TestCase):
-    def test_lessons_quote_the_code_as_it_is(self) -> None:
-        self.assertEqual(misquoted(ROOT), [])
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "01_a").mkdir()
-            (Path(folder) / "01_a/a.cuh").write_text("int a;\nint b;\n", encoding="utf-8")
-            (Path(folder) / "01_a/README.md").write_text("# A\n```cpp\nint a;\n\n  int c;\n```\n", encoding="utf-8")
-            self.assertEqual(misquoted(Path(folder)), ["01_a/README.md:5: no source has this line: int c;"])
-
-    def test_every_link_and_path_leads_somewhere(self) -> None:
-        self.assertEqual(dead(ROOT), [])
-
-    def test_dead_ones_are_found(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder)
-            (root / "common/results").mkdir(parents=True)
-            (root / "common/a.h").touch()
-            (root / "common/b.cmake").write_text("# see common/a.h and common/gone.py\ninclude(${X}/common/other.cmake)\n")
-            page = root / "common/README.md"
-            page.write_text(
-                "# A title: `code`, and more\n"
-                "[1](a.h) [2](#a-title-code-and-more) [3](https://example.com/x) `a.h` `common/a.h:12` `common/results/`\n"
-                "`build/x.json` `<gpu>.json` `*.svg` `a/b c` `mine.cu` `no`\n"
-                "```\n[not a link](nowhere) `nowhere.h`\n```\n"
-                "[4](gone.md) [5](#nowhere) [6](../common/README.md#a-title) `gone.cu` `common/gone/`\n"
-                '<img src="gone.svg">\n'
-            )
-            self.assertEqual(
-                dead(root),
-                [
-                    "common/README.md:7: gone.md does not exist",
-                    "common/README.md:7: #nowhere: there is no such heading",
-                    "common/README.md:7: ../common/README.md#a-title: there is no such heading",
-                    "common/README.md:8: gone.svg does not exist",
-                    "common/README.md:7: `gone.cu` does not exist",
-                    "common/README.md:7: `common/gone/` does not exist",
-                    "common/b.cmake:1: common/gone.py does not exist",
-                ],
-            )
+def test_lessons_quote_the_code_as_it_is(tmp_path: Path) -> None:
+    assert misquoted(ROOT) == []
+    (tmp_path / "01_a").mkdir()
+    (tmp_path / "01_a/a.cuh").write_text("int a;\nint b;\n", encoding="utf-8")
+    (tmp_path / "01_a/README.md").write_text("# A\n```cpp\nint a;\n\n  int c;\n```\n", encoding="utf-8")
+    assert misquoted(tmp_path) == ["01_a/README.md:5: no source has this line: int c;"]
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_every_link_and_path_leads_somewhere() -> None:
+    assert dead(ROOT) == []
+
+
+def test_dead_ones_are_found(tmp_path: Path) -> None:
+    (tmp_path / "common/results").mkdir(parents=True)
+    (tmp_path / "common/a.h").touch()
+    cmake = "# see common/a.h and common/gone.py\ninclude(${X}/common/other.cmake)\n"
+    (tmp_path / "common/b.cmake").write_text(cmake)
+    (tmp_path / "common/README.md").write_text(
+        "# A title: `code`, and more\n"
+        "[1](a.h) [2](#a-title-code-and-more) [3](https://example.com/x) `a.h` `common/a.h:12` `common/results/`\n"
+        "`build/x.json` `<gpu>.json` `*.svg` `a/b c` `mine.cu` `no`\n"
+        "```\n[not a link](nowhere) `nowhere.h`\n```\n"
+        "[4](gone.md) [5](#nowhere) [6](../common/README.md#a-title) `gone.cu` `common/gone/`\n"
+        '<img src="gone.svg">\n'
+    )
+    assert dead(tmp_path) == [
+        "common/README.md:7: gone.md does not exist",
+        "common/README.md:7: #nowhere: there is no such heading",
+        "common/README.md:7: ../common/README.md#a-title: there is no such heading",
+        "common/README.md:8: gone.svg does not exist",
+        "common/README.md:7: `gone.cu` does not exist",
+        "common/README.md:7: `common/gone/` does not exist",
+        "common/b.cmake:1: common/gone.py does not exist",
+    ]

@@ -1,23 +1,14 @@
-#!/usr/bin/env python3
-"""Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field.
-
-    python3 common/tests/results_test.py
-"""
+"""Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field."""
 
 from __future__ import annotations
 
 import copy
 import json
-import sys
-import tempfile
-import unittest
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
-
-sys.dont_write_bytecode = True
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "tools")]
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 import files
+import pytest
 import synthetic_sweep
 from command import ToolError
 from measure import hardware_table, results
@@ -31,143 +22,14 @@ LOAD: Dict[str, Callable[[Path], Any]] = {
     "nvidia-h200-simulator.json": lambda path: results.load_hardware(path, hardware_table.COUNTERS),
 }
 # A list of many alike is as good as its first two.
-LISTS = {"results": "result", "entries": "entry", "counted": "counted", "tables": "table"}
-# What each may be instead, and is not: each kind of value once.
-WRONG: List[Any] = [True, -1, "", "<b>x</b>", "../../../x", "x\x1b[2J", [], {}, None, 1e300, "\ud800"]
-
-
-def places(value: Any, path: Tuple[Any, ...] = ()) -> Iterator[Tuple[Any, ...]]:
-    """The paths of all values."""
-    yield path
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from places(inner, (*path, key))
-
-
-def at(value: Any, path: Tuple[Any, ...]) -> Any:
-    for key in path:
-        value = value[key]
-    return value
-
-
-class DamagedTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = Path(folder.name) / "a.json"
-
-    def load(self, name: str, data: Any) -> str:
-        """What is said of the file; empty when it is taken."""
-        self.path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
-        try:
-            LOAD[name](self.path)
-        except files.BadFile as error:
-            self.assertIn("a.json", str(error))
-            self.assertEqual((error.code, str(error).count("\n"), str(error).isprintable()), (2, 0, True), str(error))
-            return str(error)
-        return ""
-
-    def short(self, name: str) -> Any:
-        data = json.loads((RECORDED / name).read_text(encoding="utf-8"))
-        return {key: value[:2] if key in LISTS else value for key, value in data.items()}
-
-    def test_what_is_recorded_is_taken(self) -> None:
-        for name in LOAD:
-            LOAD[name](RECORDED / name)
-            self.assertEqual(self.load(name, self.short(name)), "", name)
-        self.assertEqual(self.load("nvidia-h200-sweep.json", synthetic_sweep.sweep()), "")
-
-    def test_not_json(self) -> None:
-        for text, said in {
-            "": "is not JSON",
-            "{": "is not JSON",
-            "[" * 100000: "nested too deeply",
-            '{"a": NaN}': "NaN is not a finite number",
-            '{"a": -Infinity}': "-Infinity is not a finite number",
-            '{"a": 1e999}': "1e999 is not a finite number",
-            '{"a": ' + "9" * 5000 + "}": "is too large",
-            '{"a": 1, "a": 1}': "'a' is there twice",
-            "[]": "it is list",
-            "7": "it is 7",
-            "null": "it is None",
-            "{}": "it has no '",
-        }.items():
-            for name in LOAD:
-                self.assertIn(said, self.load(name, text), name)
-        self.path.write_bytes(b'{"a": "\xe9"}')
-        with self.assertRaisesRegex(files.BadFile, "is not JSON"):
-            files.load_json(self.path)
-        with self.assertRaises(ToolError) as missing:
-            files.load_json(self.path.with_name("b.json"))
-        self.assertEqual(missing.exception.code, 1)
-
-    def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(self) -> None:
-        """Each value of each file is replaced by each wrong one: never a traceback, and a refusal names the field."""
-        refused = taken = 0
-        for name in LOAD:
-            good = self.short(name)
-            for path in places(good):
-                if not path or (len(path) > 1 and path[0] in LISTS and path[1] == 1):
-                    continue
-                for wrong in (*WRONG, KeyError):
-                    data = copy.deepcopy(good)
-                    inside = at(data, path[:-1])
-                    if wrong is KeyError:
-                        inside.pop(path[-1])
-                    elif type(inside[path[-1]]) is type(wrong) and inside[path[-1]] == wrong:
-                        continue
-                    else:
-                        inside[path[-1]] = wrong
-                    said = self.load(name, data)
-                    refused, taken = refused + bool(said), taken + (not said)
-                    if path[-1] in MUST_REFUSE and wrong not in MUST_REFUSE[path[-1]]:
-                        self.assertIn(f"'{path[-1]}'", said, f"{name} {path}: {wrong!r}")
-        self.assertGreater(refused, 4 * taken)
-
-    def test_what_does_not_fit_together(self) -> None:
-        name = "nvidia-h200.json"
-        good = self.short(name)
-        self.assertIn("result 3 has the place of result 1", self.load(name, {**good, "results": [*good["results"], good["results"][0]]}))
-        first = good["results"][0]
-        percent = 100 * first["copy_us"] / first["time_us"]
-        for fields, said in (
-            ({"percent_of_copy": 20.0}, f"'percent_of_copy' is 20.0, and its times say {percent:.2f}"),
-            ({"time_us": 0}, "'time_us' or 'copy_us' is 0"),
-            ({"copy_us": None}, "has a time, and its 'copy_us' is None"),
-            ({"status": "wrong"}, "has a time, and its status is 'wrong'"),
-            ({"passes": None}, "has a time, and no 'passes'"),
-            ({"status": "fine"}, "'status' is 'fine'"),
-        ):
-            self.assertIn(said, self.load(name, {**good, "results": [{**first, **fields}]}))
-        self.assertIn("'results' is empty", self.load(name, {**good, "results": []}))
-        sweep = synthetic_sweep.sweep()
-        for table, said in (
-            ({"name": "../../../x"}, "table 1: 'name' is '../../../x'"),
-            ({"title": "<script>"}, "table 1: 'title' is '<script>'"),
-            ({"shapes": ["f16:7"]}, "shape 'f16:7' is not DTYPE:ROWSxCOLS"),
-            ({"shapes": ["f16:8x8", "f16:8x8"]}, "table 1 has a shape twice"),
-            ({"name": "oneflow"}, "two tables have the same name"),
-        ):
-            tables = [{**sweep["tables"][0], **table}, *sweep["tables"][1:]]
-            self.assertIn(said, self.load(name, {**sweep, "tables": tables}))
-
-    def test_what_the_page_offers_for_copying(self) -> None:
-        good = self.short("nvidia-h200.json")
-
-        def with_header(**fields: Any) -> str:
-            return self.load("nvidia-h200.json", {**good, "recorded": {**good["recorded"], **fields}})
-
-        for command in ("python3 common/tools record", "python3 common/tools/record.py --quick", "./run profile --record",
-                        "./run sweep --tables oneflow,awkward --shapes f16:4096x4096,bf16:8x9"):  # fmt: skip
-            self.assertEqual(with_header(command=command), "", command)
-        for command in ("rm -rf ~", "./run sweep; rm -rf ~", "./run sweep\nrm -rf ~", "./run sweep $(rm x)", "./run sweep --out /x",
-                        "./run report", "curl x | sh", ""):  # fmt: skip
-            self.assertIn("recorded: 'command' is ", with_header(command=command), command)
-        for commit in ("main", "HEAD; rm x", "0123456\n", "--help", "0" * 41):
-            self.assertIn("recorded: 'commit' is ", with_header(commit=commit))
-        for date in ("2026-11-20", "2026-13-20T15:50:22Z", "2026-11-20T15:50:22Z\n", "tomorrow", 5):
-            self.assertIn("recorded: 'date_utc' is ", with_header(date_utc=date))
-
-
+LISTS = ("results", "entries", "counted", "tables")
+GOOD = {
+    name: {key: value[:2] if key in LISTS else value for key, value in files.load_json(RECORDED / name).items()}
+    for name in LOAD
+}
+RECORDING = GOOD["nvidia-h200.json"]
+# What each value may be instead, and is not: each kind once. KeyError: it is not there.
+WRONG = (True, -1, "", "<b>x</b>", "../../../x", "x\x1b[2J", [], {}, None, 1e300, "\ud800", KeyError)
 # Fields that must be refused, and which of WRONG they may well be.
 MUST_REFUSE: Dict[str, Tuple[Any, ...]] = {
     **dict.fromkeys(("date_utc", "commit", "command", "dtype", "status", "l2", "variant", "op", "name", "shapes"), ()),
@@ -178,6 +40,148 @@ MUST_REFUSE: Dict[str, Tuple[Any, ...]] = {
     "reason": ("", "<b>x</b>", "../../../x"),
 }
 
+Said = Callable[[str, Any], str]
 
-if __name__ == "__main__":
-    unittest.main()
+
+@pytest.fixture
+def said(tmp_path: Path) -> Said:
+    """What is said of a file with this text or data; empty when it is taken."""
+    path = tmp_path / "a.json"
+
+    def load(name: str, data: Any) -> str:
+        path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+        try:
+            LOAD[name](path)
+        except files.BadFile as error:
+            text = str(error)
+            assert "a.json" in text
+            assert (error.code, text.count("\n"), text.isprintable()) == (2, 0, True), text
+            return text
+        return ""
+
+    return load
+
+
+def places(value: Any, path: Tuple[Any, ...] = ()) -> Iterator[Tuple[Any, ...]]:
+    """The paths of all values; of the lists of many alike, through the first element only."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        if not (len(path) == 1 and path[0] in LISTS and key == 1):
+            yield (*path, key)
+            yield from places(one, (*path, key))
+
+
+def damaged(good: Any, path: Tuple[Any, ...], wrong: Any) -> Any:
+    """A copy with another value at the path; None where it is the same."""
+    data = inside = copy.deepcopy(good)
+    for key in path[:-1]:
+        inside = inside[key]
+    if wrong is KeyError:
+        inside.pop(path[-1])
+    elif type(inside[path[-1]]) is type(wrong) and inside[path[-1]] == wrong:
+        return None
+    else:
+        inside[path[-1]] = wrong
+    return data
+
+
+def test_what_is_recorded_is_taken(said: Said) -> None:
+    for name, load in LOAD.items():
+        load(RECORDED / name)
+        assert said(name, GOOD[name]) == ""
+    assert said("nvidia-h200-sweep.json", synthetic_sweep.sweep()) == ""
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100000, "nested too deeply"),
+        ('{"a": NaN}', "NaN is not a finite number"),
+        ('{"a": -Infinity}', "-Infinity is not a finite number"),
+        ('{"a": 1e999}', "1e999 is not a finite number"),
+        ('{"a": ' + "9" * 5000 + "}", "is too large"),
+        ('{"a": 1, "a": 1}', "'a' is there twice"),
+        ("[]", "it is list"),
+        ("7", "it is 7"),
+        ("null", "it is None"),
+        ("{}", "it has no '"),
+    ],
+    ids=range(12),
+)
+def test_not_json(said: Said, text: str, problem: str) -> None:
+    assert [name for name in LOAD if problem not in said(name, text)] == []
+
+
+def test_not_text_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'{"a": "\xe9"}')
+    with pytest.raises(files.BadFile, match="is not JSON"):
+        files.load_json(tmp_path / "a.json")
+    with pytest.raises(ToolError) as missing:
+        files.load_json(tmp_path / "b.json")
+    assert missing.value.code == 1
+
+
+def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(said: Said) -> None:
+    """Each value of each file is replaced by each wrong one: never a traceback, and a refusal names the field."""
+    refused = taken = 0
+    for name, good in GOOD.items():
+        for path in places(good):
+            for wrong in WRONG:
+                data = damaged(good, path, wrong)
+                if data is None:
+                    continue
+                text = said(name, data)
+                refused, taken = refused + bool(text), taken + (not text)
+                if path[-1] in MUST_REFUSE and wrong not in MUST_REFUSE[path[-1]]:
+                    assert f"'{path[-1]}'" in text, f"{name} {path}: {wrong!r}"
+    assert refused > 4 * taken
+
+
+@pytest.mark.parametrize(
+    "key, fields, problem",
+    [
+        ("results", {"percent_of_copy": 20.0}, "'percent_of_copy' is 20.0, and its times say {:.2f}"),
+        ("results", {"time_us": 0}, "'time_us' or 'copy_us' is 0"),
+        ("results", {"copy_us": None}, "has a time, and its 'copy_us' is None"),
+        ("results", {"status": "wrong"}, "has a time, and its status is 'wrong'"),
+        ("results", {"passes": None}, "has a time, and no 'passes'"),
+        ("results", {"status": "fine"}, "'status' is 'fine'"),
+        ("tables", {"name": "../../../x"}, "table 1: 'name' is '../../../x'"),
+        ("tables", {"title": "<script>"}, "table 1: 'title' is '<script>'"),
+        ("tables", {"shapes": ["f16:7"]}, "shape 'f16:7' is not DTYPE:ROWSxCOLS"),
+        ("tables", {"shapes": ["f16:8x8", "f16:8x8"]}, "table 1 has a shape twice"),
+        ("tables", {"name": "oneflow"}, "two tables have the same name"),
+    ],
+)
+def test_what_does_not_fit_together(said: Said, key: str, fields: Dict[str, Any], problem: str) -> None:
+    data = copy.deepcopy(RECORDING) if key == "results" else synthetic_sweep.sweep()
+    first = data["results"][0]
+    problem = problem.format(100 * first["copy_us"] / first["time_us"])
+    data[key][0].update(fields)
+    assert problem in said("nvidia-h200.json", data)
+
+
+def test_no_results_and_two_of_one_place(said: Said) -> None:
+    assert "'results' is empty" in said("nvidia-h200.json", {**RECORDING, "results": []})
+    twice = [*RECORDING["results"], RECORDING["results"][0]]
+    assert "result 3 has the place of result 1" in said("nvidia-h200.json", {**RECORDING, "results": twice})
+
+
+def test_what_the_page_offers_for_copying(said: Said) -> None:
+    def refused(field: str, value: Any) -> bool:
+        text = said("nvidia-h200.json", {**RECORDING, "recorded": {**RECORDING["recorded"], field: value}})
+        assert text == "" or f"recorded: '{field}' is " in text
+        return text != ""
+
+    record = ["python3 common/tools record", "python3 common/tools/record.py --quick", "./run profile --record"]
+    for command in (*record, "./run sweep --tables oneflow,awkward --shapes f16:4096x4096,bf16:8x9"):
+        assert not refused("command", command), command
+    sweep = [f"./run sweep{more}" for more in ("; rm -rf ~", "\nrm -rf ~", " $(rm x)", " --out /x")]
+    for field, values in {
+        "command": (*sweep, "rm -rf ~", "./run report", "curl x | sh", ""),
+        "commit": ("main", "HEAD; rm x", "0123456\n", "--help", "0" * 41),
+        "date_utc": ("2026-11-20", "2026-13-20T15:50:22Z", "2026-11-20T15:50:22Z\n", "tomorrow", 5),
+    }.items():
+        assert [value for value in values if not refused(field, value)] == []

@@ -29,44 +29,24 @@ CONTENDERS = [
     ("copy", "", "copy", 1.0, 1 << 30, 2),
 ]
 BYTES = {"f32": 4, "f16": 2, "bf16": 2}
+NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
 
 
 def measured(contender: tuple, shape: str) -> Dict[str, Any]:
     kind, stage, variant, share, widest, passes = contender
     dtype, size = shape.split(":")
     rows, cols = map(int, size.split("x"))
-    result = {
-        "contender": f"{stage} {variant}".strip(),
-        "kind": kind,
-        "stage": stage,
-        "variant": variant,
-        "dtype": dtype,
-        "op": "softmax",
-        "rows": rows,
-        "cols": cols,
-        "input": "normal",
-        "status": "verified",
-        "reason": "",
-    }
-    numbers = dict.fromkeys(
-        (
-            "time_us",
-            "spread_percent",
-            "copy_us",
-            "percent_of_copy",
-            "bandwidth_gb_s",
-            "passes",
-            "max_error",
-            "round_difference_percent",
-        )
-    )
+    result = dict(contender=f"{stage} {variant}".strip(), kind=kind, stage=stage, variant=variant)
+    result.update(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", status="verified", reason="")
+    result.update(dict.fromkeys((*NUMBERS, "round_difference_percent")), noisy=False)
     if cols > widest:
-        return {**result, "status": "not applicable", "reason": f"at most {widest} columns", **numbers, "noisy": False}
+        return {**result, "status": "not applicable", "reason": f"at most {widest} columns"}
     tensor = rows * cols * BYTES[dtype]
     copy = 2 + 2 * tensor / 4.3e6
     wave = 1 - 0.12 * abs((cols * 7919 % 97) / 97 - 0.5) * (len(stage) % 3 if stage else 0)
     time = copy / (share * wave)
-    numbers.update(
+    noisy = (stage, cols) == ("06_online", 4096)
+    result.update(
         time_us=round(time, 3),
         spread_percent=0.4,
         copy_us=round(copy, 3),
@@ -74,12 +54,10 @@ def measured(contender: tuple, shape: str) -> Dict[str, Any]:
         bandwidth_gb_s=round(2 * tensor / time / 1000, 1),
         passes=passes,
         max_error=0.05 if stage else None,
-        round_difference_percent=0.5,
+        round_difference_percent=4.2 if noisy else 0.5,
+        noisy=noisy,
     )
-    noisy = (stage, cols) == ("06_online", 4096)
-    if noisy:
-        numbers["round_difference_percent"] = 4.2
-    return {**result, **numbers, "noisy": noisy}
+    return result
 
 
 def sweep() -> Dict[str, Any]:
@@ -88,31 +66,13 @@ def sweep() -> Dict[str, Any]:
     liger = next(r for r in results if r["stage"] == "liger" and r["cols"] == 262144)
     liger.update(dict.fromkeys(("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s", "spread_percent")))
     liger.update(status="failed", reason="<RuntimeError> & no more")
+    recorded = dict(date_utc="2030-01-02T03:04:05Z", commit="0123456789abcdef0123456789abcdef01234567", dirty=False)
+    machine = dict(gpu="NVIDIA Fake 1", compute_capability="9.0", multiprocessors=100, max_sm_clock_mhz=1500)
+    machine.update(l2_bytes=50 << 20, memory_bytes=80 << 30, cuda_driver="13.0", cuda_runtime="13.0")
+    machine.update(driver_version="580.1", nvcc="13.0.88", python="3.12.3", torch="2.9", triton="3.5", cudnn="9.1")
     return {
-        "recorded": {
-            "date_utc": "2030-01-02T03:04:05Z",
-            "commit": "0123456789abcdef0123456789abcdef01234567",
-            "dirty": False,
-            "command": "./run sweep",
-        },
-        "machine": {
-            "gpu": "NVIDIA Fake 1",
-            "compute_capability": "9.0",
-            "multiprocessors": 100,
-            "l2_bytes": 50 << 20,
-            "memory_bytes": 80 << 30,
-            "cuda_driver": "13.0",
-            "cuda_runtime": "13.0",
-            "driver_version": "580.1",
-            "nvcc": "13.0.88",
-            "max_sm_clock_mhz": 1500,
-            "python": "3.12.3",
-            "torch": "2.9",
-            "triton": "3.5",
-            "cudnn": "9.1",
-            "quack": "0.2",
-            "liger": None,
-        },
+        "recorded": {**recorded, "command": "./run sweep"},
+        "machine": {**machine, "quack": "0.2", "liger": None},
         "settings": {"l2": "cold", "repeats": 25, "seed": 1, "offset": 0, "rounds": 2, "peer_tolerance": 4.0},
         "tables": [{"name": n, "title": t, "source": "made up", "shapes": list(s)} for n, t, s in TABLES],
         "results": results,

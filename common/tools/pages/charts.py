@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from command import ToolError
 from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, parse_shape
@@ -21,9 +21,6 @@ from text import percent_text, short_text, time_text
 # Special functions (exponential, reciprocal, logarithm) that one SM delivers in a clock: "Throughput of
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
 SPECIAL_FUNCTIONS_PER_CLOCK = 16
-# The highest SM clock, for a file recorded before `record` asked nvidia-smi for it.
-KNOWN_CLOCK_MHZ = {"NVIDIA H200": 1980}
-
 # The libraries that a sweep may hold, in the order of their looks.
 PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
 
@@ -51,11 +48,8 @@ def signed(svg: str, chart: Chart) -> str:
 
 def shows(path: Path, chart: Chart) -> bool:
     """Whether the file is an unchanged drawing of the chart."""
-    if not path.is_file():
-        return False
-    text = path.read_text(encoding="utf-8")
-    drawing = text[: text.rfind("<!-- numbers ")]
-    return text == signed(drawing, chart)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return text == signed(text[: text.rfind("<!-- numbers ")], chart)
 
 
 # --- Numbers as text -------------------------------------------------------------------------------
@@ -80,13 +74,12 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     """Each stage's best variant in percent of the copy, with marks for its other variants."""
     bars = []
     for stage in stages:
-        best = recorded.best(stage, shape)
         bar: Json = {"stage": stage, "variant": "", "percent": None, "time": "", "others": []}
+        best = recorded.best(stage, shape)
         if best:
-            timed = [r for r in recorded.variants(stage, shape) if r["time_us"] is not None]
-            bar["variant"] = best["variant"]
-            bar["percent"] = best["percent_of_copy"]
+            bar["variant"], bar["percent"] = best["variant"], best["percent_of_copy"]
             bar["time"] = f"{time_text(best['time_us'])} µs"
+            timed = (r for r in recorded.variants(stage, shape) if r["time_us"] is not None)
             bar["others"] = [r["percent_of_copy"] for r in timed if r is not best]
         bars.append(bar)
     copy = recorded.copy(shape)
@@ -95,11 +88,6 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     alt = "; ".join(f"{bar['stage']} {percent_text(bar['percent'])}" for bar in bars if bar["percent"] is not None)
     note = "Bar: the stage's best variant. Black mark: another variant."
     return Chart("ladder", title, subtitle(recorded), note, f"{title}. {alt}", {"copy": copy_label, "bars": bars})
-
-
-def rows_text(shapes: Sequence[Shape]) -> str:
-    rows = [shape.rows for shape in shapes]
-    return f"{rows[0]} rows" if len(set(rows)) == 1 else f"{min(rows)} to {max(rows)} rows"
 
 
 def bandwidth(
@@ -111,37 +99,28 @@ def bandwidth(
     a point is missing where it has none. `all_stages` is given where `stages` is a choice of them: a
     stage looks the same in every chart.
     """
-    all_stages = all_stages or stages
     shapes = sorted(shapes, key=lambda shape: shape.cols)
 
-    def line(label: str, look: int, found: List[Optional[Json]]) -> Json:
-        points = [[r["cols"], r["bandwidth_gb_s"]] for r in found if r]
-        noisy = [r["cols"] for r in found if r and r.get("noisy")]
-        if points and points[-1][0] < shapes[-1].cols:
-            label += f", to {points[-1][0]}"
-        return {"label": label, "look": look, "points": points, "noisy": noisy}
+    def line(label: str, look: int, names: Sequence[str]) -> Json:
+        bests = (fastest(r for r in recorded.at(shape) if r["stage"] in names) for shape in shapes)
+        found = [r for r in bests if r]
+        if found and found[-1]["cols"] < shapes[-1].cols:
+            label += f", to {found[-1]['cols']}"
+        points = [[r["cols"], r["bandwidth_gb_s"]] for r in found]
+        return {"label": label, "look": look, "points": points, "noisy": [r["cols"] for r in found if r.get("noisy")]}
 
-    def bests(name: str) -> List[Optional[Json]]:
-        return [fastest([r for r in recorded.at(shape) if r["stage"] == name]) for shape in shapes]
+    def panel(title: str, *lines: Json) -> Json:
+        return {"title": title, "copy": copy, "lines": [shown for shown in lines if shown["points"]]}
 
-    copy = line("a plain copy", -1, [recorded.copy(shape) for shape in shapes])
-    panels: List[Json] = [
-        {"title": "Stages", "copy": copy, "lines": [line(s, all_stages.index(s), bests(s)) for s in stages]}
-    ]
-    peers = [line(peer, look, bests(peer)) for look, peer in enumerate(PEERS)]
-    peers = [peer for peer in peers if peer["points"]]
-    if peers:
-        mine = [fastest([r for r in recorded.at(shape) if r["stage"] in stages]) for shape in shapes]
-        panels.append(
-            {
-                "title": "Libraries, and the best of all stages",
-                "copy": copy,
-                "lines": [line("best of all stages", -2, mine), *peers],
-            }
-        )
-    for panel in panels:
-        panel["lines"] = [shown for shown in panel["lines"] if shown["points"]]
-    title = f"Softmax, {shapes[0].dtype}, {rows_text(shapes)}: effective bandwidth in GB/s"
+    copy = line("a plain copy", -1, [recorded.copy(shape)["stage"] for shape in shapes])
+    panels = [panel("Stages", *(line(stage, (all_stages or stages).index(stage), [stage]) for stage in stages))]
+    peers = [line(peer, look, [peer]) for look, peer in enumerate(PEERS)]
+    if any(peer["points"] for peer in peers):
+        best = line("best of all stages", -2, stages)
+        panels.append(panel("Libraries, and the best of all stages", best, *peers))
+    rows = sorted({shape.rows for shape in shapes})
+    several = f"{rows[0]} to {rows[-1]} rows" if len(rows) > 1 else f"{rows[0]} rows"
+    title = f"Softmax, {shapes[0].dtype}, {several}: effective bandwidth in GB/s"
     note = "Best variant of each. Bandwidth: 2 · rows · cols · element size ÷ time, whatever the kernel moves."
     if any(shown["noisy"] for panel in panels for shown in panel["lines"]):
         note += " Hollow: noisy."
@@ -151,12 +130,10 @@ def bandwidth(
 
 def special_function_peak(machine: Json) -> Optional[Json]:
     """10^9 special functions a second and how that was reckoned; None where the clock is not known."""
-    recorded = machine.get("max_sm_clock_mhz")
-    clock, sms = recorded or KNOWN_CLOCK_MHZ.get(machine["gpu"]), machine.get("multiprocessors")
+    clock, sms, per_clock = machine.get("max_sm_clock_mhz"), machine.get("multiprocessors"), SPECIAL_FUNCTIONS_PER_CLOCK
     if not clock or not sms:
         return None
-    per_clock = SPECIAL_FUNCTIONS_PER_CLOCK
-    how = f"{per_clock} per clock and SM · {sms} SMs · {clock} MHz ({'highest' if recorded else 'assumed'} clock)"
+    how = f"{per_clock} per clock and SM · {sms} SMs · {clock} MHz (highest clock)"
     return {"g_per_s": per_clock * sms * clock / 1000, "how": how}
 
 
@@ -170,24 +147,26 @@ def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     points = []
     for look, stage in enumerate(stages):
         best = recorded.best(stage, shape)
-        for r in recorded.variants(stage, shape) if best else []:
-            if r["time_us"] is not None:
-                point = {"stage": stage, "variant": r["variant"], "look": look, "best": r is best}
-                point["passes"] = r["passes"]
-                point["elements_per_byte"] = 1 / (r["passes"] * size)
-                point["g_elements_per_s"] = elements / r["time_us"] / 1000
-                points.append(point)
+        points += [
+            {
+                "stage": stage,
+                "variant": r["variant"],
+                "look": look,
+                "best": r is best,
+                "passes": r["passes"],
+                "elements_per_byte": 1 / (r["passes"] * size),
+                "g_elements_per_s": elements / r["time_us"] / 1000,
+            }
+            for r in recorded.variants(stage, shape)
+            if r["time_us"] is not None
+        ]
     peak = special_function_peak(recorded.machine)
+    copy = recorded.copy(shape)["bandwidth_gb_s"]
     title = f"Softmax, {shape_text(shape)}: a roofline"
     note = "Filled: the stage's best variant. Above the slanted roof, caches answered a part of the requests."
     if peak:
         note = f"Exponentials: {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second.\n{note}"
-    data = {
-        "bandwidth_gb_s": recorded.copy(shape)["bandwidth_gb_s"],
-        "element_bytes": size,
-        "peak": peak,
-        "points": points,
-    }
+    data = {"bandwidth_gb_s": copy, "element_bytes": size, "peak": peak, "points": points}
     reached = ", ".join(
         f"{p['stage']} {p['g_elements_per_s']:.0f} at {short_text(p['passes'])} passes" for p in points if p["best"]
     )
@@ -197,15 +176,18 @@ def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
 
 def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
     """Every variant at every shape: the time that its bytes would take at the copy's speed, and the time it took."""
-    points = []
-    for r in recorded.results:
-        if r["stage"] in stages and r["time_us"] is not None:
-            # The copy makes two passes.
-            point = {"stage": r["stage"], "variant": r["variant"], "look": stages.index(r["stage"])}
-            point["shape"] = shape_text(Shape(r["dtype"], r["rows"], r["cols"]))
-            point["predicted_us"] = r["copy_us"] * r["passes"] / 2
-            point["measured_us"] = r["time_us"]
-            points.append(point)
+    points = [
+        {
+            "stage": r["stage"],
+            "variant": r["variant"],
+            "look": stages.index(r["stage"]),
+            "shape": shape_text(Shape(r["dtype"], r["rows"], r["cols"])),
+            "predicted_us": r["copy_us"] * r["passes"] / 2,  # the copy makes two passes
+            "measured_us": r["time_us"],
+        }
+        for r in recorded.results
+        if r["stage"] in stages and r["time_us"] is not None
+    ]
     if not points:
         raise ToolError(f"no stage has a time in {recorded.path.name}")
 
@@ -217,11 +199,8 @@ def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
     count = f"{close} of {len(points)} measurements are within 10 % of it"
     note = f"Prediction: bytes requested ÷ the copy's bandwidth. Dotted: twice and half of it. {count}."
     extremes = {"above": max(points, key=slower), "below": min(points, key=slower)}
-    data = {
-        "points": points,
-        "extremes": extremes,
-        "stages": [s for s in stages if any(p["stage"] == s for p in points)],
-    }
+    known = [stage for stage in stages if any(point["stage"] == stage for point in points)]
+    data = {"points": points, "extremes": extremes, "stages": known}
     dtypes = ", ".join(dict.fromkeys(r["dtype"] for r in recorded.results))
     return Chart("predicted", title, f"{subtitle(recorded)}, {dtypes}", note, f"{title}. {note}", data)
 
@@ -233,20 +212,37 @@ def stages_of(recorded: Recorded) -> List[str]:
     return sorted({r["stage"] for r in recorded.results if r.get("kind", "stage") == "stage" and r["stage"]})
 
 
+def shapes_of(recorded: Recorded) -> List[Shape]:
+    return list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in recorded.results))
+
+
+def widths(recorded: Recorded, dtype: str, rows: str) -> List[Shape]:
+    """What is recorded of so many rows. Odd widths are left out: they were recorded to compare alignment, and on the
+    axis of a chart they would be a kink without a cause."""
+    here = [s for s in shapes_of(recorded) if (s.dtype, str(s.rows)) == (dtype, rows) and s.cols & (s.cols - 1) == 0]
+    return sorted(here, key=lambda shape: shape.cols)
+
+
 def of_recording(recorded: Recorded) -> Dict[str, Chart]:
     """The charts of `record`'s file, by name: the ladder at its first shape, and what else has enough shapes."""
-    stages = stages_of(recorded)
-    shapes = list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in recorded.results))
+    stages, shapes = stages_of(recorded), shapes_of(recorded)
     first = shapes[0]
     charts = {f"ladder-{first.dtype}": ladder(recorded, first, stages)}
     for dtype, rows in dict.fromkeys((shape.dtype, shape.rows) for shape in shapes):
-        # Odd widths were recorded to compare alignment; on this axis they would be a kink without a cause.
-        wide = [s for s in shapes if (s.dtype, s.rows) == (dtype, rows) and s.cols & (s.cols - 1) == 0]
+        wide = widths(recorded, dtype, str(rows))
         if len(wide) >= 3:
             charts[f"bandwidth-{dtype}-{rows}"] = bandwidth(recorded, wide, stages)
     charts[f"roofline-{first.dtype}"] = roofline(recorded, first, stages)
     charts["predicted"] = predicted(recorded, stages)
     return charts
+
+
+def table_of(sweep: Recorded, name: str) -> Tuple[str, List[Shape]]:
+    """The title and the shapes of a published table."""
+    tables = {table["name"]: table for table in sweep.tables}
+    if name not in tables:
+        raise ToolError(f"no table '{name}' in {sweep.path.name}; there are: {', '.join(tables)}")
+    return tables[name]["title"], [parse_shape(text) for text in tables[name]["shapes"]]
 
 
 def has_width_axis(shapes: Sequence[Shape]) -> bool:
@@ -256,17 +252,14 @@ def has_width_axis(shapes: Sequence[Shape]) -> bool:
 
 def of_table(sweep: Recorded, name: str) -> Chart:
     """A published table over its widths."""
-    tables = {table["name"]: table for table in sweep.tables}
-    if name not in tables:
-        raise ToolError(f"no table '{name}' in {sweep.path.name}; it has: {', '.join(tables)}")
-    shapes = [parse_shape(text) for text in tables[name]["shapes"]]
+    title, shapes = table_of(sweep, name)
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
     chart = bandwidth(sweep, shapes, stages_of(sweep))
-    return chart._replace(subtitle=f"{tables[name]['title']}. {chart.subtitle}")
+    return chart._replace(subtitle=f"{title}. {chart.subtitle}")
 
 
 def of_sweep(sweep: Recorded) -> Dict[str, Chart]:
     """A chart for each of a sweep's tables that runs over widths, by name."""
-    names = [t["name"] for t in sweep.tables if has_width_axis([parse_shape(text) for text in t["shapes"]])]
+    names = [table["name"] for table in sweep.tables if has_width_axis(table_of(sweep, table["name"])[1])]
     return {f"sweep-{name.replace('_', '-')}": of_table(sweep, name) for name in names}

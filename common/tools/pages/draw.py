@@ -16,7 +16,7 @@ import io
 import math
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 from command import MissingTool
 from measure.results import Json
@@ -35,13 +35,11 @@ DASHES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 STYLE = {
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],
     "font.size": 9.5,
     "text.color": INK,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": FAINT,
-    "axes.labelsize": 9.5,
     "axes.titlesize": 9.5,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -50,12 +48,16 @@ STYLE = {
     "grid.color": GRID,
     "grid.linewidth": 0.8,
     "legend.frameon": False,
+    "legend.loc": "upper left",
+    "legend.borderaxespad": 0,
+    "legend.labelspacing": 0.7,
+    "legend.handlelength": 3.2,
     "lines.linewidth": 1.6,
     "xtick.color": FAINT,
     "ytick.color": FAINT,
-    "xtick.minor.visible": False,
     "svg.fonttype": "none",
 }
+BESIDE = (1.02, 1.02)  # the legend's corner: right of the axes
 
 
 def load() -> Any:
@@ -91,18 +93,9 @@ def look(index: int) -> Dict[str, Any]:
 
 def figure_of(chart: Chart) -> Any:
     """The matplotlib figure of a chart; call it within matplotlib.rc_context(STYLE)."""
-    matplotlib = load()
-    # A chart of many stages grows rather than let its labels touch.
-    if chart.kind == "ladder":
-        height, draw = 150 + 46 * len(chart.data["bars"]), ladder
-    elif chart.kind == "bandwidth":
-        height = 130 + sum(panel_height(panel) for panel in chart.data["panels"])
-        draw = bandwidth
-    elif chart.kind == "roofline":
-        height, draw = max(560, 150 + 56 * len({p["stage"] for p in chart.data["points"]})), roofline
-    else:
-        height, draw = max(600, 150 + 22 * len(chart.data["stages"])), predicted
-    figure = matplotlib.figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor="white")
+    draw, height_of = KINDS[chart.kind]
+    height = height_of(chart.data)
+    figure = load().figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor="white")
     head, foot = 70 / height, (14 + 17 * len(chart.note.splitlines())) / height
     figure.set_layout_engine("constrained", rect=(0.015, foot, 0.97, 1 - head - foot), h_pad=0.06)
     figure.text(20 / WIDTH, 1 - 20 / height, chart.title, size=12.5, weight="bold", va="top")
@@ -112,34 +105,24 @@ def figure_of(chart: Chart) -> Any:
     return figure
 
 
-def svg(chart: Chart) -> str:
-    """The signed SVG text: see charts.signed."""
-    file = io.StringIO()
+def saved(chart: Chart, about: Json, **options: Any) -> bytes:
+    file = io.BytesIO()
     # The salt makes the names inside unique among the charts of one page, and the same in every run.
     with load().rc_context({**STYLE, "svg.hashsalt": charts.digest(chart)}):
-        meta = {"Date": None, "Title": chart.title, "Description": chart.alt}
-        figure_of(chart).savefig(file, format="svg", metadata=meta)
-    return charts.signed("\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n", chart)
+        metadata = {"Title": chart.title, "Description": chart.alt, **about}
+        figure_of(chart).savefig(file, metadata=metadata, **options)
+    return file.getvalue()
+
+
+def svg(chart: Chart) -> str:
+    """The signed SVG text: see charts.signed."""
+    lines = saved(chart, {"Date": None}, format="svg").decode().splitlines()
+    return charts.signed("\n".join(line.rstrip() for line in lines) + "\n", chart)
 
 
 def png(chart: Chart) -> bytes:
     """A picture of twice the SVG's pixels."""
-    file = io.BytesIO()
-    with load().rc_context(STYLE):
-        meta = {"Title": chart.title, "Description": chart.alt}
-        figure_of(chart).savefig(file, format="png", dpi=192, metadata=meta)
-    return file.getvalue()
-
-
-def beside(axes: Any, labelspacing: float = 0.7, handlelength: float = 3.2) -> None:
-    """The legend to the right of the axes, in the order of the lines."""
-    axes.legend(
-        loc="upper left",
-        bbox_to_anchor=(1.02, 1.02),
-        borderaxespad=0,
-        labelspacing=labelspacing,
-        handlelength=handlelength,
-    )
+    return saved(chart, {}, format="png", dpi=192)
 
 
 def ladder(figure: Any, data: Json) -> None:
@@ -190,7 +173,7 @@ def bandwidth(figure: Any, data: Json) -> None:
         axes.set_ylabel("GB/s")
         if len(panels) > 1:
             axes.set_title(panel["title"], loc="left", weight="bold")
-        beside(axes)
+        axes.legend(bbox_to_anchor=BESIDE)
     rows[-1].set_xlabel("columns")
 
 
@@ -228,7 +211,7 @@ def roofline(figure: Any, data: Json) -> None:
         where = f"{point['passes']:.3g} passes, {point['g_elements_per_s']:.0f}"
         label = f"{point['stage']}\n{point['variant']}\n{where}" if point["best"] else None
         axes.plot(point["elements_per_byte"], point["g_elements_per_s"], label=label, zorder=5, **style)
-    beside(axes, labelspacing=0.9, handlelength=1.2)
+    axes.legend(bbox_to_anchor=BESIDE, labelspacing=0.9, handlelength=1.2)
     axes.set(xlabel="elements per byte requested", ylabel="10⁹ elements per second")
     axes.grid(visible=False)
 
@@ -246,26 +229,29 @@ def predicted(figure: Any, data: Json) -> None:
         style = {**look(mine[0]["look"]), "linestyle": "none", "alpha": 0.75, "markeredgewidth": 0.4}
         axes.plot([p["predicted_us"] for p in mine], [p["measured_us"] for p in mine], label=stage, **style)
     # The corners above and below the diagonal are empty.
+    line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4}
     for where, corner, align in (("above", (0.03, 0.97), "left"), ("below", (0.98, 0.04), "right")):
         point = data["extremes"][where]
         ratio = point["measured_us"] / point["predicted_us"]
         rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
-        axes.annotate(
-            f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}",
-            (point["predicted_us"], point["measured_us"]),
-            corner,
-            textcoords="axes fraction",
-            size=9,
-            ha=align,
-            va="top" if where == "above" else "bottom",
-            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4},
-        )
+        text = f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}"
+        style = {"size": 9, "ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
+        axes.annotate(text, (point["predicted_us"], point["measured_us"]), corner, "data", "axes fraction", **style)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter("")
-    beside(axes, handlelength=1.2)
+    axes.legend(bbox_to_anchor=BESIDE, handlelength=1.2)
+
+
+# How each kind is drawn, and its height in px: a chart of many stages grows rather than let its labels touch.
+KINDS: Dict[str, Tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
+    "ladder": (ladder, lambda data: 150 + 46 * len(data["bars"])),
+    "bandwidth": (bandwidth, lambda data: 130 + sum(map(panel_height, data["panels"]))),
+    "roofline": (roofline, lambda data: max(560, 150 + 56 * len({p["stage"] for p in data["points"]}))),
+    "predicted": (predicted, lambda data: max(600, 150 + 22 * len(data["stages"]))),
+}
 
 
 def main(_argv: List[str]) -> None:

@@ -10,34 +10,27 @@ A block stands between two markers on lines of their own, a value within a line:
     <!-- end generated -->
     It reaches <!-- value: percent stage=02_a variant=best dtype=f32 rows=49152 cols=1024 --><!-- end value -->.
 
-Blocks (a shape is dtype= rows= cols=):
+Blocks; SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
     ladder SHAPE                      every variant of every stage, the copy last
-    stage NAME SHAPE                  one stage's variants with times
-    stage NAME shapes=f32:49152x1024,f16:49152x1024
-                                      one stage's variants, percent of the copy by shape
-    chart FILE.svg ladder SHAPE [stages=A,B]
-    chart FILE.svg bandwidth dtype= rows= [cols=A,B,…] [stages=A,B]
-                                      without cols=: every recorded power of two
+    stage NAME SHAPES                 one stage's variants, percent of the copy by shape
+    chart FILE.svg ladder SHAPE
+    chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
-    chart FILE.svg predicted            every variant at every shape: time predicted from its bytes, and measured
-    chart FILE.svg table NAME         a table of the sweep over its widths: stages and libraries
+    chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
     profile NAME SHAPE [variants=A,B,…] [quantities=A,B,…]
                                       declared, counted and measured, as ./run profile shows it; the quantities are
                                       QUANTITIES of quantities.py, with _ for spaces
-    counters NAME [SHAPE] [columns=A,B,…]
-                                      what Nsight Compute counted; columns are COUNTER_COLUMNS of blocks.py
-    counted NAME SHAPE [columns=A,B,…]
-    counted NAME shapes=f32:64x1024,f16:64x8192 [columns=A,B,…]
-                                      what the simulator counted; columns are COUNTED_COLUMNS of blocks.py
+    counters NAME [SHAPE or SHAPES] [columns=A,B,…]         what Nsight Compute counted: COUNTERS of blocks.py
+    counted NAME [SHAPE or SHAPES] [columns=A,B,…]          what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
-Values (variant=best is the stage's fastest):
-    percent | time | bandwidth | passes | spread | name   stage= variant= SHAPE
-    copy_time | copy_bandwidth                            SHAPE
-    ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE           time of a ÷ time of b
-    counter column=NAME stage= variant= SHAPE
-    counted column=NAME stage= variant= SHAPE
+Values; variant=best is the stage's fastest:
+    percent | time                                stage= variant= SHAPE
+    copy_time | copy_bandwidth                    SHAPE
+    ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
+    counter | counted                             column= stage= variant= SHAPE
     machine field=gpu
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
@@ -55,33 +48,30 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from command import Parser, ToolError
 from files import write_whole
 from measure import results
-from measure.results import Recorded
 from pages import charts, draw
-from pages.blocks import BLOCKS, VALUES, Arguments, Context
+from pages.blocks import BLOCKS, VALUES, Arguments, Context, known
 
-OPEN = re.compile(r"<!-- (generated|value): (\S.*?) -->")
-CLOSE = re.compile(r"<!-- end (generated|value) -->")
-# Anything that looks like a marker; what is neither OPEN nor CLOSE is a typing error.
-MARKER = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re.S)
+MARKER = re.compile(r"<!-- (?:(?P<opens>generated|value): (?P<words>\S.*?)|end (?P<closes>generated|value)) -->")
+# What looks like a marker and is none is a typing error.
+ALIKE = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re.S)
 LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
 
 
 def produce(context: Context, kind: str, text: str) -> str:
     """The text that belongs between one pair of markers."""
-    args = Arguments(text)
-    known: Dict[str, Any] = BLOCKS if kind == "generated" else VALUES
-    name = args.next("the name")
-    if name not in known:
-        what = "block" if kind == "generated" else "value"
-        raise ToolError(f"unknown {what} '{name}'; there are: {', '.join(known)}")
-    made = known[name](context, args)
+    name, *words = text.split()
+    args = Arguments(words)
+    if kind == "value":
+        made = known("unknown value", name, VALUES)(context, args)
+    else:
+        made = "\n" + known("unknown block", name, BLOCKS)(context, args) + "\n"
     args.finish()
-    return f"\n{made}\n" if kind == "generated" else made
+    return made
 
 
 def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
@@ -97,76 +87,59 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     done = 0
     opened: Optional[re.Match[str]] = None
 
-    def line_of(position: int) -> str:
-        return f"{name}:{old.count(chr(10), 0, position) + 1}"
+    def line_of(marker: re.Match[str]) -> str:
+        return f"{name}:{old.count(chr(10), 0, marker.start()) + 1}"
 
-    for marker in MARKER.finditer(old):
-        where = line_of(marker.start())
-        begin, end = OPEN.fullmatch(old, *marker.span()), CLOSE.fullmatch(marker[0])
-        if begin and opened:
-            raise ToolError(f"{where}: a marker inside the one opened at {line_of(opened.start())}")
-        if begin:
-            opened = begin
+    for found in ALIKE.finditer(old):
+        where, marker = line_of(found), MARKER.fullmatch(old, *found.span())
+        if not marker:
+            raise ToolError(f"{where}: this is no marker: {' '.join(found[0].split())}")
+        if marker["opens"]:
+            if opened:
+                raise ToolError(f"{where}: a marker inside the one opened at {line_of(opened)}")
+            opened = marker
             continue
-        if not end:
-            raise ToolError(f"{where}: this is no marker: {' '.join(marker[0].split())}")
-        if not opened or opened[1] != end[1]:
+        if not opened or opened["opens"] != marker["closes"]:
             raise ToolError(f"{where}: '{marker[0]}' closes nothing")
-        where = line_of(opened.start())
-        inner = old[opened.end() : marker.start()]
-        alone = opened.start() == 0 or old[opened.start() - 1] == "\n"
-        if opened[1] == "generated" and not (alone and inner.startswith("\n") and inner.endswith("\n")):
+        where, kind, words = line_of(opened), opened["opens"], opened["words"]
+        before, inner = old[old.rfind("\n", 0, opened.start()) + 1 : opened.start()], old[opened.end() : marker.start()]
+        if kind == "generated" and (before or not (inner.startswith("\n") and inner.endswith("\n"))):
             raise ToolError(f"{where}: the markers of a block stand on lines of their own")
         # There CommonMark would take the comment, and the rest of the line with it, for raw HTML.
-        if opened[1] == "value" and LINE_START.fullmatch(old[old.rfind("\n", 0, opened.start()) + 1 : opened.start()]):
+        if kind == "value" and LINE_START.fullmatch(before):
             raise ToolError(f"{where}: a value cannot begin a line: put a word of the sentence before it")
         try:
-            made = produce(context, opened[1], opened[2])
+            made = produce(context, kind, words)
         except ToolError as error:
-            error.args = (f"{where}: {opened[2].split()[0]}: {error}",)  # and its exit code stays
+            error.args = (f"{where}: {words.split()[0]}: {error}",)  # and its exit code stays
             raise
         if made != inner:
-            changed.append(f"{where}: {opened[2]}")
+            changed.append(f"{where}: {words}")
         pieces += [old[done : opened.end()], made]
-        done = marker.start()
-        opened = None
+        done, opened = marker.start(), None
     if opened:
-        raise ToolError(f"{line_of(opened.start())}: this marker is never closed: {opened[0]}")
+        raise ToolError(f"{line_of(opened)}: this marker is never closed: {opened[0]}")
     return "".join(pieces) + old[done:], changed
 
 
 def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> List[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
-
-    def load() -> Recorded:
-        recorded = Recorded(results_file) if results_file else results.newest(root / "common/results", sweep=False)
-        if not recorded:
-            raise ToolError("no results file in common/results: run python3 common/tools record on a GPU first")
-        return recorded
-
-    def load_sweep() -> Recorded:
-        sweep = results.newest(root / "common/results", sweep=True)
-        if not sweep:
-            raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
-        return sweep
-
-    context = Context(root, load, load_sweep)
-    pages = [root / "README.md"] + [root / stage / "README.md" for stage in context.stages]
-    pages += sorted((root / "common/results").glob("*.md"))
+    context = Context(root, results_file)
+    pages = [root / "README.md", *(root / stage / "README.md" for stage in context.stages)]
     files: Dict[Path, str] = {}
     differing: List[str] = []
-    for page in (page for page in pages if page.is_file()):
+    for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):
         files[page], changed = regenerate(context, page)
         differing += changed
-    for path, chart in context.charts.items():
+    for name, chart in context.charts.items():
+        path = context.results / name
         if redraw or not charts.shows(path, chart):
             differing.append(path.relative_to(root).as_posix())
             if not check:
                 files[path] = draw.svg(chart)
-    if not check:
-        for path, text in files.items():
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                write_whole(path, text)
+    for path, text in files.items():
+        if not check and not (path.is_file() and path.read_text(encoding="utf-8") == text):
+            write_whole(path, text)
     return differing
 
 

@@ -33,12 +33,9 @@ def existing_file(text: str) -> Path:
 def argument_parser(command: str, description: str) -> Parser:
     """The options that ./run plot and ./run report share."""
     parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
-    parser.add_argument(
-        "--results", type=existing_file, metavar="FILE", help="the file of `record` (default: the newest in common/results)"
-    )
-    parser.add_argument(
-        "--sweep", type=existing_file, metavar="FILE", help="a sweep's file (default: the newest in common/results)"
-    )
+    for option, file in (("--results", "the file of `record`"), ("--sweep", "a sweep's file")):
+        help_ = f"{file} (default: the newest in common/results)"
+        parser.add_argument(option, type=existing_file, metavar="FILE", help=help_)
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     return parser
 
@@ -51,12 +48,8 @@ class Sources(NamedTuple):
 
     def charts(self) -> Dict[str, Chart]:
         """By file name without its ending."""
-        found: Dict[str, Chart] = {}
-        if self.recording:
-            found.update(charts.of_recording(self.recording))
-        if self.sweep:
-            found.update(charts.of_sweep(self.sweep))
-        return found
+        of_recording = charts.of_recording(self.recording) if self.recording else {}
+        return {**of_recording, **(charts.of_sweep(self.sweep) if self.sweep else {})}
 
 
 def find_sources(arguments: argparse.Namespace) -> Sources:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from command import file_to_write
 from files import write_whole
@@ -35,7 +35,15 @@ class Cell(NamedTuple):
 
 class Column(NamedTuple):
     title: str
-    numeric: bool = False
+    text: Optional[Callable[[float], str]] = None  # of its numbers; None is a column of words
+    field: str = ""  # of a result, in the table of all results
+
+    @property
+    def numeric(self) -> bool:
+        return self.text is not None
+
+    def cell(self, value: Any) -> Cell:
+        return Cell(NOTHING if value is None else self.text(value) if self.text else value, value)
 
 
 class Row(NamedTuple):
@@ -52,10 +60,6 @@ class Table(NamedTuple):
     kind: str = ""
 
 
-def number(value: Optional[float], digits: int) -> Cell:
-    return Cell(NOTHING, None) if value is None else Cell(f"{value:.{digits}f}", value)
-
-
 def inline(name: str, svg: str, alt: str) -> str:
     """The SVG as part of a page: no prologue, and no ids that nothing refers to, which another chart has too."""
     svg = svg[svg.index("<svg") : svg.rindex("</svg>") + len("</svg>")]
@@ -65,58 +69,39 @@ def inline(name: str, svg: str, alt: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
 
-# --- The machine -----------------------------------------------------------------------------------
-
-
-def size_text(value: Optional[int], unit: str) -> Optional[str]:
-    power = {"MiB": 20, "GiB": 30}[unit]
-    return f"{value / 2**power:.0f} {unit}" if value else None
-
-
 def facts(recorded: Recorded) -> Json:
     """What is known of one file's machine, software and settings, in the order to be shown."""
-    machine, header, settings = recorded.machine, recorded.recorded, recorded.settings
+    machine, header, rounds = recorded.machine, recorded.recorded, recorded.settings.get("rounds")
+
+    def known(name: str, unit: str, size: int = 1) -> Optional[str]:
+        return f"{machine[name] / size:.0f} {unit}" if machine.get(name) else None
+
     return {
         "file": recorded.path.name,
         "GPU": machine["gpu"],
         "compute capability": machine.get("compute_capability"),
         "multiprocessors": machine.get("multiprocessors"),
-        "highest SM clock": f"{machine['max_sm_clock_mhz']} MHz" if machine.get("max_sm_clock_mhz") else None,
-        "L2 cache": size_text(machine.get("l2_bytes"), "MiB"),
-        "memory": size_text(machine.get("memory_bytes"), "GiB"),
+        "highest SM clock": known("max_sm_clock_mhz", "MHz"),
+        "L2 cache": known("l2_bytes", "MiB", 1 << 20),
+        "memory": known("memory_bytes", "GiB", 1 << 30),
         "driver": machine.get("driver_version"),
         "CUDA": machine.get("nvcc") or machine.get("cuda_runtime"),
         **{name: machine.get(name) for name in ("python", "torch", "triton", "cudnn", "quack", "liger")},
-        "measured": ", ".join([charts.conditions(recorded), *rounds_text(settings)]),
+        "measured": charts.conditions(recorded) + (f", {rounds} rounds" if rounds else ""),
         "recorded": header["date_utc"].replace("T", " ").replace("Z", " UTC"),
         "commit": header["commit"] + (" with local changes" if header["dirty"] else ""),
         "command": header["command"],
     }
 
 
-def rounds_text(settings: Json) -> List[str]:
-    return [f"{settings['rounds']} rounds"] if settings.get("rounds") else []
-
-
-# --- The tables ------------------------------------------------------------------------------------
-
-
-def bests(found: Iterable[Json], kind: str) -> Dict[str, Json]:
-    """The fastest of each stage, or of each library."""
-    by_name: Dict[str, List[Json]] = {}
-    for result in found:
-        if result.get("kind") == kind:
-            by_name.setdefault(result["stage"], []).append(result)
-    leaders = {name: results.fastest(some) for name, some in by_name.items()}
-    return {name: best for name, best in leaders.items() if best}
+# --- The published tables --------------------------------------------------------------------------
 
 
 def share(best: Optional[Json], leader: Optional[Json]) -> Cell:
     if not best:
         return Cell(NOTHING, None)
-    noisy = " ~" if best.get("noisy") else ""
-    kind = "best" if best is leader else ""
-    return Cell(f"{best['percent_of_copy']:.1f}{noisy}", best["percent_of_copy"], kind)
+    percent = best["percent_of_copy"]
+    return Cell(f"{percent:.1f}{' ~' if best.get('noisy') else ''}", percent, "best" if best is leader else "")
 
 
 def against(stage: Optional[Json], peer: Optional[Json]) -> Cell:
@@ -131,21 +116,16 @@ def against(stage: Optional[Json], peer: Optional[Json]) -> Cell:
 
 def published(sweep: Recorded, table: Json) -> Table:
     """One of the sweep's tables: percent of the copy by shape, for each stage's and library's best variant."""
-    stages = charts.stages_of(sweep)
-    peers = [peer for peer in charts.PEERS if any(r["stage"] == peer for r in sweep.results)]
-    columns = [Column("shape"), Column("copy (µs)", True), Column("best stage and best library")]
-    columns += [Column(name, True) for name in [*stages, *peers]]
+    names = charts.stages_of(sweep) + [p for p in charts.PEERS if any(r["stage"] == p for r in sweep.results)]
+    copy = Column("copy (µs)", time_text)
+    columns = [Column("shape"), copy, Column("best stage and best library"), *(Column(name, tenths) for name in names)]
     rows = []
-    for order, text in enumerate(table["shapes"]):
-        shape = results.parse_shape(text)
+    for order, shape in enumerate(charts.table_of(sweep, table["name"])[1]):
         found = sweep.at(shape)
-        mine, theirs = bests(found, "stage"), bests(found, "peer")
-        best, peer = results.fastest(list(mine.values())), results.fastest(list(theirs.values()))
-        leader = results.fastest([r for r in (best, peer) if r])
-        copy = sweep.copy(shape)["time_us"]
-        cells = [Cell(charts.shape_text(shape), order), Cell(time_text(copy), copy), against(best, peer)]
-        cells += [share(mine.get(name), leader) for name in stages]
-        cells += [share(theirs.get(name), leader) for name in peers]
+        best, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
+        leader = results.fastest(r for r in (best, peer) if r)
+        cells = [Cell(charts.shape_text(shape), order), copy.cell(sweep.copy(shape)["time_us"]), against(best, peer)]
+        cells += [share(results.fastest(r for r in found if r["stage"] == name), leader) for name in names]
         rows.append(Row(cells))
     about = "Percent of the copy's speed, the best variant of each; ~ marks a noisy measurement."
     if table.get("source"):
@@ -153,80 +133,59 @@ def published(sweep: Recorded, table: Json) -> Table:
     return Table(table["name"], table["title"], about, columns, rows, "compared")
 
 
+# --- All results -----------------------------------------------------------------------------------
+
+
+tenths = "{:.1f}".format
 ALL_COLUMNS = [
     Column("table"),
-    Column("dtype"),
-    Column("rows", True),
-    Column("cols", True),
-    Column("contender"),
-    Column("time (µs)", True),
-    Column("% of copy", True),
-    Column("GB/s", True),
-    Column("passes", True),
-    Column("spread (%)", True),
-    Column("rounds differ (%)", True),
-    Column("error ÷ allowed", True),
-    Column("status"),
+    Column("dtype", field="dtype"),
+    Column("rows", str, "rows"),
+    Column("cols", str, "cols"),
+    Column("contender", field="contender"),
+    Column("time (µs)", time_text, "time_us"),
+    Column("% of copy", tenths, "percent_of_copy"),
+    Column("GB/s", "{:.0f}".format, "bandwidth_gb_s"),
+    Column("passes", short_text, "passes"),
+    Column("spread (%)", tenths, "spread_percent"),
+    Column("rounds differ (%)", tenths, "round_difference_percent"),
+    Column("error ÷ allowed", "{:.3f}".format, "max_error"),
+    Column("status", field="status"),
 ]
 
 
 def result_row(place: int, table: str, result: Json) -> Row:
-    time, status = result["time_us"], result["status"]
-    if result.get("noisy"):
-        status += ", noisy"
-    if result["reason"]:
-        status += f": {result['reason']}"
-    passes = result["passes"]
-    cells = [
-        Cell(table, place),
-        Cell(result["dtype"], result["dtype"]),
-        number(result["rows"], 0),
-        number(result["cols"], 0),
-        Cell(f"{result['stage']} {result['variant']}".strip(), f"{result['stage']} {result['variant']}".strip()),
-        Cell(NOTHING, None) if time is None else Cell(time_text(time), time),
-        number(result["percent_of_copy"], 1),
-        number(result["bandwidth_gb_s"], 0),
-        Cell(NOTHING, None) if passes is None else Cell(short_text(passes), passes),
-        number(result["spread_percent"], 1),
-        number(result.get("round_difference_percent"), 1),
-        number(result["max_error"], 3),
-        Cell(status, status),
-    ]
-    kind = (
-        "noisy" if result.get("noisy") else "" if result["status"] == "verified" else result["status"].replace(" ", "-")
-    )
-    return Row(cells, kind)
+    status, noisy = result["status"], result.get("noisy")
+    shown = {
+        **result,
+        "contender": f"{result['stage']} {result['variant']}".strip(),
+        "status": status + (", noisy" if noisy else "") + (f": {result['reason']}" if result["reason"] else ""),
+    }
+    kind = "noisy" if noisy else "" if status == "verified" else status.replace(" ", "-")
+    return Row([Cell(table, place), *(column.cell(shown.get(column.field)) for column in ALL_COLUMNS[1:])], kind)
 
 
 def all_results(sources: Sources) -> Table:
     """Every result, by table and shape: the lessons' recording first, then the sweep."""
-    rows = []
-    if sources.recording:
-        rows += [(0, "lessons", result) for result in sources.recording.results]
+    rows = [(0, "lessons", result) for result in (sources.recording.results if sources.recording else [])]
     if sources.sweep:
-        tables: Dict[Shape, List[str]] = {}
+        tables: Dict[Shape, str] = {}
         for table in sources.sweep.tables:
-            for text in table["shapes"]:
-                tables.setdefault(results.parse_shape(text), []).append(table["name"])
-        order = {name: place for place, name in enumerate(tables_in_order(tables), start=1)}
+            for shape in charts.table_of(sources.sweep, table["name"])[1]:
+                tables[shape] = f"{tables[shape]}, {table['name']}" if shape in tables else table["name"]
+        order = [*dict.fromkeys(tables.values()), "no table"]
         for result in sources.sweep.results:
-            name = ", ".join(tables.get(Shape(result["dtype"], result["rows"], result["cols"]), ["no table"]))
-            rows.append((order.get(name, len(order) + 1), name, result))
+            name = tables.get(Shape(result["dtype"], result["rows"], result["cols"]), "no table")
+            rows.append((1 + order.index(name), name, result))
     rows.sort(key=lambda row: (row[0], row[2]["dtype"], row[2]["rows"], row[2]["cols"]))
-    made = [result_row(place, name, result) for place, name, result in rows]
-    return Table("all", "All results", "", ALL_COLUMNS, made)
-
-
-def tables_in_order(tables: Dict[Shape, List[str]]) -> List[str]:
-    return list(dict.fromkeys(", ".join(names) for names in tables.values()))
+    return Table("all", "All results", "", ALL_COLUMNS, [result_row(*row) for row in rows])
 
 
 # --- The page --------------------------------------------------------------------------------------
 
 
 def page(sources: Sources) -> str:
-    draw.load()
-    import jinja2
+    import jinja2  # draw.load() has found it
     import markupsafe
 
     environment = jinja2.Environment(
@@ -236,20 +195,15 @@ def page(sources: Sources) -> str:
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     files = [recorded for recorded in sources if recorded]
-    pictures = [
-        {"name": name, "title": chart.title, "svg": inline(name, draw.svg(chart), chart.alt)}
-        for name, chart in sources.charts().items()
-    ]
     known = [facts(recorded) for recorded in files]
-    names = [name for name in known[0] if any(some[name] is not None for some in known)]
+    pictures = {name: inline(name, draw.svg(chart), chart.alt) for name, chart in sources.charts().items()}
     return template.render(
         gpu=files[0].machine["gpu"],
-        facts=[(name, [NOTHING if some[name] is None else some[name] for some in known]) for name in names],
+        facts=[(name, [some[name] for some in known]) for name in known[0] if {some[name] for some in known} != {None}],
         charts=pictures,
         tables=[published(sources.sweep, table) for table in sources.sweep.tables] if sources.sweep else [],
         results=all_results(sources),
-        has_sweep=bool(sources.sweep),
-        has_recording=bool(sources.recording),
+        sources=sources,
         files=files,
     )
 

@@ -1,0 +1,337 @@
+"""Tests of `generate` and of the numbers in the charts, with fake stages; charts_test.py looks at the drawings."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Dict, List
+
+import pytest
+import synthetic_sweep
+from fake_stages import COMMIT, TOOLS, Repository, quietly
+from measure import record, results
+from pages import charts, draw
+
+SHAPE = "dtype=f32 rows=49152 cols=1024"
+WIDE = "dtype=f16 rows=49152 cols=4096"
+END = "<!-- end generated -->"
+LADDER = f"<!-- generated: ladder {SHAPE} -->"
+
+
+def block(marker: str) -> str:
+    return f"<!-- generated: {marker} -->\n{END}\n"
+
+
+def value(marker: str) -> str:
+    return f"x <!-- value: {marker} --><!-- end value -->\n"
+
+
+GPU = value("machine field=gpu")
+
+
+@pytest.fixture
+def lessons(recorded: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """What generate does with charts needs no matplotlib."""
+    monkeypatch.setattr(draw, "svg", lambda chart: charts.signed(f"<svg>{chart.title}</svg>\n", chart))
+    return recorded
+
+
+def filled(lessons: Repository, text: str, name: str = "README.md") -> str:
+    """What generate puts between the markers."""
+    page = lessons.page(text, name)
+    code, printed = lessons.generate()
+    assert code == 0, printed
+    found = re.search(r"-->\n?(.*?)\n?<!-- end", page.read_text(encoding="utf-8"), re.S)
+    assert found
+    return found[1]
+
+
+def refused(lessons: Repository, text: str) -> str:
+    """generate refuses the page and leaves it alone; returns what it says."""
+    page = lessons.page(text)
+    code, printed = lessons.generate()
+    assert (code, page.read_text(encoding="utf-8")) == (1, text), printed
+    return printed
+
+
+def test_ladder(lessons: Repository) -> None:
+    rows = filled(lessons, block(f"ladder {WIDE}")).splitlines()
+    assert rows[2] == "| [01_naive](01_naive/) | thread_per_row | 2 | 81920 | 200 | 5.0 |"
+    assert rows[3] == "|  | **block_per_row** | **2** | **20480** | **800** | **20.0** |"
+    assert rows[4] == "| [02_tiled](02_tiled/) | narrow | – | – | – | –<sup>a</sup> |"
+    assert rows[7] == "| copy | the ceiling: one read, one write | 2 | 4096 | 4000 | 100.0 |"
+    assert rows[9] == "<sup>a</sup> <sub>not applicable: cols &gt; 2048 &amp; too wide</sub><br>"
+    for part in ("NVIDIA Fake 1", "f16 49152 × 4096", "cold L2", "medians of 25 samples", COMMIT[:10]):
+        assert part in rows[10]
+
+
+def test_links_are_relative_to_the_page(lessons: Repository) -> None:
+    assert "[01_naive](../01_naive/)" in filled(lessons, block(f"ladder {SHAPE}"), "02_tiled/README.md")
+    chart = filled(lessons, block(f"chart a.svg ladder {SHAPE}"), "02_tiled/README.md")
+    assert "](../common/results/a.svg)" in chart
+
+
+def test_stage(lessons: Repository) -> None:
+    rows = filled(lessons, block("stage 02_tiled shapes=f32:65536x32,f16:49152x4096")).splitlines()
+    assert rows[2] == "| narrow | 2.12 | **60.0** | –<sup>a</sup> |"
+    assert rows[3] == "| wide | 2 to 2.12 | 50.0 | **50.0** |"
+
+
+@pytest.mark.parametrize(
+    "marker, text",
+    {
+        f"percent stage=03_fast variant=only {SHAPE}": "98 %",
+        f"percent stage=02_tiled variant=best {SHAPE}": "60 %",
+        f"percent stage=01_naive variant=thread_per_row {SHAPE}": "5.0 %",
+        f"time stage=02_tiled variant=best {SHAPE}": "1707 µs",
+        f"ratio a=01_naive/thread_per_row b=02_tiled/best {SHAPE}": "12",
+        f"ratio a=01_naive/best b=02_tiled/wide {SHAPE}": "2.5",
+        f"copy_time {SHAPE}": "1024 µs",
+        f"copy_bandwidth {SHAPE}": "4000 GB/s",
+        "machine field=gpu": "NVIDIA Fake 1",
+    }.items(),
+)
+def test_values(lessons: Repository, marker: str, text: str) -> None:
+    assert filled(lessons, value(marker)) == text
+
+
+def test_text_around_the_markers_stays(lessons: Repository) -> None:
+    gpu = "<!-- value: machine field=gpu -->{}<!-- end value -->"
+    text = f"# Ä title\n\nOn {gpu} and {gpu}.  \n\n{LADDER}\n{{}}{END}\nEnd without a line break"
+    page = lessons.page(text.format("", "old", ""))
+    assert lessons.generate()[0] == 0
+    written = page.read_text(encoding="utf-8")
+    table = written[written.index("1024 -->\n") + 9 : written.index(END)]
+    assert written == text.format("NVIDIA Fake 1", "NVIDIA Fake 1", table)
+    assert lessons.generate("--check") == (0, "")
+
+
+def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) -> None:
+    chart = block(f"chart a.svg ladder {SHAPE}")
+    page = lessons.page(f"{chart}\n{value(f'percent stage=02_tiled variant=best {SHAPE}')}")
+    assert lessons.generate()[0] == 0
+    assert lessons.generate("--check") == (0, "")
+    good = page.read_text(encoding="utf-8")
+    page.write_text(good.replace("60 %<", "61 %<"), encoding="utf-8")
+    code, printed = lessons.generate("--check")
+    assert (code, "differs: README.md:5: percent stage=02_tiled" in printed) == (1, True)
+    assert "61 %" in page.read_text(encoding="utf-8")
+    page.write_text(good, encoding="utf-8")
+    svg = lessons.results / "a.svg"
+    drawn = svg.read_text(encoding="utf-8")
+    for changed in (drawn.replace("Softmax", "softmax"), drawn.replace("numbers ", "numbers 0"), drawn + "\n", ""):
+        svg.write_text(changed, encoding="utf-8")
+        code, printed = lessons.generate("--check")
+        assert (code, "differs: common/results/a.svg" in printed) == (1, True)
+    svg.unlink()
+    assert lessons.generate("--check")[0] == 1
+    assert not svg.exists()
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    {
+        f"\n\n{LADDER}\n": "README.md:3: this marker is never closed",
+        f"\n{END}\n": f"README.md:2: '{END}' closes nothing",
+        f"{LADDER}\n<!-- end value -->\n": "README.md:2: '<!-- end value -->' closes nothing",
+        f"{LADDER}\n{LADDER}\n{END}\n": "README.md:2: a marker inside the one opened at README.md:1",
+        f"{LADDER} {END}\n": "README.md:1: the markers of a block stand on lines of their own",
+        f"text {LADDER}\n{END}\n": "README.md:1: the markers of a block stand on lines of their own",
+        f"{LADDER}\ntext {END}\n": "README.md:1: the markers of a block stand on lines of their own",
+        "<!-- generate: ladder -->\n": "README.md:1: this is no marker",
+        "<!--generated: ladder-->\n": "README.md:1: this is no marker",
+        "x <!-- value percent -->": "README.md:1: this is no marker",
+        block("lader"): "README.md:1: lader: unknown block 'lader'; there are: ladder",
+        value("speed"): "unknown value 'speed'; there are: percent",
+        f"a\n  {GPU[2:]}": "README.md:2: a value cannot begin a line",
+        f"- {GPU[2:]}": "README.md:1: a value cannot begin a line",
+        value(f"percent stage=01_naive variant=none {SHAPE}"): "no variant 'none'",
+        value(f"percent stage=02_tiled variant=narrow {WIDE}"): "has no time at f16:49152x4096: cols > 2048",
+        value("time stage=03_fast variant=best dtype=f16 rows=49152 cols=8192"): "no variant of 03_fast is applicable",
+        value(f"ratio a=01_naive b=02_tiled/best {SHAPE}"): "argument 'a=' is STAGE/VARIANT",
+        value("machine field=colour"): "no machine field 'colour'",
+        block(f"chart a.svg ladder {SHAPE}") + block("chart a.svg predicted"): "two different charts are named a.svg",
+    }.items(),
+)
+def test_bad_markers_and_values_are_named_with_their_line(lessons: Repository, text: str, said: str) -> None:
+    assert said in refused(lessons, text)
+
+
+@pytest.mark.parametrize(
+    "marker, said",
+    {
+        "ladder dtype=f32 rows=49152": "argument 'cols=' is missing",
+        "ladder dtype=f32 rows=49152 cols=x": "shape 'f32:49152xx' is not DTYPE:ROWSxCOLS",
+        "ladder dtype=f64 rows=49152 cols=8": "shape 'f64:49152x8'",
+        f"ladder {SHAPE} cols=8": "given twice",
+        f"ladder {SHAPE} colour=blue": "unknown argument: colour=",
+        "ladder dtype=f32 rows=49152 cols=999": "nothing recorded at f32:49152x999",
+        "stage": "the stage's name is missing",
+        f"stage 02_tiled {SHAPE}": "argument 'shapes=' is missing",
+        "stage 07_none shapes=f32:49152x1024": "no such stage: '07_none'; there are: 01_naive",
+        f"chart A.svg ladder {SHAPE}": "not a file name",
+        f"chart a.svg pie {SHAPE}": "unknown chart 'pie'",
+        "chart a.svg bandwidth dtype=bf16 rows=49152": "nothing recorded for bf16",
+        "chart a.svg table oneflow": "no sweep's file in common/results",
+        "counters 01_naive": "nvidia-fake-1-profile.json",
+        "hardware_table more": "unknown part 'more'; there are: agreement, differences",
+    }.items(),
+)
+def test_bad_blocks_are_named_with_their_line(lessons: Repository, marker: str, said: str) -> None:
+    printed = refused(lessons, block(marker))
+    assert f"README.md:1: {marker.split()[0]}: " in printed
+    assert said in printed
+
+
+def test_an_error_on_one_page_leaves_every_page_alone(lessons: Repository) -> None:
+    lessons.page(f"{END}\n", "03_fast/README.md")
+    assert "03_fast/README.md:1" in refused(lessons, block(f"ladder {SHAPE}"))
+
+
+def test_a_stage_without_results_is_an_error(lessons: Repository) -> None:
+    (lessons.root / "04_new").mkdir()
+    (lessons.root / "04_new/main.cu").touch()
+    assert "differ in 04_new: record again" in refused(lessons, block(f"ladder {SHAPE}"))
+
+
+def test_pages_without_numbers_need_no_results(lessons: Repository) -> None:
+    lessons.file.unlink()
+    lessons.page("# Only words, and <!-- a comment -->\n")
+    assert lessons.generate("--check") == (0, "")
+    assert "no results file" in refused(lessons, GPU)
+
+
+def test_the_newest_recording_is_taken(lessons: Repository) -> None:
+    data = json.loads(lessons.file.read_text(encoding="utf-8"))
+    data["recorded"]["date_utc"] = "2001-01-01T00:00:00Z"
+    data["machine"]["gpu"] = "An old one"
+    old = lessons.results / "zz-old.json"
+    old.write_text(json.dumps(data))
+    (lessons.results / "zz-profile.json").write_text("{}")
+    assert filled(lessons, GPU) == "NVIDIA Fake 1"
+    assert lessons.generate("--results", str(old))[0] == 0
+    assert "An old one" in (lessons.root / "README.md").read_text(encoding="utf-8")
+
+
+def test_charts_follow_the_numbers(lessons: Repository) -> None:
+    kinds = (f"ladder {SHAPE}", "bandwidth dtype=f16 rows=49152", f"roofline {SHAPE}", "predicted")
+    lessons.page("".join(block(f"chart {kind.split()[0]}.svg {kind}") for kind in kinds))
+    assert lessons.generate()[0] == 0
+    assert lessons.generate("--check") == (0, "")
+    data = json.loads(lessons.file.read_text(encoding="utf-8"))
+    for result in data["results"]:
+        if result["variant"] == "wide" and result["cols"] == 8192:
+            result.update(time_us=1.0, copy_us=0.5, percent_of_copy=50.0, bandwidth_gb_s=9999)
+    lessons.file.write_text(json.dumps(data))
+    code, printed = lessons.generate("--check")
+    # The ladder and the roofline are of another width.
+    assert (code, re.findall(r"/(\w+)\.svg", printed)) == (1, ["bandwidth", "predicted"])
+
+
+def test_a_sweep_s_table(lessons: Repository) -> None:
+    (lessons.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(synthetic_sweep.sweep()))
+    assert filled(lessons, GPU) == "NVIDIA Fake 1"  # of the recording, which is older
+    said = refused(lessons, block("chart a.svg table twoflow"))
+    assert "no table 'twoflow' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow" in said
+    assert "'awkward' is no row of widths" in refused(lessons, block("chart a.svg table awkward"))
+    assert "f16, 49152 rows" in filled(lessons, block("chart a.svg table oneflow"))
+
+
+# --- The numbers of the charts ---------------------------------------------------------------------
+
+
+def recorded_charts(repository: Repository) -> Dict[str, charts.Chart]:
+    return charts.of_recording(results.Recorded(repository.file))
+
+
+def test_a_file_s_charts(recorded: Repository) -> None:
+    names = ["ladder-f32", "bandwidth-f16-49152", "bandwidth-f32-1024", "roofline-f32", "predicted"]
+    assert list(recorded_charts(recorded)) == names
+    data = json.loads(recorded.file.read_text(encoding="utf-8"))
+    quick = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f32", 49152, 1024)]
+    recorded.file.write_text(json.dumps({**data, "results": quick}))
+    assert list(recorded_charts(recorded)) == ["ladder-f32", "roofline-f32", "predicted"]
+
+
+def test_bandwidth(recorded: Repository) -> None:
+    data = recorded_charts(recorded)["bandwidth-f16-49152"].data
+    assert 1001 not in data["cols"]  # an odd width is no point of a log2 axis
+    (panel,) = data["panels"]
+    assert [line["label"] for line in panel["lines"]] == ["01_naive", "02_tiled", "03_fast, to 4096"]
+    points = dict(panel["lines"][1]["points"])
+    assert (points[2048], points[4096]) == (2400, 2001.6)  # 02_tiled's best is `narrow` as far as it goes
+
+
+def test_libraries_have_a_panel_of_their_own(recorded: Repository) -> None:
+    path = recorded.results / "a-sweep.json"
+    path.write_text(json.dumps(synthetic_sweep.sweep()))
+    found = charts.of_sweep(results.Recorded(path))
+    assert list(found) == ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
+    stages, libraries = found["sweep-oneflow"].data["panels"]
+    best, *peers = libraries["lines"]
+    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger"]
+    of_stages = [dict(line["points"]) for line in stages["lines"]]
+    assert best["points"] == [[32 << p, max(points.get(32 << p, 0) for points in of_stages)] for p in range(11)]
+    # Triton's fused kernel ends at 16384 columns, its online one goes on.
+    assert len(peers[1]["points"]) == 11
+    assert [line["label"] for line in stages["lines"] if line["noisy"]] == ["06_online"]
+
+
+def test_roofline_and_prediction(recorded: Repository) -> None:
+    found = recorded_charts(recorded)
+    point = next(p for p in found["roofline-f32"].data["points"] if p["variant"] == "narrow")
+    # 60 % of a copy that takes 1024 µs; 2 + 4/1024 passes of 4 bytes.
+    assert point["g_elements_per_s"] == pytest.approx(49152 * 1024 / (1024 / 0.6) / 1000)
+    assert point["elements_per_byte"] == pytest.approx(1 / (4 * (2 + 4 / 1024)))
+    assert point["best"]
+    points = found["predicted"].data["points"]
+    point = next(p for p in points if p["variant"] == "narrow")
+    assert point["predicted_us"] == pytest.approx(1024 * (2 + 4 / 1024) / 2)
+    assert point["measured_us"] == pytest.approx(1024 / 0.6)
+    cols = [cols for lesson in record.LESSONS for cols in lesson.cols]
+    assert len(points) == sum(5 - (c > 2048) - (c > 4096) for c in cols)  # what `narrow` and `only` do not do
+
+
+def test_special_function_peak() -> None:
+    machine = {"gpu": "B", "multiprocessors": 100, "max_sm_clock_mhz": 1500}
+    peak = charts.special_function_peak(machine)
+    assert peak and peak["g_per_s"] == pytest.approx(2400) and "1500 MHz (highest clock)" in peak["how"]
+    assert charts.special_function_peak({**machine, "max_sm_clock_mhz": None}) is None
+
+
+@pytest.mark.parametrize("tool", ["plot", "report", "generate"])
+def test_without_matplotlib(recorded: Repository, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    for package in ("matplotlib", "jinja2"):
+        monkeypatch.setitem(sys.modules, package, None)
+    recorded.page(block("chart a.svg predicted"))
+    code, printed = quietly(tool, "--root", str(recorded.root))
+    assert (code, printed.count("\n")) == (2, 1), printed
+    assert re.search(r"is missing .*: ./run plot fetches it into .tools/python", printed)
+    assert recorded.files() == [recorded.file.name]
+    assert not (recorded.build / "charts").exists() and not (recorded.build / "report.html").exists()
+
+
+@pytest.mark.parametrize("tool", ["plot", "report"])
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--colour"], "unrecognized arguments: --colour"),
+        (["--results", "no.json"], "there is no file 'no.json'"),
+        (["--sweep", "no.json"], "there is no file 'no.json'"),
+        (["more"], "unrecognized arguments: more"),
+        (["--out"], "expected one argument"),
+    ],
+)
+def test_bad_usage(tool: str, arguments: List[str], said: str) -> None:
+    code, printed = quietly(tool, *arguments)
+    assert code == 2 and said in printed
+
+
+def test_packages_are_pinned() -> None:
+    for path in (TOOLS / "requirements.txt", TOOLS.parent / "tests/requirements.txt"):
+        text = path.read_text(encoding="utf-8")
+        lines = [line for line in text.replace("\\\n", "").splitlines() if line and line[0] != "#"]
+        assert lines
+        for line in lines:
+            assert re.search(r"^[a-z0-9-]+==[0-9.]+ ( ?; \S+ \S+ \S+ )?( *--hash=sha256:[0-9a-f]{64} ?)+$", line)
