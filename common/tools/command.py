@@ -148,8 +148,11 @@ COMMANDS = {
     "plot": "pages.plot",
     "report": "pages.report",
     "draw": "pages.draw",
+    "test_summary": "test_summary",
 }
-BEHIND_RUN = ("exercise", "doctor", "sweep", "profile", "plot", "report")
+SHOWN = {"test_summary": "./test"} | {
+    name: f"./run {name}" for name in ("exercise", "doctor", "sweep", "profile", "plot", "report")
+}
 
 
 def main(arguments: List[str]) -> int:
@@ -164,5 +167,4 @@ def main(arguments: List[str]) -> int:
     if name not in COMMANDS:
         say(f"common/tools: there is no tool '{name}'; there are: {', '.join(COMMANDS)}")
         return Usage.code
-    shown = f"./run {name}" if name in BEHIND_RUN else f"common/tools {name}"
-    return run(shown, lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))
+    return run(SHOWN.get(name, f"common/tools {name}"), lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))

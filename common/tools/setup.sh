@@ -184,12 +184,8 @@ find_or_fetch_cmake() {
 
 # The Python packages of ./run plot and ./run report, where python3 does not have them already.
 find_or_fetch_python_packages() {
-  command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
   if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-      die "$exit_usage" "matplotlib and Jinja are missing, and those that could be fetched need Python 3.10 or newer," \
-        "which this python3 is not: install a newer one, or matplotlib 3.7 and Jinja for this one"
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
     attended fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
@@ -238,8 +234,8 @@ set_up() {
 
 # For the commands that Python programs do.
 need_python() {
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null ||
-    die "$exit_usage" "this needs Python 3.8 or newer as python3: install python3"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
+    die "$exit_usage" "this needs Python 3.10 or newer as python3: install it"
 }
 
 # A build/ made without a GPU holds code for the simulator, and none for an older GPU that is here now. Not has_gpu: CMake
