@@ -1,6 +1,6 @@
 """What ./test says at the end: how many tests passed, which failed, and why others were skipped.
 
-    python3 common/tools test_summary [--gpu] FILE    FILE is what ctest --output-junit wrote
+    python3 common/tools test_summary [--gpu] [FILE]    FILE: what ctest --output-junit wrote
 
 Exit codes: 0 fine; 1 a test failed, none ran, or one was skipped that must not be: with --gpu all but those of the host.
 """
@@ -34,7 +34,7 @@ def reason(case: xml.Element) -> str:
 def main(arguments: list[str]) -> int:
     parser = Parser(prog="common/tools test_summary", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", action="store_true", help="there is a GPU here")
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("file", type=Path, nargs="?", default="build/test-results.xml", metavar="FILE")
     options = parser.parse_args(arguments)
     if not options.file.exists():
         raise ToolError("no test ran")

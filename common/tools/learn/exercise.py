@@ -18,7 +18,9 @@ not be built.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import re
@@ -29,9 +31,9 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
-from command import Parser, ToolError, Usage, end_group, say, signals_wait
+from command import Parser, ToolError, Usage, end_group, is_terminal, say, signals_wait, styled
 from files import load_json, write_new, write_whole
 from learn.building import build
 
@@ -74,7 +76,7 @@ class Exercise(NamedTuple):
         return f"./run exercise {self.number}"
 
 
-def find_exercises(root: Path) -> List[Exercise]:
+def find_exercises(root: Path) -> list[Exercise]:
     """All exercises, in the order of their numbers. What is told of them stands in the starters' first lines."""
     exercises = []
     for starter in root.glob("[0-9][0-9]_*/exercise/*/starter.*"):
@@ -97,8 +99,8 @@ class Progress:
 
     def __init__(self, root: Path) -> None:
         self.path = root / PROGRESS_FILE
-        self.solved: Dict[str, str] = {}  # number -> date
-        self.hints: Dict[str, int] = {}
+        self.solved: dict[str, str] = {}  # number -> date
+        self.hints: dict[str, int] = {}
         if not self.path.exists():
             return
         try:
@@ -116,21 +118,11 @@ class Progress:
         except OSError as error:
             say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): the progress is not noted.")
 
-    def next_open(self, exercises: Sequence[Exercise]) -> Optional[Exercise]:
+    def next_open(self, exercises: list[Exercise]) -> Exercise | None:
         return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
 
 
 # ---- The terminal
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def styled(text: str, code: str) -> str:
-    if not is_terminal() or "NO_COLOR" in os.environ:
-        return text
-    return f"\033[{code}m{text}\033[0m"
 
 
 def bold(text: str) -> str:
@@ -153,7 +145,7 @@ def say_wrapped(text: str) -> None:
 class Checker:
     """Builds and checks learners' files. checks: a folder with the checks, built; None: build them."""
 
-    def __init__(self, root: Path, checks: Optional[Path], device: str, timeout_s: float) -> None:
+    def __init__(self, root: Path, checks: Path | None, device: str, timeout_s: float) -> None:
         self.root = root
         self.checks = checks or root / "build/exercise"
         self.builds = checks is None
@@ -173,26 +165,20 @@ class Checker:
             print(printed, end="", file=sys.stderr)
             sys.exit(code)
 
-    def compiler(self) -> List[str]:
+    def compiler(self) -> list[str]:
         """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
         for a GPU its machine code, too."""
         cache = self.checks.parent / "CMakeCache.txt"
         try:
-            text = cache.read_text(encoding="utf-8")
+            values = dict(re.findall(r"^(\w+):[A-Z]+=(.+)$", cache.read_text(encoding="utf-8"), re.MULTILINE))
         except OSError as error:
             raise Usage(f"{cache} is missing: build first, with ./run 01") from error
-
-        def value(name: str) -> str:
-            found = re.search(rf"^{name}:[A-Z]+=(.+)$", text, re.MULTILINE)
-            return found.group(1) if found else ""
-
-        architectures = [int(word) for word in re.findall(r"\d+", value("CMAKE_CUDA_ARCHITECTURES"))]
-        oldest = min(architectures, default=80)
+        oldest = min(map(int, re.findall(r"\d+", values.get("CMAKE_CUDA_ARCHITECTURES", ""))), default=80)
         code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
-        command = [value("CMAKE_CUDA_COMPILER") or "nvcc", "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
+        command = [values.get("CMAKE_CUDA_COMPILER", "nvcc"), "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
         command += ["-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC", "-cudart=shared"]
-        if value("CMAKE_CUDA_HOST_COMPILER"):
-            command += ["-ccbin", value("CMAKE_CUDA_HOST_COMPILER")]
+        if "CMAKE_CUDA_HOST_COMPILER" in values:
+            command += ["-ccbin", values["CMAKE_CUDA_HOST_COMPILER"]]
         return command + ["-I", str(self.root)]
 
     def start_compiling(self, source: Path, library: Path) -> subprocess.Popen[str]:
@@ -205,22 +191,19 @@ class Checker:
         except OSError as error:
             raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
 
-    def compare_with(self, exercise: Exercise) -> Tuple[Path, Path]:
-        """What a learner's counters are compared with: the source, and its library."""
-        source = exercise.folder / "before.cu"
-        if not source.exists():
-            source = exercise.file("starter")
-        return source, self.work / f"{exercise.name}-before-{self.device}.so"
-
-    def check(self, exercise: Exercise, source: Path) -> Tuple[int, str]:
+    def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
         """Returns an exit code and what there is to say."""
         self.build_check(exercise)
         if exercise.kind == "predict":
             return self.run_check(exercise, [str(source)])
         library = self.work / f"{exercise.name}-{self.device}.so"
-        before_source, before = self.compare_with(exercise)
+        # What a learner's counters are compared with.
+        before = self.work / f"{exercise.name}-before-{self.device}.so"
+        before_source = exercise.folder / "before.cu"
+        if not before_source.exists():
+            before_source = exercise.file("starter")
         unfinished = before.with_suffix(".partial")
-        compiling: List["subprocess.Popen[str]"] = []
+        compiling: list[subprocess.Popen[str]] = []
         try:
             with signals_wait():
                 compiling.append(self.start_compiling(source, library))
@@ -236,7 +219,7 @@ class Checker:
             os.replace(unfinished, before)
         return self.run_check(exercise, [str(library), str(before), "--device", self.device])
 
-    def run_check(self, exercise: Exercise, arguments: List[str]) -> Tuple[int, str]:
+    def run_check(self, exercise: Exercise, arguments: list[str]) -> tuple[int, str]:
         try:
             result = subprocess.run(
                 [str(self.checks / exercise.name)] + arguments, cwd=self.root, stdin=subprocess.DEVNULL,
@@ -280,14 +263,14 @@ class Workshop:
         self.progress = Progress(root)
         self.checker = checker
 
-    def find(self, which: Optional[str], exact: bool) -> Exercise:
+    def find(self, which: str | None, exact: bool) -> Exercise:
         """A stage means its next open exercise, nothing the next of all, unless it must be `exact`."""
         fitting = self.exercises if which is None else self.fitting(which)
         if exact and len(fitting) > 1:
             raise Usage(f"one exercise at a time: give its number, such as {fitting[0].number}")
         return self.progress.next_open(fitting) or fitting[0]
 
-    def fitting(self, which: str) -> List[Exercise]:
+    def fitting(self, which: str) -> list[Exercise]:
         name = which.rstrip("/")
         number = re.fullmatch(r"0*([0-9]{1,2})(?:\.0*([0-9]{1,2}))?", name)
         if number:
@@ -305,7 +288,7 @@ class Workshop:
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root))
 
-    def list(self) -> int:
+    def overview(self) -> int:
         solved = [exercise for exercise in self.exercises if exercise.number in self.progress.solved]
         left = sum(e.minutes for e in self.exercises if e.number not in self.progress.solved)
         following = self.progress.next_open(self.exercises)
@@ -322,7 +305,7 @@ class Workshop:
             mark = styled("done", "32") if done else styled("next", "33") if exercise is following else "    "
             print(f"  {mark}  {exercise.number}  {exercise.kind + ' it':<10}  {exercise.minutes:>2} min  {exercise.title}")
         if following:
-            print(f"\nNext: read {self.short(self.root / following.stage / 'README.md')}, then {bold(following.command)}")
+            print(f"\nNext: read {following.stage}/README.md, then {bold(following.command)}")
         else:
             print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
         return SOLVED
@@ -363,13 +346,12 @@ class Workshop:
         return code
 
     def say_what_is_next(self, exercise: Exercise) -> None:
-        following = self.progress.next_open(self.exercises)
+        after = self.exercises[self.exercises.index(exercise) + 1 :]
+        following = self.progress.next_open(after) or self.progress.next_open(self.exercises)
         if following is None:
             print("\nThat was the last one: all exercises are solved.")
             return
-        lesson = ""
-        if following.stage != exercise.stage:
-            lesson = f"read {self.short(self.root / following.stage / 'README.md')}, then "
+        lesson = f"read {following.stage}/README.md, then " if following.stage != exercise.stage else ""
         print(f"\nGo on: {lesson}{bold(following.command)} ({following.title}, {following.minutes} minutes)")
 
     def watch(self, exercise: Exercise) -> int:
@@ -409,11 +391,8 @@ class Workshop:
                   (f", and {unseen} of its 3 hints are not read ({exercise.command} --hint)." if unseen else "."),
                   file=sys.stderr)
             if sys.stdin.isatty() and is_terminal():
-                try:
-                    answer = input("See the solution all the same? [y/N] ")
-                except EOFError:
-                    answer = ""
-                if answer.strip().lower() not in ("y", "yes"):
+                print("See the solution all the same? [y/N] ", end="", flush=True)
+                if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                     return SOLVED
         print(exercise.file("solution").read_text(encoding="utf-8"), end="")
         return SOLVED
@@ -422,30 +401,20 @@ class Workshop:
         mine = exercise.file("mine")
         if self.progress.hints.pop(exercise.number, None):
             self.progress.save()
-        if mine.exists() and mine.read_bytes() == exercise.file("starter").read_bytes():
-            mine.unlink()
-        if mine.exists():
-            count = 1
-            while True:
-                backup = exercise.folder / f"mine.{count}{exercise.suffix}"
-                try:
-                    os.link(mine, backup)  # fails where the backup exists: nothing is ever written over
-                    mine.unlink()
+        starter = exercise.file("starter").read_bytes()
+        if mine.exists() and mine.read_bytes() != starter:
+            for number in itertools.count(1):
+                backup = exercise.file(f"mine.{number}")
+                with contextlib.suppress(FileExistsError):
+                    write_new(backup, mine.read_bytes())
                     break
-                except FileExistsError:
-                    count += 1
-                except OSError:  # a file system without links
-                    if not backup.exists():
-                        mine.rename(backup)
-                        break
-                    count += 1
             print(f"Your file is kept as {self.short(backup)}.")
-        write_new(mine, exercise.file("starter").read_bytes())
+        write_whole(mine, starter)
         print(f"{self.short(mine)} is the starter again.")
         return SOLVED
 
 
-def saved_at(path: Path) -> Optional[Tuple[int, int]]:
+def saved_at(path: Path) -> tuple[int, int] | None:
     """None while an editor replaces the file."""
     try:
         status = path.stat()
@@ -454,7 +423,7 @@ def saved_at(path: Path) -> Optional[Tuple[int, int]]:
     return status.st_mtime_ns, status.st_ino
 
 
-def parse(arguments: Sequence[str]) -> Any:
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="./run exercise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="?", metavar="WHICH", help="a stage (03), a number (03.2) or a name")
     what = parser.add_mutually_exclusive_group()
@@ -470,12 +439,12 @@ def parse(arguments: Sequence[str]) -> Any:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: list[str]) -> int:
     options = parse(arguments)
     root = options.root.resolve()
     workshop = Workshop(root, Checker(root, options.checks, options.device, options.timeout))
     if options.which is None and options.command is None:
-        return workshop.list()
+        return workshop.overview()
     exercise = workshop.find(options.which, exact=options.command == "reset")
     try:
         return int(getattr(workshop, options.command or "check")(exercise))
