@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "common/harness/errors.h"
+
 namespace {
 
 const char* function_name(Launcher launcher) {
@@ -22,17 +24,17 @@ LearnersLibrary::LearnersLibrary(const std::string& path, Launcher launcher) : l
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = dlerror();
-    const char* undefined = "undefined symbol: ";
+    const std::string undefined = "undefined symbol: ";
     const std::size_t symbol = reason.find(undefined);
-    throw LibraryError(symbol == std::string::npos
-                           ? reason
-                           : "the file uses a function that it does not define: " +
-                                 reason.substr(symbol + std::string(undefined).size()));
+    if (symbol == std::string::npos) throw WrongResultError("Not complete: " + reason + ".");
+    throw WrongResultError("Not complete: the file uses a function that it does not define: " +
+                           reason.substr(symbol + undefined.size()) + ".");
   }
   function_ = dlsym(library, function_name(launcher));
   if (function_ == nullptr) {
-    throw LibraryError(std::string("the file defines no function `") + function_name(launcher) +
-                       "` with the parameters of common/exercise/launchers.cuh");
+    throw WrongResultError(std::string("Not complete: the file defines no function `") +
+                           function_name(launcher) +
+                           "` with the parameters of common/exercise/launchers.cuh.");
   }
 }
 

@@ -157,7 +157,7 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "down instead of xor": ("Wrong result: row 0, column 0.*500 of 500 elements wrong",
             "__shfl_xor_sync => __shfl_down_sync"),
         "asks all lanes one by one": (
-            r"64 shuffles per row, where 10 are expected.*one_by_one\.cu:\d+  64 shuffles per row\n    \| const "
+            r"64 shuffles per row, where 10 are expected.*answer\.cu:\d+  64 shuffles per row\n    \| const "
             "float other = __shfl_sync.*one by one",
             "  for (int mask = 16; mask > 0; mask /= 2) {\n"
             "    value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask));\n  }\n"
@@ -165,7 +165,7 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "    const float other = __shfl_sync(0xffffffff, own, lane);\n"
             "    value = lane == 0 ? other : ReduceOp{}(value, other);\n  }\n"),
         "only half of the lanes": (
-            r"names lanes 16-31.*\n    at [^\n]*half_of_the_lanes\.cu:\d+\n       \| if \(threadIdx.x % 32 < 16\)",
+            r"names lanes 16-31.*\n    at [^\n]*answer\.cu:\d+\n       \| if \(threadIdx.x % 32 < 16\)",
             "    value = ReduceOp{}(value, __shfl =>     if (threadIdx.x % 32 < 16) value = ReduceOp{}(value, "
             "__shfl"),
         "through shared memory": ("accesses to shared memory per row, where 0 are expected",
