@@ -2,21 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <array>
+
 #include "common/harness/errors.h"
 
 namespace {
 
-const char* function_name(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::softmax:
-      return "softmax";
-    case Launcher::softmax_from_max_and_sum:
-      return "softmax_from_max_and_sum";
-    case Launcher::softmax_of_rows:
-      return "softmax_of_rows";
-  }
-  return "";
-}
+/// In the order of Launcher.
+constexpr std::array<const char*, 3> names{"softmax", "softmax_from_max_and_sum", "softmax_of_rows"};
 
 }  // namespace
 
@@ -30,10 +23,10 @@ LearnersLibrary::LearnersLibrary(const std::string& path, Launcher launcher) : l
     throw WrongResultError("Not complete: the file uses a function that it does not define: " +
                            reason.substr(symbol + undefined.size()) + ".");
   }
-  function_ = dlsym(library, function_name(launcher));
+  const char* name = names.at(static_cast<std::size_t>(launcher));
+  function_ = dlsym(library, name);
   if (function_ == nullptr) {
-    throw WrongResultError(std::string("Not complete: the file defines no function `") +
-                           function_name(launcher) +
+    throw WrongResultError(std::string("Not complete: the file defines no function `") + name +
                            "` with the parameters of common/exercise/launchers.cuh.");
   }
 }

@@ -379,14 +379,14 @@ def test_solution(work: Path, name: str) -> None:
         return
     for other in set(COMPILED) - {name}:
         library = str(work / f"{name}-sim.so")
-        code, text = tool.Checker(ROOT, CHECKS, "sim", 60).run_check(EXERCISES[other], [library, library])
+        code, text = tool.Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[other], [library, library])
         refused = re.search("file of another exercise|defines no function", text)
         assert code == 1 and refused, f"{other} takes it: {text}"
 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_on_a_gpu(work: Path, name: str) -> None:
-    checker = tool.Checker(ROOT, CHECKS, "gpu", tool.CHECK_TIMEOUT_S)
+    checker = tool.Checker(ROOT, CHECKS, "gpu")
     code, text = checker.run_check(EXERCISES[name], ["no library", "no library", "--device", "gpu"])
     if code == tool.NO_DEVICE:
         pytest.skip(text)

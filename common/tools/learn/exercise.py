@@ -145,7 +145,7 @@ def say_wrapped(text: str) -> None:
 class Checker:
     """Builds and checks learners' files. checks: a folder with the checks, built; None: build them."""
 
-    def __init__(self, root: Path, checks: Path | None, device: str, timeout_s: float) -> None:
+    def __init__(self, root: Path, checks: Path | None, device: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
         self.root = root
         self.checks = checks or root / "build/exercise"
         self.builds = checks is None
@@ -226,8 +226,8 @@ class Checker:
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
                 timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end? Look at how its "
-                             "variable changes.")
+            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end? "
+                             "Look at how its variable changes.")
         except OSError as error:
             raise Usage(f"cannot start {self.checks / exercise.name}: {error.strerror}") from error
         if result.returncode < 0:
@@ -243,14 +243,11 @@ def first_error(messages: str, root: Path) -> str:
     """The first error of nvcc or the host compiler, with the source line that they show, and how many there are."""
     lines = messages.replace(str(root) + "/", "").splitlines()
     places = [i for i, line in enumerate(lines) if re.search(r"\b(fatal )?error\b\s*:", line)]
-    if not places:
-        return "It does not compile:\n" + "\n".join(f"  {line}" for line in lines[:10])
-    end = places[0] + 1
-    while end < len(lines) and end < places[0] + 4 and lines[end].strip() and end not in places:
-        end += 1
-    text = "It does not compile:\n" + "\n".join(f"  {line}" for line in lines[places[0]:end])
-    others = len(places) - 1
-    return text + (f"\n({others} more error{'s' if others > 1 else ''} after this one)" if others else "")
+    begin, *others = places or [0]
+    belong = itertools.takewhile(lambda i: lines[i].strip() and i not in others, range(begin + 1, len(lines)))
+    shown = [begin, *belong][:4] if places else range(min(10, len(lines)))
+    text = "\n".join(["It does not compile:", *(f"  {lines[i]}" for i in shown)])
+    return text + (f"\n({len(others)} more error{'s' if len(others) > 1 else ''} after this one)" if others else "")
 
 
 # ---- The commands
@@ -288,27 +285,23 @@ class Workshop:
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root))
 
-    def overview(self) -> int:
+    def overview(self) -> None:
         solved = [exercise for exercise in self.exercises if exercise.number in self.progress.solved]
-        left = sum(e.minutes for e in self.exercises if e.number not in self.progress.solved)
+        left = sum(exercise.minutes for exercise in self.exercises if exercise not in solved)
         following = self.progress.next_open(self.exercises)
         if following:
             print(f"Exercises: {len(solved)} of {len(self.exercises)} solved, about {left} minutes to go.")
         else:
             print(f"Exercises: all {len(solved)} solved.")
-        stage = ""
-        for exercise in self.exercises:
-            if exercise.stage != stage:
-                stage = exercise.stage
-                print(f"\n  {bold(stage)}")
-            done = exercise.number in self.progress.solved
-            mark = styled("done", "32") if done else styled("next", "33") if exercise is following else "    "
-            print(f"  {mark}  {exercise.number}  {exercise.kind + ' it':<10}  {exercise.minutes:>2} min  {exercise.title}")
+        for stage, exercises in itertools.groupby(self.exercises, lambda exercise: exercise.stage):
+            print(f"\n  {bold(stage)}")
+            for e in exercises:
+                mark = styled("done", "32") if e in solved else styled("next", "33") if e is following else "    "
+                print(f"  {mark}  {e.number}  {e.kind + ' it':<10}  {e.minutes:>2} min  {e.title}")
         if following:
             print(f"\nNext: read {following.stage}/README.md, then {bold(following.command)}")
         else:
             print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
-        return SOLVED
 
     def learners_file(self, exercise: Exercise) -> Path:
         """Copies the starter on first use; a file that is there is left alone."""
@@ -368,7 +361,7 @@ class Workshop:
             while saved_at(mine) in (seen, None):
                 time.sleep(WATCH_INTERVAL_S)
 
-    def hint(self, exercise: Exercise) -> int:
+    def hint(self, exercise: Exercise) -> None:
         text = (exercise.folder / "hints.md").read_text(encoding="utf-8")
         parts = HINT.split(text)  # before the first, then heading and body in turn
         hints = list(zip(parts[1::2], parts[2::2]))
@@ -382,22 +375,19 @@ class Workshop:
             print(f"\nAnother one, stronger: {exercise.command} --hint")
         else:
             print(f"\nThere are no more hints. The solution: {exercise.command} --solution")
-        return SOLVED
 
-    def solution(self, exercise: Exercise) -> int:
+    def solution(self, exercise: Exercise) -> None:
         if exercise.number not in self.progress.solved:
             unseen = 3 - self.progress.hints.get(exercise.number, 0)
-            print(f"{exercise.number} is not solved yet" +
-                  (f", and {unseen} of its 3 hints are not read ({exercise.command} --hint)." if unseen else "."),
-                  file=sys.stderr)
+            not_read = f", and {unseen} of its 3 hints are not read ({exercise.command} --hint)" if unseen else ""
+            say(f"{exercise.number} is not solved yet{not_read}.")
             if sys.stdin.isatty() and is_terminal():
                 print("See the solution all the same? [y/N] ", end="", flush=True)
                 if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                    return SOLVED
+                    return
         print(exercise.file("solution").read_text(encoding="utf-8"), end="")
-        return SOLVED
 
-    def reset(self, exercise: Exercise) -> int:
+    def reset(self, exercise: Exercise) -> None:
         mine = exercise.file("mine")
         if self.progress.hints.pop(exercise.number, None):
             self.progress.save()
@@ -411,7 +401,6 @@ class Workshop:
             print(f"Your file is kept as {self.short(backup)}.")
         write_whole(mine, starter)
         print(f"{self.short(mine)} is the starter again.")
-        return SOLVED
 
 
 def saved_at(path: Path) -> tuple[int, int] | None:
@@ -423,7 +412,7 @@ def saved_at(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_ino
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
+def main(arguments: list[str]) -> int | None:
     parser = Parser(prog="./run exercise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="?", metavar="WHICH", help="a stage (03), a number (03.2) or a name")
     what = parser.add_mutually_exclusive_group()
@@ -435,19 +424,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     # For the tests:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     parser.add_argument("--checks", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--timeout", type=float, default=CHECK_TIMEOUT_S, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str]) -> int:
-    options = parse(arguments)
+    options = parser.parse_args(arguments)
     root = options.root.resolve()
-    workshop = Workshop(root, Checker(root, options.checks, options.device, options.timeout))
+    workshop = Workshop(root, Checker(root, options.checks, options.device))
     if options.which is None and options.command is None:
         return workshop.overview()
     exercise = workshop.find(options.which, exact=options.command == "reset")
     try:
-        return int(getattr(workshop, options.command or "check")(exercise))
+        return getattr(workshop, options.command or "check")(exercise)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
