@@ -180,7 +180,10 @@ def test_refused(checkout: Checkout, code: int, arguments: list[str], said: str)
 
 
 @pytest.mark.parametrize("command", ["./run exercise 03", "./run doctor", "./run sweep", "./run plot", "./test"])
-def test_python_is_missing(checkout: Checkout, command: str) -> None:
+def test_python_is_missing_or_old(checkout: Checkout, command: str) -> None:
+    checkout.refused(2, command, "this needs Python 3.10 or newer as python3")
+    old = '-c "import sys; sys.version_info = (3, 9, 9); exec(sys.argv[1])"'
+    checkout.programs.fake("python3", body=f'exec {sys.executable} {old} "$2"')
     checkout.refused(2, command, "this needs Python 3.10 or newer as python3")
 
 
@@ -502,7 +505,7 @@ def test_summary(tested: Checkout, cases: list[str], code: int, counts: str, lin
 def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout) -> None:
     tested.write("gpu")
     tested.programs.fake("nvidia-smi", body="echo NVIDIA H200")
-    results(tested, PASSED, no_device("gpu"))
+    results(tested, PASSED, no_device("host.charts"), no_device("gpu"))
     done = tested.expect(1, "./test", "./test: a GPU is present, so no test that uses it may be skipped")
     assert "GPU: NVIDIA H200" in done.err
     results(tested, PASSED, no_device("host.charts"))  # lacks an optional tool
