@@ -98,8 +98,7 @@ class CaseMemory {
   }
 
  private:
-  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; outside of what is
-  /// allocated.
+  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; not allocated memory.
   [[nodiscard]] float* as_if_from_row_0(void* memory) const {
     return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
   }
@@ -180,11 +179,10 @@ void check_kernels(const Exercise& exercise, const Counts& counts) {
                              "Write it yourself: that is the exercise.");
     }
   }
-  const auto expected = std::count(counts.kernels.begin(), counts.kernels.end(), exercise.kernel);
   if (counts.kernels.empty()) {
     throw WrongResultError("The launcher launched no kernel; it should launch `" + exercise.kernel + "`.");
   }
-  if (expected == 0) {
+  if (std::count(counts.kernels.begin(), counts.kernels.end(), exercise.kernel) == 0) {
     const bool one = counts.kernels.size() == 1;
     throw WrongResultError("The launcher launched `" + join(counts.kernels) +
                            "`; what is asked for is one kernel, `" + exercise.kernel + "`." +
@@ -256,8 +254,7 @@ void verify_on_gpu(const Exercise& exercise, const LearnersLibrary& library) {
   }
 }
 
-/// What the exercise is compared with may be wrong on purpose: then its counters up to there are shown, or
-/// none.
+/// What the exercise is compared with may be wrong on purpose: its counters up to there, or none.
 std::optional<Counts> count_before(const Exercise& exercise, const std::string& path) {
   try {
     const LearnersLibrary library(path, exercise.launcher);

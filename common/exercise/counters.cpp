@@ -83,8 +83,7 @@ std::string bare_name(std::string kernel) {
   return space == std::string::npos ? kernel : kernel.substr(space + 1);
 }
 
-/// Of "file:line from file:line" the first that is not in a header of nvcc: the line itself, whatever calls
-/// it was inlined through.
+/// Of "file:line from file:line" the first that is not in a header of nvcc, whatever it was inlined into.
 Counts::Line innermost(const SimLine& part) {
   const std::string separator = " from ";
   std::string places = part.place;

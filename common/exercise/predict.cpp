@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <sstream>
 
 #include "common/exercise/exercise.h"
 #include "common/harness/device.h"

@@ -60,6 +60,14 @@ def test_odd_numbers(words: str, digits: str) -> None:
     check_refused("", *words.format(digits).split())
 
 
+NO_EXERCISE = ["9", "nosuch", "3 --hint --reset", "3 4", "3 --device tpu", "--reset", "3 --reset"]
+
+
+@pytest.mark.parametrize("words, said", [("03.9", "stage 03 has 03.1, 03.2"), *((words, "") for words in NO_EXERCISE)])
+def test_no_such_exercise(words: str, said: str) -> None:
+    check_refused(said, "exercise", *words.split())
+
+
 def test_an_old_python_is_told_so() -> None:
     text = "import os, runpy, sys; sys.version_info = (3, 9, 9); runpy.run_path(os.environ['MAIN'])"
     done = run("-c", text, MAIN=str(TOOLS / "__main__.py"))

@@ -203,16 +203,6 @@ def test_all_solved(learner: Learner) -> None:
     assert f"Exercises: all {COUNT} solved.\n" in screen and "minutes" not in screen
 
 
-BAD = ["9", "03.9", "nosuch", "3 --hint --reset", "--nosuch", "3 4", "3 --device tpu", "--reset", "3 --reset"]
-
-
-@pytest.mark.parametrize("arguments", BAD)
-def test_bad_input(learner: Learner, arguments: str) -> None:
-    done = learner.piped(*arguments.split())
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
-    assert arguments != "03.9" or "stage 03 has 03.1, 03.2" in done.stderr
-
-
 def test_colour_only_where_it_is_wanted(learner: Learner) -> None:
     done = learner.piped()
     assert (done.returncode, "\033" in done.stdout, done.stderr) == (0, False, "")
