@@ -157,12 +157,12 @@ def test_help_needs_no_build(checkout: Checkout) -> None:
 
 
 NOT_STAGES = "9 08 0 third 03_thir 04_not_a_stage 18446744073709551619 4294967297".split()
+NOT_STAGES += ["sweep plot", " sweep", 40 * "0" + "4"]
 NEED_A_STAGE = ["--variant x", "--variant=x", "--profile", "--rows 4 --format json", "--format=json"]
 NEED_A_GPU = ["--device gpu", "3 --device=gpu", "--format csv --device gpu", "sweep"]
 REFUSED = [
     # Nothing that is merely like a name or a number is taken for one, and nothing is echoed that a terminal would obey.
     *[(2, [name], f"no stage '{name}'; the stages are 01_first 02_second 03_third") for name in NOT_STAGES],
-    *[(2, [name], f"no stage '{name}'; ") for name in ("sweep plot", " sweep", 40 * "0" + "4")],
     (2, ["\x1b[31m3"], "no stage $'\\E[31m3'; "),
     *[
         (2, [*stage, "--rows", "-1", bad], f"unknown option '{bad.split('=')[0]}'; accepted: --rows --cols")
@@ -249,15 +249,13 @@ def test_exit_codes(with_gpu: Checkout) -> None:
     with_gpu.expect(70, "./test")
 
 
-def test_no_configuration(with_gpu: Checkout) -> None:
-    with_gpu.write("configure_fails")
-    with_gpu.expect(70, "./run 1")
-
-
-def test_where_nothing_can_be_written(with_gpu: Checkout) -> None:
-    with_gpu.write("build")  # a file in the folder's place
+def test_no_build_folder(with_gpu: Checkout) -> None:
+    with_gpu.write("build")  # a file in its place
     done = with_gpu.expect(2, "./run 1", "is this checkout read-only, or the disk full?")
     assert done.err.count("\n") == 1
+    with_gpu.remove("build")
+    with_gpu.write("configure_fails")
+    with_gpu.expect(70, "./run 1")
 
 
 # ---- Two at once, and signals
@@ -517,6 +515,11 @@ def test_no_test_ran(tested: Checkout, cases: list[str] | None) -> None:
     if cases is not None:
         results(tested, *cases)
     tested.expect(1, "./test", "./test: no test ran")
+
+
+def test_damaged_results(tested: Checkout) -> None:
+    tested.write("results", "<testsuite>")
+    assert "Traceback" not in tested.expect(1, "./test", "build/test-results.xml: no element found").err
 
 
 def test_what_test_builds(tested: Checkout) -> None:

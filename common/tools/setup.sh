@@ -139,16 +139,13 @@ fetch_wheels() (
   mv "$partial/wheels/${4:-}" ".tools/$1"
 )
 
-# Prints the release ("13.0") of the nvcc that it is given, or nothing.
-nvcc_release() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
-
 # Sets and exports CUDACXX to the first nvcc that is new enough, and puts its folder on PATH.
 find_nvcc() {
   local nvcc release
   for nvcc in "${CUDACXX:-}" nvcc "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
     /usr/local/cuda/bin/nvcc "$PWD/.tools/cuda/bin/nvcc"; do
     nvcc=$(command -v "${nvcc:-nvcc}") || continue
-    release=$(nvcc_release "$nvcc") || continue
+    release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p') || continue
     if [[ $release ]] && is_at_least "$release" "$oldest_cuda"; then
       export CUDACXX=$nvcc PATH="${nvcc%/*}:$PATH"
       return

@@ -36,11 +36,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--gpu", action="store_true", help="there is a GPU here")
     parser.add_argument("file", type=Path, nargs="?", default="build/test-results.xml", metavar="FILE")
     options = parser.parse_args(arguments)
-    if not options.file.exists():
-        raise ToolError("no test ran")
+    try:
+        cases = list(xml.parse(options.file).iter("testcase"))
+    except FileNotFoundError:
+        raise ToolError("no test ran") from None
+    except xml.ParseError as error:
+        raise ToolError(f"{options.file}: {error}") from None
     names: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
     why: dict[str, list[str]] = {}
-    for case in xml.parse(options.file).iter("testcase"):
+    for case in cases:
         name = case.get("name", "")
         names[result(case)].append(name)
         if result(case) == "skipped":
