@@ -29,8 +29,8 @@ PYTHON = [sys.executable, "-B"]
 def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
     """A Python: of the tools, or with -c."""
     given = arguments if arguments[:1] == ("-c",) else (str(TOOLS), *arguments)
-    return subprocess.run([*PYTHON, *given], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, timeout=60,
-                          encoding="utf-8", env={**os.environ, **environment}, check=False)  # fmt: skip
+    return subprocess.run([*PYTHON, *given], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                          timeout=60, encoding="utf-8", env={**os.environ, **environment}, check=False)  # fmt: skip
 
 
 def check_refused(said: str, *arguments: str) -> None:
@@ -250,10 +250,10 @@ def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest
 
 
 DAMAGED = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
-DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}']
+DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}', "{broken", "[" * 100000]
 
 
-@pytest.mark.parametrize("text", [*DAMAGED, "{broken", "[" * 100000, "[]", "{}", "null", "\0", "", b"\xff"], ids=lambda _: "")
+@pytest.mark.parametrize("text", [*DAMAGED, "[]", "{}", "null", "\0", "", b"\xff"], ids=lambda _: "")
 def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
     learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
     code, printed = learner.exercise()

@@ -1,4 +1,4 @@
-"""What the tests in Python share: where the tools are, a folder with fake stages, and one with stand-ins for programs."""
+"""What the tests in Python share: where the tools are, fake stages, and stand-ins for programs."""
 
 import sys
 from pathlib import Path

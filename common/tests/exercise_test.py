@@ -1,7 +1,7 @@
 """Tests of the exercises, on the simulator. CHECKS in the environment is where the checks are built: build/exercise.
 
-Of each exercise the starter fails with the message that is meant; the solution passes, and so do other right answers; wrong
-answers fail with messages that fit: changed solutions, a loop in one thread, and the solution of every other exercise.
+Of each exercise the starter fails with the message that is meant; the solution passes, and so do other right answers;
+wrong answers fail with messages that fit: changed solutions, a loop in one thread, every other exercise's solution.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ADD_CHUNK = """  float max = total.max;
 """
 BEYOND_AN_INT = r"first row 5000000000 \(more than an int holds\).*out of bounds: read"
 
-# Answers to each exercise: a regular expression that the message matches, None for a right one; and what is replaced by what
-# in the solution.
+# Answers to each exercise: a regular expression that the message matches (None: the answer is right), and what is
+# replaced by what in the solution.
 # fmt: off
 ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
     "passes_and_sectors": {
@@ -327,7 +327,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("work")  # one: what answers are compared with is compiled once
 
 
-def check(work: Path, name: str, answer: Path | str, device: str = "sim", timeout_s: float = tool.CHECK_TIMEOUT_S) -> tuple[int, str]:
+def check(
+    work: Path, name: str, answer: Path | str, device: str = "sim", timeout_s: float = tool.CHECK_TIMEOUT_S
+) -> tuple[int, str]:
     """Of a file, or of a text that goes into the file answer.cu."""
     if isinstance(answer, str):
         text, answer = answer, work / f"answer{EXERCISES[name].suffix}"
@@ -344,7 +346,7 @@ def check_wrong(work: Path, name: str, answer: Path | str, message: str, **more:
     assert (code, bool(re.search(message, text, re.DOTALL))) == (1, True), f"expected: {message}\n{text}"
 
 
-@pytest.mark.parametrize("name, which", [pytest.param(n, w, id=f"{n}: {w}") for n in EXERCISES for w in ANSWERS.get(n, {})])
+@pytest.mark.parametrize("name, which", [pytest.param(n, w, id=f"{n}: {w}") for n in ANSWERS for w in ANSWERS[n]])
 def test_answer(work: Path, name: str, which: str) -> None:
     message, *replaced = ANSWERS[name][which]
     answer = solution_of(name)
@@ -405,7 +407,8 @@ def test_nothing_is_forgotten() -> None:
         wrong = [which for which, (message, *_) in ANSWERS[name].items() if message is not None]
         assert "starter" in wrong and len(wrong) >= 3, name
         starter = exercise.file("starter").read_text(encoding="utf-8").splitlines()
-        assert starter[0] == solution_of(name).splitlines()[0] and starter[1:] != solution_of(name).splitlines()[1:], name
+        solution = solution_of(name).splitlines()
+        assert starter[0] == solution[0] and starter[1:] != solution[1:], name
         assert len(tool.HINT.findall((exercise.folder / "hints.md").read_text(encoding="utf-8"))) == 3, name
         assert len(list(exercise.folder.glob("check.c*"))) == 1, name
         assert f"./run exercise {exercise.number}" in (ROOT / exercise.stage / "README.md").read_text(encoding="utf-8")

@@ -249,7 +249,8 @@ def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
 
 def is_up_to_date(executable: Path, *inputs: Path) -> bool:
     """What is built is newer than all that it may have been built from."""
-    sources = [path for top in ("common/kernel", "common/harness", *SOURCE.glob("[0-9][0-9]_*")) for path in (SOURCE / top).rglob("*.[ch]*")]
+    tops = (SOURCE / "common/kernel", SOURCE / "common/harness", *SOURCE.glob("[0-9][0-9]_*"))
+    sources = [path for top in tops for path in top.rglob("*.[ch]*")]
     newest = max(path.stat().st_mtime for path in (*sources, *inputs))
     return executable.exists() and executable.stat().st_mtime > newest
 
@@ -323,7 +324,8 @@ def main() -> int:
         for mistake in GROUPS[name]:
             print(f"{mistake.name}: {caught(mistake, executable)}")
         if not GROUPS[name]:
-            options = "--rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix --device sim --verify-only"
+            options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,1025"
+            options += " --input normal,neg_inf_prefix"
             if stage == "01_naive":  # Thrust is not there
                 options += " --variant thread_per_row,block_per_row,block_per_row_division"
             check_stage.verify([str(executable), *options.split(), "--format", "csv"])

@@ -27,15 +27,18 @@ def test_configures_whatever_the_stages_hold(checkout: Path, monkeypatch: pytest
     build = checkout.with_name("build")
     monkeypatch.delenv("CI", raising=False)
 
+    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, text=True, capture_output=True, check=False)
+
     def configure(*options: str) -> set[Command]:
         """Returns each file but those of the tests, and how it is compiled."""
-        done = subprocess.run(["cmake", "-S", checkout, "-B", build, *options], text=True, capture_output=True, check=False)
+        done = run("cmake", "-S", checkout, "-B", build, *options)
         assert done.returncode == 0, done
         entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
         return {(e["file"], e["command"]) for e in entries if not re.search(r" -o \S*/tests/", e["command"])}
 
     def number_of_tests() -> int:
-        return subprocess.run(["ctest", "-N"], cwd=build, text=True, capture_output=True, check=False).stdout.count("Test #")
+        return run("ctest", "-N", "--test-dir", build).stdout.count("Test #")
 
     def stopped_by_warnings(commands: set[Command]) -> set[str]:
         return {Path(file).suffix for file, command in commands if "-Werror" in command}

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,8 +85,8 @@ class Checkout:
         self.write("01_first/README.md", "# The first idea\n")
         (self.path / "04_not_a_stage").mkdir()
         self.programs = programs
-        programs.real(*"bash chmod cp env sed sort grep dirname cat mkdir rmdir mktemp rm mv ln head paste nproc".split())
-        programs.real("flock", "sleep")
+        programs.real(*"bash cat chmod cp dirname env flock grep head ln mkdir mktemp mv nproc paste".split())
+        programs.real(*"rm rmdir sed sleep sort".split())
         programs.fake("g++", "ninja")
         programs.fake("id", body="echo 1000")
         programs.fake("nvcc", body='echo "Cuda compilation tools, release 12.4, V12.4.99"')
@@ -286,7 +285,7 @@ ENDED = [("cmake", "./run 1"), ("cmake", "./run"), ("cmake", "./test"), ("ctest"
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("what, command", ENDED)
-def test_what_ends_it_ends_what_it_has_started(with_gpu: Checkout, what: str, command: str, number: signal.Signals) -> None:
+def test_a_signal_ends_what_was_started(with_gpu: Checkout, what: str, command: str, number: signal.Signals) -> None:
     started = with_gpu.path / "started"
     with_gpu.programs.fake("python3")
     with_gpu.programs.fake("ctest", body=lasting(started))
@@ -402,13 +401,14 @@ def test_sweep_builds_what_it_needs_when_all_is_well(checkout: Checkout) -> None
 def test_profile_builds_the_stages_that_it_lists(checkout: Checkout) -> None:
     checkout.programs.fake("python3", body='[[ $* != *--list ]] || echo "01_first 03_third"')
     done = checkout.expect(0, "./run profile 1 3")
-    assert done.called("cmake --build .* --target 01_first 03_third$") and done.called("python3 common/tools profile 1 3$")
+    assert done.called("cmake --build .* --target 01_first 03_third$")
+    assert done.called("python3 common/tools profile 1 3$")
     assert not checkout.expect(0, "./run profile --help").called("cmake")
 
 
 # A Python without the packages of the charts, until they are fetched or a file says that it has them.
 PYTHON = f"""case $* in
-  "common/tools draw") [[ -e .tools/python || -e has_packages ]] || {{ echo "draw.py: matplotlib is missing" >&2; exit 2; }} ;;
+  "common/tools draw") [[ -e .tools/python || -e has_packages ]] || {{ echo "draw: missing" >&2; exit 2; }} ;;
   *pip*) {PIP} ;;
   *bad_file*) exit 1 ;;
 esac"""

@@ -175,4 +175,5 @@ def main(arguments: list[str]) -> int:
     if name not in COMMANDS:
         say(f"common/tools: there is no tool '{name}'; there are: {', '.join(COMMANDS)}")
         return Usage.code
-    return run(SHOWN.get(name, f"common/tools {name}"), lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))
+    shown = SHOWN.get(name, f"common/tools {name}")
+    return run(shown, lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))

@@ -2,7 +2,7 @@
 
     python3 common/tools test_summary [--gpu] [FILE]    FILE: what ctest --output-junit wrote
 
-Exit codes: 0 fine; 1 a test failed, none ran, or one was skipped that must not be: with --gpu all but those of the host.
+Exit codes: 0 fine; 1 a test failed, none ran, or one was skipped that must not be: with --gpu any but the host's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def reason(case: xml.Element) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = Parser(prog="common/tools test_summary", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="common/tools test_summary", description=__doc__, formatter_class=raw)
     parser.add_argument("--gpu", action="store_true", help="there is a GPU here")
     parser.add_argument("file", type=Path, nargs="?", default="build/test-results.xml", metavar="FILE")
     options = parser.parse_args(arguments)

@@ -163,7 +163,8 @@ def check_counters(machine: Machine) -> Finding:
 def check_disk(machine: Machine) -> Finding:
     free = shutil.disk_usage(machine.root).free / 1e9
     if free < FREE_DISK_GB:
-        return Finding("note", f"{free:.1f} GB free", f"a build with the toolkit takes up to {FREE_DISK_GB} GB: make room")
+        mend = f"a build with the toolkit takes up to {FREE_DISK_GB} GB: make room"
+        return Finding("note", f"{free:.1f} GB free", mend)
     if not os.access(machine.root, os.W_OK):
         return Finding("missing", "this checkout is not writable", "copy it to a folder of your own")
     return Finding("ok", f"{free:.0f} GB free")
