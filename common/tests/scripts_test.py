@@ -481,8 +481,8 @@ SUMMARIES = {
     ),
     # Each reason once, with every test that was skipped for it, 110 columns at the most.
     "many are skipped": (
-        [PASSED, *map(no_device, ("gpu", X50)), skipped("o.one", "no tool"), *map(no_device, (Y51, "z")),
-         skipped("o.two", "no tool")],
+        [PASSED, *map(no_device, ("gpu", X50)), skipped("o.one", ".s   [100%]\n1 passed, 1 skipped in 0.24s\nno tool"),
+         *map(no_device, (Y51, "z")), skipped("o.two", "no tool")],
         0, "1 passed, 0 failed, 6 skipped",
         f"  4 skipped: no device <0>\n    gpu {X50} {Y51}\n    z\n  2 skipped: no tool\n    o.one o.two\n",
     ),

@@ -26,8 +26,9 @@ def result(case: xml.Element) -> str:
 
 
 def reason(case: xml.Element) -> str:
-    """The first line that a skipped test printed, less the name of the program ("01_naive: ")."""
-    lines = [re.sub("^[^ ]+: ", "", line.strip()) for line in case.findtext("system-out", "").splitlines()]
+    """The first line that a skipped test printed, less the name of the program ("01_naive: ") and pytest's sums."""
+    uninteresting = re.compile(r"^[^ ]+: |^[.s]+ *\[ *\d+%\]$|^\d+ (passed|skipped).* in [\d.]+s$")
+    lines = [uninteresting.sub("", line.strip()) for line in case.findtext("system-out", "").splitlines()]
     return next(filter(None, lines), "no reason given")
 
 
