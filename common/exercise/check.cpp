@@ -1,22 +1,16 @@
 // The check of an exercise: first the result, over all its shapes and inputs, then the technique.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <optional>
-#include <sstream>
 
 #include "common/exercise/exercise.h"
 #include "common/exercise/learners_library.h"
 #include "common/exercise/messages.h"
-#include "common/harness/cli/command_line.h"
 #include "common/harness/device.h"
 #include "common/harness/device_data.h"
+#include "common/harness/errors.h"
 #include "common/harness/fenced_memory.h"
 #include "common/harness/reference.h"
 #include "common/harness/simulator.h"
@@ -24,11 +18,6 @@
 namespace {
 
 constexpr std::uint64_t seed = 1;
-
-/// What a check stops at: the text that the learner reads.
-struct NotYet {
-  std::string text;
-};
 
 struct Case {
   Shape shape;
@@ -96,21 +85,20 @@ class CaseMemory {
     CUDA_CHECK(cudaDeviceSynchronize());
   }
 
-  /// Throws NotYet when the output is wrong.
+  /// Throws WrongResultError when the output is wrong.
   void verify() const {
     if (const std::string broken = y_.broken_fence("output"); !broken.empty()) {
-      throw NotYet{"Wrong result, " + describe(run_) + ": the kernel " + broken + "."};
+      throw WrongResultError("Wrong result, " + describe(run_) + ": the kernel " + broken + ".");
     }
     if (!x_.broken_fence("input").empty() || device_checksum(problem_.inputs()[0], x_.data()) != checksum_) {
-      throw NotYet{"Wrong result, " + describe(run_) + ": the kernel changed its input x."};
+      throw WrongResultError("Wrong result, " + describe(run_) + ": the kernel changed its input x.");
     }
     const Verdict verdict = verify_device_outputs(problem_, {{x_.data()}, {y_.data()}});
-    if (!verdict.correct) throw NotYet{explain(verdict)};
+    if (!verdict.correct) throw WrongResultError(explain(verdict));
   }
 
  private:
-  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; outside of what is
-  /// allocated.
+  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; not allocated memory.
   [[nodiscard]] float* as_if_from_row_0(void* memory) const {
     return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
   }
@@ -145,16 +133,16 @@ bool names_library(const std::string& text) {
   const SimApi* sim = simulator();
   if (sim != nullptr && sim->faults() > 0) {
     if (names_library(sim->last_fault())) {
-      throw NotYet{std::string("The kernel calls a library:\n  ") + sim->last_fault() +
-                   "\nWrite it yourself: that is the exercise."};
+      throw WrongResultError(std::string("The kernel calls a library:\n  ") + sim->last_fault() +
+                             "\nWrite it yourself: that is the exercise.");
     }
-    throw NotYet{"The simulator stopped the kernel, " + describe(run) + ":\n  " +
-                 with_source_line(sim->last_fault())};
+    throw WrongResultError("The simulator stopped the kernel, " + describe(run) + ":\n  " +
+                           with_source_line(sim->last_fault()));
   }
   const char* why = error.code == cudaErrorInvalidConfiguration
                         ? "\nA block has 1 to 1024 threads, and a grid at least 1 block."
                         : "";
-  throw NotYet{"The launcher failed, " + describe(run) + ":\n  " + error.what() + why};
+  throw WrongResultError("The launcher failed, " + describe(run) + ":\n  " + error.what() + why);
 }
 
 std::vector<Case> cases_of(const Exercise& exercise) {
@@ -179,23 +167,24 @@ Counts count_case(const LearnersLibrary& library, const CaseMemory& memory, cons
 void check_kernels(const Exercise& exercise, const Counts& counts) {
   for (const std::string& kernel : counts.kernels) {
     if (names_library(kernel)) {
-      throw NotYet{"A library's kernel ran: " + kernel + ". Write it yourself: that is the exercise."};
+      throw WrongResultError("A library's kernel ran: " + kernel +
+                             ". Write it yourself: that is the exercise.");
     }
   }
   for (const Counts::Line& line : counts.lines) {
     if (names_library(line.file)) {
-      throw NotYet{"The kernel calls a library:\n" + source_lines({line}, {""}) +
-                   "Write it yourself: that is the exercise."};
+      throw WrongResultError("The kernel calls a library:\n" + source_line(line) +
+                             "Write it yourself: that is the exercise.");
     }
   }
-  const auto expected = std::count(counts.kernels.begin(), counts.kernels.end(), exercise.kernel);
   if (counts.kernels.empty()) {
-    throw NotYet{"The launcher launched no kernel; it should launch `" + exercise.kernel + "`."};
+    throw WrongResultError("The launcher launched no kernel; it should launch `" + exercise.kernel + "`.");
   }
-  if (expected == 0) {
+  if (std::count(counts.kernels.begin(), counts.kernels.end(), exercise.kernel) == 0) {
     const bool one = counts.kernels.size() == 1;
-    throw NotYet{"The launcher launched `" + join(counts.kernels) + "`; what is asked for is one kernel, `" +
-                 exercise.kernel + "`." + (one ? " Is this the file of another exercise?" : "")};
+    throw WrongResultError("The launcher launched `" + join(counts.kernels) +
+                           "`; what is asked for is one kernel, `" + exercise.kernel + "`." +
+                           (one ? " Is this the file of another exercise?" : ""));
   }
 }
 
@@ -215,14 +204,14 @@ std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
   return rules;
 }
 
-/// Throws NotYet at the first broken rule.
+/// Throws WrongResultError at the first broken rule.
 void check_rules(const Exercise& exercise, const Counts& counts) {
   for (const Rule& rule : rules_of(exercise, counts)) {
     const double counted = counts[rule.counter];
     if (counted >= rule.least && counted <= rule.most) continue;
     const bool below = counted < rule.least && !rule.advice_below.empty();
-    throw NotYet{broken_rule(rule.counter, rule.least, rule.most, counts) +
-                 (below ? rule.advice_below : rule.advice)};
+    throw WrongResultError(broken_rule(rule.counter, rule.least, rule.most, counts) +
+                           (below ? rule.advice_below : rule.advice));
   }
 }
 
@@ -230,7 +219,7 @@ Case counted_case(const Exercise& exercise, Shape shape) {
   return {shape, exercise.counted_input, exercise.first_rows.front()};
 }
 
-/// Throws NotYet at the first thing that is wrong; under the simulator.
+/// Throws WrongResultError at the first thing that is wrong; under the simulator.
 Counts check_all(const Exercise& exercise, const LearnersLibrary& library) {
   bool first = true;
   for (const Case& run : cases_of(exercise)) {
@@ -250,7 +239,7 @@ Counts check_all(const Exercise& exercise, const LearnersLibrary& library) {
   return counts;
 }
 
-/// The same results on the GPU, and of many rows. Throws NotYet, or CudaError.
+/// The same results on the GPU, and of many rows. Throws WrongResultError, or CudaError.
 void verify_on_gpu(const Exercise& exercise, const LearnersLibrary& library) {
   std::vector<Case> cases = cases_of(exercise);
   constexpr std::int64_t many_rows = 5000;
@@ -263,8 +252,7 @@ void verify_on_gpu(const Exercise& exercise, const LearnersLibrary& library) {
   }
 }
 
-/// What the exercise is compared with may be wrong on purpose: then its counters up to there are shown, or
-/// none.
+/// What the exercise is compared with may be wrong on purpose: its counters up to there, or none.
 std::optional<Counts> count_before(const Exercise& exercise, const std::string& path) {
   try {
     const LearnersLibrary library(path, exercise.launcher);
@@ -288,31 +276,20 @@ void print_success(const Exercise& exercise, const std::optional<Counts>& before
 struct Arguments {
   std::string learners;
   std::string before;
-  RunOn device = RunOn::sim;
+  bool on_gpu = false;
   std::string verified_on;  // the GPU that this program ran on before it started over under the simulator
 };
 
 Arguments parse(int argc, const char* const* argv) {
+  if (argc < 3 || argc % 2 == 0)
+    throw UsageError("wanted: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]");
   Arguments arguments;
-  std::vector<std::string> paths;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (word == "--device" && has_value) {
-      const std::string value = argv[++i];
-      if (value != "gpu" && value != "sim") {
-        throw UsageError("--device: '" + value + "' is not accepted; accepted: gpu, sim");
-      }
-      arguments.device = value == "gpu" ? RunOn::gpu : RunOn::sim;
-    } else if (word == "--verified-on" && has_value) {
-      arguments.verified_on = argv[++i];
-    } else {
-      paths.push_back(word);
-    }
+  arguments.learners = argv[1];
+  arguments.before = argv[2];
+  for (int i = 3; i < argc; i += 2) {
+    if (argv[i] == std::string("--verified-on")) arguments.verified_on = argv[i + 1];
+    if (argv[i] == std::string("--device")) arguments.on_gpu = argv[i + 1] == std::string("gpu");
   }
-  if (paths.size() != 2) throw UsageError("wanted: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]");
-  arguments.learners = paths[0];
-  arguments.before = paths[1];
   return arguments;
 }
 
@@ -329,7 +306,7 @@ void restart(const char* program, const Arguments& arguments) {
 int check(const Exercise& exercise, int argc, const char* const* argv) {
   Arguments arguments = parse(argc, argv);
   if (simulator() == nullptr) {
-    if (arguments.device == RunOn::gpu) {
+    if (arguments.on_gpu) {
       arguments.verified_on = open_device().gpu;
       const LearnersLibrary library(arguments.learners, exercise.launcher);
       try {
@@ -351,18 +328,14 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
 int check_exercise(const Exercise& exercise, int argc, const char* const* argv) {
   try {
     return check(exercise, argc, argv);
-  } catch (const NotYet& not_yet) {
-    std::cout << not_yet.text << "\n\nTo do: " << exercise.task << "\n";
-  } catch (const LibraryError& error) {
-    std::cout << "Not complete: " << error.what() << ".\n\nTo do: " << exercise.task << "\n";
-  } catch (const UsageError& error) {
-    std::cerr << error.what() << "\n";
-    return static_cast<int>(ExitCode::bad_usage);
-  } catch (const NoDeviceError& error) {
-    std::cerr << error.what() << "\n";
-    return static_cast<int>(ExitCode::no_device);
   } catch (const std::exception& error) {
-    std::cout << "The launcher failed: " << error.what() << "\n\nTo do: " << exercise.task << "\n";
+    const ExitCode code = exit_code(error);
+    if (code == ExitCode::bad_usage || code == ExitCode::no_device) {
+      std::cerr << error.what() << "\n";
+      return static_cast<int>(code);
+    }
+    std::cout << (code == ExitCode::wrong_result ? "" : "The launcher failed: ") << error.what()
+              << "\n\nTo do: " << exercise.task << "\n";
+    return static_cast<int>(ExitCode::wrong_result);
   }
-  return static_cast<int>(ExitCode::wrong_result);
 }

@@ -11,60 +11,69 @@
 
 namespace {
 
-double ratio(std::uint64_t numerator, std::uint64_t denominator) {
-  return denominator == 0 ? 0 : static_cast<double>(numerator) / static_cast<double>(denominator);
+using Number = std::uint64_t (*)(const SimCounters&, Shape);
+
+/// A counter is the number of one thing for each of another.
+struct Formula {
+  const char* name;
+  Number of;
+  Number per;
+};
+
+constexpr Number zero = [](const SimCounters&, Shape) { return std::uint64_t{0}; };
+constexpr Number elements = [](const SimCounters&, Shape s) {
+  return static_cast<std::uint64_t>(s.elements());
+};
+constexpr Number bytes = [](const SimCounters& c, Shape s) { return sizeof(float) * elements(c, s); };
+constexpr Number rows = [](const SimCounters&, Shape s) { return static_cast<std::uint64_t>(s.rows); };
+constexpr Number loads = [](const SimCounters& c, Shape) { return c.global_loads.requests; };
+constexpr Number stores = [](const SimCounters& c, Shape) { return c.global_stores.requests; };
+constexpr Number loaded = [](const SimCounters& c, Shape) { return c.global_loads.bytes; };
+constexpr Number stored = [](const SimCounters& c, Shape) { return c.global_stores.bytes; };
+constexpr Number load_sectors = [](const SimCounters& c, Shape) { return c.global_loads.sectors; };
+constexpr Number store_sectors = [](const SimCounters& c, Shape) { return c.global_stores.sectors; };
+constexpr Number shared_accesses = [](const SimCounters& c, Shape) {
+  return c.shared_loads.requests + c.shared_stores.requests;
+};
+constexpr Number bank_conflicts = [](const SimCounters& c, Shape) {
+  return c.shared_loads.bank_conflicts + c.shared_stores.bank_conflicts;
+};
+constexpr Number barriers = [](const SimCounters& c, Shape) { return c.block_barriers; };
+constexpr Number shuffles = [](const SimCounters& c, Shape) { return c.shuffles; };
+constexpr Number exponentials = [](const SimCounters& c, Shape) { return c.exp2_lanes; };
+constexpr Number instructions = [](const SimCounters& c, Shape) { return 32 * c.warp_instructions; };
+
+/// In the order of Counter.
+constexpr std::array<Formula, 13> formulas{{
+    {"kernels", zero, rows},  // of a launcher, see Counts
+    {"passes of reading", loaded, bytes},
+    {"passes of writing", stored, bytes},
+    {"bytes per load request of a warp", loaded, loads},
+    {"bytes per store request of a warp", stored, stores},
+    {"sectors per load request", load_sectors, loads},
+    {"sectors per store request", store_sectors, stores},
+    {"accesses to shared memory per row", shared_accesses, rows},
+    {"bank conflicts per row", bank_conflicts, rows},
+    {"barriers per row", barriers, rows},
+    {"shuffles per row", shuffles, rows},
+    {"exponentials per element", exponentials, elements},
+    {"instructions of a warp per 32 elements", instructions, elements},
+}};
+
+const Formula& formula(Counter counter) {
+  return formulas.at(static_cast<std::size_t>(counter));
 }
 
 double value(Counter counter, const SimCounters& counters, Shape shape) {
-  const auto elements = static_cast<std::uint64_t>(shape.elements());
-  const auto rows = static_cast<std::uint64_t>(shape.rows);
-  const SimAccesses& loads = counters.global_loads;
-  const SimAccesses& stores = counters.global_stores;
-  switch (counter) {
-    case Counter::kernels:
-      return 0;
-    case Counter::read_passes:
-      return ratio(loads.bytes, sizeof(float) * elements);
-    case Counter::written_passes:
-      return ratio(stores.bytes, sizeof(float) * elements);
-    case Counter::load_bytes:
-      return ratio(loads.bytes, loads.requests);
-    case Counter::store_bytes:
-      return ratio(stores.bytes, stores.requests);
-    case Counter::load_sectors:
-      return ratio(loads.sectors, loads.requests);
-    case Counter::store_sectors:
-      return ratio(stores.sectors, stores.requests);
-    case Counter::shared_accesses:
-      return ratio(counters.shared_loads.requests + counters.shared_stores.requests, rows);
-    case Counter::bank_conflicts:
-      return ratio(counters.shared_loads.bank_conflicts + counters.shared_stores.bank_conflicts, rows);
-    case Counter::barriers:
-      return ratio(counters.block_barriers, rows);
-    case Counter::shuffles:
-      return ratio(counters.shuffles, rows);
-    case Counter::exponentials:
-      return ratio(counters.exp2_lanes, elements);
-    case Counter::instructions:
-      return ratio(32 * counters.warp_instructions, elements);
-  }
-  return 0;
+  const std::uint64_t per = formula(counter).per(counters, shape);
+  return per == 0 ? 0 : static_cast<double>(formula(counter).of(counters, shape)) / static_cast<double>(per);
 }
 
-/// How much a line has to do with the counter: for a ratio, how often the line makes it.
+/// How much a line has to do with the counter: of few bytes per request the one with the most requests.
 double weight(Counter counter, const SimCounters& counters, Shape shape) {
-  switch (counter) {
-    case Counter::load_bytes:
-      return static_cast<double>(counters.global_loads.requests);
-    case Counter::store_bytes:
-      return static_cast<double>(counters.global_stores.requests);
-    case Counter::load_sectors:
-      return static_cast<double>(counters.global_loads.sectors);
-    case Counter::store_sectors:
-      return static_cast<double>(counters.global_stores.sectors);
-    default:
-      return value(counter, counters, shape);
-  }
+  const bool fewest = counter == Counter::load_bytes || counter == Counter::store_bytes;
+  const Formula& of = formula(counter);
+  return static_cast<double>((fewest ? of.per : of.of)(counters, shape));
 }
 
 /// "void kernel<4>" -> "kernel"
@@ -74,8 +83,7 @@ std::string bare_name(std::string kernel) {
   return space == std::string::npos ? kernel : kernel.substr(space + 1);
 }
 
-/// Of "file:line from file:line" the first that is not in a header of nvcc: the line itself, whatever calls
-/// it was inlined through.
+/// Of "file:line from file:line" the first that is not in a header of nvcc, whatever it was inlined into.
 Counts::Line innermost(const SimLine& part) {
   const std::string separator = " from ";
   std::string places = part.place;
@@ -95,35 +103,7 @@ Counts::Line innermost(const SimLine& part) {
 }  // namespace
 
 const char* name(Counter counter) {
-  switch (counter) {
-    case Counter::kernels:
-      return "kernels";
-    case Counter::read_passes:
-      return "passes of reading";
-    case Counter::written_passes:
-      return "passes of writing";
-    case Counter::load_bytes:
-      return "bytes per load request of a warp";
-    case Counter::store_bytes:
-      return "bytes per store request of a warp";
-    case Counter::load_sectors:
-      return "sectors per load request";
-    case Counter::store_sectors:
-      return "sectors per store request";
-    case Counter::shared_accesses:
-      return "accesses to shared memory per row";
-    case Counter::bank_conflicts:
-      return "bank conflicts per row";
-    case Counter::barriers:
-      return "barriers per row";
-    case Counter::shuffles:
-      return "shuffles per row";
-    case Counter::exponentials:
-      return "exponentials per element";
-    case Counter::instructions:
-      return "instructions of a warp per 32 elements";
-  }
-  return "?";
+  return formula(counter).name;
 }
 
 bool is_header_of_nvcc(const std::string& file) {

@@ -1,12 +1,11 @@
 // An exercise that checks itself. A folder NN_stage/exercise/NAME holds
 //
-//   starter.cu    what the learner begins with (starter.txt where the exercise is to predict); its first line
-//   is
-//                 the title that `./run exercise` shows
+//   starter.cu    what the learner begins with (starter.txt where the exercise is to predict); its first
+//                 line is the title that `./run exercise` shows
 //   hints.md      three hints, each stronger than the one before
 //   solution.cu   (solution.txt)
-//   check.cpp     a main() that hands an Exercise or a Prediction to this header (check.cu where it has
-//   kernels) before.cu     optional: what a learner's counters are compared with, if not with the starter's
+//   check.cpp     a main() that hands an Exercise or a Prediction to this header (check.cu with kernels)
+//   before.cu     optional: what a learner's counters are compared with, if not with the starter's
 //
 // common/tools/learn/exercise.py compiles the learner's file into a library, and starts the check with it.
 #pragma once
@@ -40,13 +39,12 @@ struct Exercise {
   std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too
   std::vector<Shape> counted;                   ///< the rules are applied to these
   InputKind counted_input = InputKind::normal;  ///< with this input
-  /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many as a
-  /// warp.
+  /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many.
   double instructions = 0;
-  std::vector<Rule>
-      rules;         ///< besides: one kernel, and every lane does its share; the first broken one is reported
-  std::string task;  ///< said after whatever is wrong: what to do, in a line or two
-  std::string why;   ///< said on success: two sentences on why it works
+  /// Besides: one kernel, and every lane does its share. The first broken one is reported.
+  std::vector<Rule> rules;
+  std::string task;    ///< said after whatever is wrong: what to do, in a line or two
+  std::string why;     ///< said on success: two sentences on why it works
   std::string before;  ///< what the counters are compared with on success: "the starter"
   std::vector<Counter> compared;
 };

@@ -1,6 +1,5 @@
 // What the file of an exercise includes: the launchers that the check calls, and what the lessons have given
-// so far (CUDA_CHECK, MaxOp, SumOp, grid_for, divide_up). All matrices are float, row-major, in device
-// memory.
+// so far (CUDA_CHECK, MaxOp, SumOp, grid_for, divide_up). Matrices are float, row-major, in device memory.
 #pragma once
 
 #include "common/harness/cuda_check.h"

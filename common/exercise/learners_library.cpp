@@ -2,19 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <array>
+
+#include "common/harness/errors.h"
+
 namespace {
 
-const char* function_name(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::softmax:
-      return "softmax";
-    case Launcher::softmax_from_max_and_sum:
-      return "softmax_from_max_and_sum";
-    case Launcher::softmax_of_rows:
-      return "softmax_of_rows";
-  }
-  return "";
-}
+/// In the order of Launcher.
+constexpr std::array<const char*, 3> names{"softmax", "softmax_from_max_and_sum", "softmax_of_rows"};
 
 }  // namespace
 
@@ -22,17 +17,17 @@ LearnersLibrary::LearnersLibrary(const std::string& path, Launcher launcher) : l
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = dlerror();
-    const char* undefined = "undefined symbol: ";
+    const std::string undefined = "undefined symbol: ";
     const std::size_t symbol = reason.find(undefined);
-    throw LibraryError(symbol == std::string::npos
-                           ? reason
-                           : "the file uses a function that it does not define: " +
-                                 reason.substr(symbol + std::string(undefined).size()));
+    if (symbol == std::string::npos) throw WrongResultError("Not complete: " + reason + ".");
+    throw WrongResultError("Not complete: the file uses a function that it does not define: " +
+                           reason.substr(symbol + undefined.size()) + ".");
   }
-  function_ = dlsym(library, function_name(launcher));
+  const char* name = names.at(static_cast<std::size_t>(launcher));
+  function_ = dlsym(library, name);
   if (function_ == nullptr) {
-    throw LibraryError(std::string("the file defines no function `") + function_name(launcher) +
-                       "` with the parameters of common/exercise/launchers.cuh");
+    throw WrongResultError(std::string("Not complete: the file defines no function `") + name +
+                           "` with the parameters of common/exercise/launchers.cuh.");
   }
 }
 

@@ -3,15 +3,9 @@
 
 #include <cuda_runtime.h>
 
-#include <stdexcept>
 #include <string>
 
 #include "common/exercise/exercise.h"
-
-/// what() says what is missing, in a line.
-class LibraryError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// What a launcher may be given; each takes what it needs.
 struct LaunchArguments {
@@ -24,7 +18,7 @@ struct LaunchArguments {
   cudaStream_t stream = nullptr;
 };
 
-/// Loads the library and finds the launcher in it. The library stays loaded. Throws LibraryError.
+/// Loads the library and finds the launcher in it. The library stays loaded. Throws WrongResultError.
 class LearnersLibrary {
  public:
   LearnersLibrary(const std::string& path, Launcher launcher);

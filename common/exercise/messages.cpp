@@ -7,9 +7,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 
 namespace {
+
+constexpr int cell_width = 12;
 
 std::string short_path(const std::string& path) {
   std::error_code error;
@@ -31,10 +34,6 @@ std::string text_of_line(const std::string& file, unsigned line) {
 std::string padded(const std::string& text, int width) {
   const int missing = width - static_cast<int>(text.size());
   return std::string(static_cast<std::size_t>(std::max(missing, 0)), ' ') + text;
-}
-
-std::string padded_right(const std::string& text, std::size_t width) {
-  return text + std::string(width - std::min(width, text.size()), ' ');
 }
 
 bool was_written(float value) {
@@ -63,25 +62,18 @@ std::string place_of_nan(const std::vector<float>& x) {
   return nan == x.end() ? "" : " The NaN of this row is in column " + std::to_string(nan - x.begin()) + ".";
 }
 
-const char* explain(InputKind input) {
-  switch (input) {
-    case InputKind::very_negative:
-      return " (all around -200)";
-    case InputKind::lowest:
-      return " (all -1e30)";
-    case InputKind::neg_inf_prefix:
-      return " (the first half of each row is -inf, as a mask makes it)";
-    case InputKind::all_neg_inf:
-      return " (every second row is -inf and nothing else: NaN is right there)";
-    case InputKind::one_nan:
-      return " (every second row holds one NaN, and must become NaN)";
-    case InputKind::one_outlier:
-      return " (one element of each row is 60, the others are around 0)";
-    case InputKind::ascending:
-      return " (each element is larger than the one before)";
-    default:
-      return "";
-  }
+/// What there is to know of an input; "" where its name says it.
+std::string explain(InputKind input) {
+  static const std::map<InputKind, std::string> notes{
+      {InputKind::very_negative, "all around -200"},
+      {InputKind::lowest, "all -1e30"},
+      {InputKind::neg_inf_prefix, "the first half of each row is -inf, as a mask makes it"},
+      {InputKind::all_neg_inf, "every second row is -inf and nothing else: NaN is right there"},
+      {InputKind::one_nan, "every second row holds one NaN, and must become NaN"},
+      {InputKind::one_outlier, "one element of each row is 60, the others are around 0"},
+      {InputKind::ascending, "each element is larger than the one before"}};
+  const auto note = notes.find(input);
+  return note == notes.end() ? "" : std::string(" (").append(note->second).append(")");
 }
 
 }  // namespace
@@ -102,23 +94,20 @@ std::string wrong_element(const std::string& run, InputKind input, const Verdict
   const std::size_t begin = element.col < 2 ? 0 : element.col - 2;
   const std::size_t end = std::min(x.size(), begin + 6);
 
-  const int width = 12;
-  std::string columns = padded("column", width);
-  std::string inputs = padded("x", width);
-  std::string wanted = padded("expected", width);
-  std::string found = padded("got", width);
-  for (std::size_t col = begin; col < end; ++col) {
-    columns += padded((col == element.col ? "> " : "") + std::to_string(col), width);
-    inputs += padded(short_number(x[col]), width);
-    wanted += padded(short_number(expected(col)), width);
-    found += padded(got(col), width);
-  }
+  const auto line = [&](const std::string& title, const auto& cell) {
+    std::string text = padded(title, cell_width);
+    for (std::size_t col = begin; col < end; ++col) text += padded(cell(col), cell_width);
+    return text;
+  };
   return "Wrong result: row " + std::to_string(element.row) + ", column " + std::to_string(element.col) +
          " of " + run + explain(input) + ":\n  got " + got(element.col) + ", expected " +
          short_number(expected(element.col)) + "; " +
          verdict.explanation.substr(0, verdict.explanation.find(';')) + "." +
-         (std::isnan(expected(element.col)) ? place_of_nan(x) : wrong_sum(y)) + "\n\n" + columns + "\n" +
-         inputs + "\n" + wanted + "\n" + found;
+         (std::isnan(expected(element.col)) ? place_of_nan(x) : wrong_sum(y)) + "\n\n" +
+         line("column",
+              [&](auto col) { return std::string(col == element.col ? "> " : "") + std::to_string(col); }) +
+         "\n" + line("x", [&](auto col) { return short_number(x[col]); }) + "\n" +
+         line("expected", [&](auto col) { return short_number(expected(col)); }) + "\n" + line("got", got);
 }
 
 std::string with_source_line(std::string report) {
@@ -141,55 +130,49 @@ std::string with_source_line(std::string report) {
   return text.empty() ? report : report.substr(0, end) + "\n       | " + text + report.substr(end);
 }
 
-std::string source_lines(const std::vector<Counts::Line>& lines, const std::vector<std::string>& notes) {
-  std::string all;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string place = short_path(lines[i].file) + ":" + std::to_string(lines[i].line);
-    const std::string note = notes[i].empty() ? "" : "  " + notes[i];
-    all.append("  ").append(place).append(note).append("\n    | ");
-    all.append(text_of_line(lines[i].file, lines[i].line)).append("\n");
-  }
-  return all;
+std::string source_line(const Counts::Line& line, const std::string& note) {
+  std::string text = "  ";
+  text.append(short_path(line.file)).append(":").append(std::to_string(line.line)).append(note);
+  return text.append("\n    | ").append(text_of_line(line.file, line.line)).append("\n");
 }
 
 std::string broken_rule(Counter counter, double least, double most, const Counts& counts) {
   const double counted = counts[counter];
+  const double bound = counted < least ? least : most;
   std::string counted_text = number(counted);
-  if (counted_text == number(counted < least ? least : most)) counted_text = short_number(counted, 9);
-  const std::string bound = least == most ? number(least) + (least == 1 ? " is" : " are") + " expected"
-                            : counted < least
-                                ? "at least " + number(least) + (least == 1 ? " is" : " are") + " expected"
-                                : "at most " + number(most) + (most == 1 ? " is" : " are") + " expected";
+  if (counted_text == number(bound)) counted_text = short_number(counted, 9);
+  const std::string expected = (least == most     ? ""
+                                : counted < least ? "at least "
+                                                  : "at most ") +
+                               number(bound) + (bound == 1 ? " is" : " are") + " expected";
   std::string text = "The result is right, the technique is not yet there: " + counted_text + " " +
-                     name(counter) + ", where " + bound + " (counted at " +
+                     name(counter) + ", where " + expected + " (counted at " +
                      std::to_string(counts.shape.rows) + " x " + std::to_string(counts.shape.cols) + ").\n";
   // Of what there is too little, no line has too much: only a ratio can be blamed on one.
   const bool ratio = counter == Counter::load_bytes || counter == Counter::store_bytes ||
                      counter == Counter::load_sectors || counter == Counter::store_sectors;
   if (counted < least && !ratio) return text;
-  std::vector<Counts::Line> lines;
-  std::vector<std::string> notes;
+  int shown = 0;
   for (const Counts::Line& line : counts.worst_lines(counter, 8)) {
     const double part = counts.of_line(counter, line);
-    if (lines.size() == 3 || (ratio && part >= least && part <= most)) continue;
-    lines.push_back(line);
-    notes.push_back(number(part) + " " + name(counter));
+    if (shown == 3 || (ratio && part >= least && part <= most)) continue;
+    text += source_line(line, std::string("  ").append(number(part)).append(" ") + name(counter));
+    ++shown;
   }
-  text += source_lines(lines, notes);
   return text;
 }
 
 std::string comparison(const std::vector<Counter>& counters, const std::string& before_name,
                        const std::optional<Counts>& before, const Counts& after) {
-  constexpr int width = 12;
-  constexpr std::size_t name_width = 44;
-  const int before_width = std::max(width, static_cast<int>(before_name.size()) + 2);
-  std::string text =
-      padded_right("", name_width) + padded(before_name, before_width) + padded("yours", width) + "\n";
+  const int before_width = std::max(cell_width, static_cast<int>(before_name.size()) + 2);
+  const auto row = [&](std::string title, const std::string& old_cell, const std::string& new_cell) {
+    title.resize(44, ' ');
+    return title + padded(old_cell, before_width) + padded(new_cell, cell_width) + "\n";
+  };
+  std::string text = row("", before_name, "yours");
   for (const Counter counter : counters) {
-    text += "  " + padded_right(name(counter), name_width - 2) +
-            padded(before ? number((*before)[counter]) : "stopped", before_width) +
-            padded(number(after[counter]), width) + "\n";
+    text += row(std::string("  ") + name(counter), before ? number((*before)[counter]) : "stopped",
+                number(after[counter]));
   }
   return text;
 }

@@ -26,8 +26,8 @@ std::string wrong_element(const std::string& run, InputKind input, const Verdict
 /// A fault's report with the text of the source line that it names, which is not in a header of nvcc.
 std::string with_source_line(std::string report);
 
-/// One line of output for each source line: the place, a note, and the text.
-std::string source_lines(const std::vector<Counts::Line>& lines, const std::vector<std::string>& notes);
+/// A source line: its place with a note, and its text.
+std::string source_line(const Counts::Line& line, const std::string& note = "");
 
 /// "8 shuffles per row were counted, at least 10 are expected (4 x 1024)", and the lines that make them.
 std::string broken_rule(Counter counter, double least, double most, const Counts& counts);

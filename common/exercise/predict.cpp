@@ -3,11 +3,10 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <sstream>
 
 #include "common/exercise/exercise.h"
-#include "common/harness/cli/command_line.h"
 #include "common/harness/device.h"
+#include "common/harness/errors.h"
 #include "common/harness/simulator.h"
 
 namespace {
@@ -95,14 +94,8 @@ int check(const Prediction& prediction, int argc, const char* const* argv) {
 int check_prediction(const Prediction& prediction, int argc, const char* const* argv) {
   try {
     return check(prediction, argc, argv);
-  } catch (const UsageError& error) {
-    std::cerr << error.what() << "\n";
-    return static_cast<int>(ExitCode::bad_usage);
-  } catch (const NoDeviceError& error) {
-    std::cerr << error.what() << "\n";
-    return static_cast<int>(ExitCode::no_device);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
-    return static_cast<int>(ExitCode::cuda_error);
+    return static_cast<int>(exit_code(error));
   }
 }

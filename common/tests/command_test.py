@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Tests of how the tools begin and end: old Pythons, odd terminals, interrupts, and files that cannot be read or written.
-
-    python3 common/tests/command_test.py
-"""
+"""How the tools begin and end: old Pythons, odd terminals, interrupts, and files that cannot be read or written."""
 
 from __future__ import annotations
 
@@ -16,286 +12,252 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-import unittest
 from pathlib import Path
-from typing import List, Tuple
-from unittest import mock
-
-sys.dont_write_bytecode = True
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
-sys.path.insert(0, str(TOOLS))
 
 import command
 import files
+import pytest
+from fake_programs import Programs, check_signal_ends, lasting
+from fake_stages import TOOLS, quietly
 from learn import exercise
 from measure import count
 from pages import generate, plot, report
 
-
-def script(path: Path, text: str) -> None:
-    path.write_text("#!/bin/sh\n" + text, encoding="utf-8")
-    path.chmod(0o755)
+PYTHON = [sys.executable, "-B"]
 
 
-def start(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> "subprocess.Popen[str]":
+def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
     """A Python: of the tools, or with -c."""
     given = arguments if arguments[:1] == ("-c",) else (str(TOOLS), *arguments)
-    return subprocess.Popen(
-        [sys.executable, "-B", *given], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
-        encoding="utf-8", errors="replace", env={**os.environ, **environment},
-    )  # fmt: skip
+    return subprocess.run([*PYTHON, *given], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                          timeout=60, encoding="utf-8", env={**os.environ, **environment}, check=False)  # fmt: skip
 
 
-def run(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> "subprocess.CompletedProcess[str]":
-    process = start(*arguments, stdout=stdout, **environment)
-    out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+def check_refused(said: str, *arguments: str) -> None:
+    """In one line, of which a terminal obeys nothing."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert said in done.stderr and "\x1b" not in done.stderr
 
 
-def quietly(*arguments: str) -> Tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = command.main(list(arguments))
-    return code, out.getvalue(), err.getvalue()
+def test_help_without_a_name() -> None:
+    assert (run().returncode, run("--help").returncode) == (0, 0)
 
 
-def has_ended(pid: int) -> bool:
-    """At once or a little later; nobody may have asked for its exit code yet."""
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
+@pytest.mark.parametrize("name", ["record.py", "", "x\x1b[31m"])
+def test_no_such_tool(name: str) -> None:
+    check_refused("there are: exercise, doctor", name)
 
 
-def lasting(started: Path) -> str:
-    """A shell script that starts another process, and says which."""
-    return f"sleep 60 &\necho $! >{started}.new\nmv {started}.new {started}\nwait\n"
+@pytest.mark.parametrize("name", set(command.COMMANDS) - {"draw"})  # which takes nothing
+def test_unknown_option(name: str) -> None:
+    check_refused("--x\\x1b[2J\\n\\x07", name, "--x\x1b[2J\n\x07")
 
 
-def ended_by_signals(test: unittest.TestCase, started: Path, *arguments: str) -> None:
-    for signal_, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        with test.subTest(arguments=arguments, signal=signal_):
-            started.unlink(missing_ok=True)
-            process = start(*arguments)
-            while process.poll() is None and not started.exists():
-                time.sleep(0.05)
-            process.send_signal(signal_)
-            out, err = process.communicate(timeout=30)
-            test.assertEqual((process.returncode, "Traceback" in err), (code, False), out + err)
-            test.assertTrue(has_ended(int(started.read_text())))
+@pytest.mark.parametrize("digits", ["9" * 5000, "٣", "²", "1e3", "-1"])
+@pytest.mark.parametrize("words", ["profile --cols {}", "profile {}", "sweep --shapes f32:{}x8", "exercise {}"])
+def test_odd_numbers(words: str, digits: str) -> None:
+    check_refused("", *words.format(digits).split())
 
 
-class CommandTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name).resolve()
-
-    def test_names(self) -> None:
-        self.assertEqual((run().returncode, run("--help").returncode), (0, 0))
-        for name in ("record.py", "", "x\x1b[31m"):
-            done = run(name)
-            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
-            self.assertIn("there are: exercise, doctor", done.stderr)
-            self.assertNotIn("\x1b", done.stderr)
-
-    def test_bad_usage_is_one_line_that_no_terminal_obeys(self) -> None:
-        for name in command.COMMANDS:
-            if name == "draw":  # takes nothing
-                continue
-            done = run(name, "--x\x1b[2J\n\x07")
-            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
-            self.assertIn("--x\\x1b[2J\\n\\x07", done.stderr)
-        for digits in ("9" * 5000, "٣", "²", "1e3", "-1"):
-            done = run("profile", "--cols", digits)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-            done = run("profile", digits)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-            done = run("sweep", "--shapes", f"f32:{digits}x8")
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-            done = run("exercise", digits)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-
-    def test_an_old_python_is_told_so(self) -> None:
-        text = "import os, runpy, sys; sys.version_info = (3, 7, 9); runpy.run_path(os.environ['MAIN'])"
-        done = run("-c", text, MAIN=str(TOOLS / "__main__.py"))
-        said = "common/tools: Python 3.8 or newer is needed as python3, and this is 3.7\n"
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", said))
-        self.assertEqual(ast.parse((TOOLS / "__main__.py").read_text(), feature_version=(3, 4)).body[1].names[0].name, "os")
-        for path in TOOLS.rglob("*.py"):  # and what 3.8 cannot read is not there
-            ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
-
-    def test_a_terminal_of_ascii(self) -> None:
-        ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
-        for words in ("--help", "profile --help", "sweep --list", "exercise", "exercise 01.1 --solution"):
-            done = run(*words.split(), **ascii_only)
-            self.assertEqual((done.returncode, "Error" in done.stderr), (0, False), done.stderr)
-        with mock.patch.object(plot, "main", lambda _: print("µ · – ×")):
-            out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-            with mock.patch.object(sys, "stdout", out):
-                self.assertEqual(command.main(["plot"]), 0)
-            self.assertEqual(out.buffer.getvalue(), b"? ? ? ?\n")  # type: ignore[attr-defined]
-
-    def test_what_is_printed_must_arrive(self) -> None:
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = run("sweep", "--list", stdout=full.fileno())
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
-        self.assertIn("No space left", done.stderr)
-
-    def test_interrupted(self) -> None:
-        modules = ((generate, "generate", "run"), (plot, "plot", "plot"), (report, "report", "write"))
-        for module, name, what in (*modules, (count.results, "count", "stage_executables")):
-            with mock.patch.object(module, what, side_effect=KeyboardInterrupt):
-                code, out, err = quietly(name)
-                self.assertEqual((code, out, err.endswith(f"{name}: interrupted\n")), (130, "", True), err)
-
-    def test_signals_end_what_was_started(self) -> None:
-        (self.root / "01_a").mkdir()
-        (self.root / "01_a/main.cu").touch()
-        (self.root / "build").mkdir()
-        started = self.root / "started"
-        script(self.root / "build/01_a", lasting(started))
-        for name, *more in (("count",), ("record", "--commit", "0123456")):
-            ended_by_signals(self, started, name, "--root", str(self.root), *more)
+NO_EXERCISE = ["9", "nosuch", "3 --hint --reset", "3 4", "3 --device tpu", "--reset", "3 --reset"]
 
 
-class FilesTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-
-    def names(self) -> List[str]:
-        return sorted(path.name for path in self.root.iterdir())
-
-    def test_nothing_is_written_through_a_link_that_lies_ready(self) -> None:
-        out, victim = self.root / "out.json", self.root / "victim"
-        victim.write_text("precious")
-        for name in ("out.json.tmp", ".out.json.tmp", "out.json"):
-            (self.root / name).symlink_to(victim)
-        files.write_whole(out, "new")
-        self.assertEqual((victim.read_text(), out.read_text(), out.is_symlink()), ("precious", "new", False))
-        with self.assertRaises(FileExistsError):
-            files.write_new(self.root / "out.json.tmp", b"x")
-        self.assertEqual(victim.read_text(), "precious")
-
-    def test_a_file_has_the_usual_permissions(self) -> None:
-        before = os.umask(0o027)
-        self.addCleanup(os.umask, before)
-        files.write_whole(self.root / "out", b"x")
-        self.assertEqual((self.root / "out").stat().st_mode & 0o777, 0o640)
-
-    def test_a_full_disk_leaves_nothing(self) -> None:
-        (self.root / "old").write_text("old")
-
-        def full() -> None:
-            with contextlib.suppress(OSError):
-                files.write_new(self.root / "new", b"x" * 10000)
-            with contextlib.suppress(OSError):
-                files.write_whole(self.root / "old", "x" * 10000)
-
-        child = os.fork()
-        if child == 0:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-            full()
-            os._exit(0)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
-        self.assertEqual((self.names(), (self.root / "old").read_text()), (["old"], "old"))
+@pytest.mark.parametrize("words, said", [("03.9", "stage 03 has 03.1, 03.2"), *((words, "") for words in NO_EXERCISE)])
+def test_no_such_exercise(words: str, said: str) -> None:
+    check_refused(said, "exercise", *words.split())
 
 
-class ExerciseTest(unittest.TestCase):
-    """An exercise of a compiler and a check that are fakes."""
-
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name).resolve()
-        self.folder = self.root / "01_a/exercise/first"
-        self.folder.mkdir(parents=True)
-        (self.folder / "starter.cu").write_text("// Exercise 01.1, write it, 5 minutes: A title\n")
-        (self.folder / "hints.md").write_text("## Hint 1: a\n\n## Hint 2: b\n\n## Hint 3: c\n")
-        self.checks = self.root / "build/exercise"
-        self.checks.mkdir(parents=True)
-        script(self.checks / "first", 'echo "Solved: $1"\n')
-        self.compiler("shift $(($# - 1)); echo x >$1\n")
-        self.mine, self.progress = self.folder / "mine.cu", self.root / exercise.PROGRESS_FILE
-
-    def compiler(self, text: str) -> None:
-        script(self.root / "nvcc", text)
-        (self.root / "build/CMakeCache.txt").write_text(f"CMAKE_CUDA_COMPILER:FILEPATH={self.root}/nvcc\n")
-
-    def exercise(self, *more: str) -> Tuple[int, str, str]:
-        return quietly("exercise", "--root", str(self.root), "--checks", str(self.checks), *more)
-
-    def refused(self, said: str, *more: str) -> None:
-        code, _, err = self.exercise(*(more or ("01.1",)))
-        self.assertEqual((code, err.count("\n")), (2, 1), err)
-        self.assertIn(said, err)
-
-    def test_it_works(self) -> None:
-        code, out, err = self.exercise("01.1")
-        self.assertEqual((code, err), (0, ""), out)
-        self.assertEqual(json.loads(self.progress.read_text())["solved"].keys(), {"01.1"})
-        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["hints.md", "mine.cu", "starter.cu"])
-
-    def test_messages_of_any_encoding(self) -> None:
-        self.mine.write_bytes(b"// \xe9\n")
-        self.compiler(r'printf "mine.cu(1): error: caf\351 is undefined\n"; exit 1' + "\n")
-        code, out, err = self.exercise("01.1")
-        self.assertEqual((code, err, "caf\ufffd is undefined" in out), (1, "", True), out + err)
-
-    def test_what_stands_in_the_place_of_the_learner_s_file(self) -> None:
-        self.mine.symlink_to(self.root / "gone/mine.cu")
-        self.refused("01_a/exercise/first/mine.cu is a link that leads nowhere")
-        self.mine.unlink()
-        self.mine.mkdir()
-        self.refused("01_a/exercise/first/mine.cu is not a file")
-
-    def test_a_checkout_that_cannot_be_written(self) -> None:
-        error = OSError(errno.EROFS, "Read-only file system", str(self.mine))
-        with mock.patch.object(exercise, "write_new", side_effect=error):
-            self.refused(f"{self.mine}: Read-only file system")
-        self.mine.write_text("mine")
-        with mock.patch.object(exercise, "write_whole", side_effect=error):
-            code, out, err = self.exercise("01.1")
-        self.assertEqual((code, "Solved" in out), (0, True))
-        self.assertIn("cannot be written (Read-only file system): the progress is not noted", err)
-
-    def test_a_full_disk_leaves_no_empty_file(self) -> None:
-        (self.folder / "starter.cu").write_text("// Exercise 01.1, write it, 5 minutes: A title\n" + "x" * 20000)
-        child = os.fork()
-        if child == 0:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-            code, _, err = self.exercise("01.1")
-            os._exit(code if err.count("\n") == 1 else 99)
-        self.assertEqual(os.WEXITSTATUS(os.waitpid(child, 0)[1]), 2)
-        self.assertFalse(self.mine.exists())
-
-    def test_damaged_progress(self) -> None:
-        fields = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
-        fields += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}']
-        said = f"{exercise.PROGRESS_FILE} cannot be read: the progress begins anew.\n"
-        for text in (*fields, "[" * 100000, "[]", "{}", "null", "\x00", ""):
-            self.progress.write_text(text)
-            code, out, err = self.exercise()
-            self.assertEqual((code, err), (0, said), text[:50])
-            self.assertIn("0 of 1 solved", out)
-        self.progress.write_bytes(b"\xff")
-        self.assertIn("begins anew", self.exercise()[2])
-        self.assertEqual(self.exercise("01.1", "--hint")[0], 0)
-        self.assertEqual(self.exercise("01.1")[2], "")
-
-    def test_a_signal_ends_the_compiler(self) -> None:
-        started = self.root / "started"
-        self.compiler(lasting(started))
-        ended_by_signals(self, started, "exercise", "--root", str(self.root), "--checks", str(self.checks), "01.1")
+def test_an_old_python_is_told_so() -> None:
+    text = "import os, runpy, sys; sys.version_info = (3, 9, 9); runpy.run_path(os.environ['MAIN'])"
+    done = run("-c", text, MAIN=str(TOOLS / "__main__.py"))
+    said = "common/tools: Python 3.10 or newer is needed as python3, and this is 3.9\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert ast.parse((TOOLS / "__main__.py").read_text(), feature_version=(3, 4)).body
+    for path in TOOLS.rglob("*.py"):  # and what 3.10 cannot read is not there
+        ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.mark.parametrize("words", ["--help", "profile --help", "sweep --list", "exercise", "exercise 01.1 --solution"])
+def test_a_terminal_of_ascii(words: str) -> None:
+    ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"}
+    done = run(*words.split(), **ascii_only)
+    assert (done.returncode, "Error" in done.stderr) == (0, False), done
+
+
+def test_what_ascii_lacks_becomes_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(plot, "main", lambda _: print("µ · – ×"))
+    monkeypatch.setattr(sys, "stdout", out)
+    assert (command.main(["plot"]), out.buffer.getvalue()) == (0, b"? ? ? ?\n")  # type: ignore[attr-defined]
+
+
+def test_what_is_printed_must_arrive() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = run("sweep", "--list", stdout=full.fileno())
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "No space left" in done.stderr, done
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+PLACES = [(generate, "generate", "run"), (plot, "plot", "plot"), (report, "report", "write")]
+
+
+@pytest.mark.parametrize("module, name, what", [*PLACES, (count.results, "count", "stage_executables")])
+def test_interrupted(module: object, name: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, what, interrupt)
+    code, printed = quietly(name)
+    assert code == 130 and printed.endswith(f"{name}: interrupted\n") and printed.count("\n") == 2, printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("tool", ["count", "record --commit 0123456", "exercise 01.1 --checks build/exercise"])
+def test_a_signal_ends_what_was_started(tool: str, number: signal.Signals, learner: Learner) -> None:
+    started = learner.root / "started"
+    learner.programs.fake("../build/01_a", body=lasting(started))
+    learner.compiler(lasting(started))
+    words = [*tool.split(), "--root", str(learner.root)]
+    check_signal_ends(number, [*PYTHON, str(TOOLS), *words], started, cwd=learner.root)
+
+
+# ---- Files
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_nothing_is_written_through_a_link_that_lies_ready(tmp_path: Path) -> None:
+    out, victim = tmp_path / "out.json", tmp_path / "victim"
+    victim.write_text("precious")
+    for name in ("out.json.tmp", ".out.json.tmp", "out.json"):
+        (tmp_path / name).symlink_to(victim)
+    files.write_whole(out, "new")
+    with pytest.raises(FileExistsError):
+        files.write_new(tmp_path / "out.json.tmp", b"x")
+    assert (victim.read_text(), out.read_text(), out.is_symlink()) == ("precious", "new", False)
+
+
+def test_a_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    files.write_whole(tmp_path / "out", b"x")
+    os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        with contextlib.suppress(OSError):
+            files.write_new(tmp_path / "new", b"x" * 10000)
+        with contextlib.suppress(OSError):
+            files.write_whole(tmp_path / "old", "x" * 10000)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (names(tmp_path), (tmp_path / "old").read_text()) == (["old"], "old")
+
+
+# ---- An exercise of a compiler and a check that are stand-ins
+
+
+class Learner:
+    def __init__(self, root: Path, programs: Programs) -> None:
+        self.root, self.programs = root, programs
+        for number in ("01.1", "01.2", "02.1"):
+            folder = root / f"{number[:2]}_a/exercise/of_{number[:2]}_{number[3]}"
+            folder.mkdir(parents=True)
+            (folder / "starter.cu").write_text(f"// Exercise {number}, write it, 5 minutes: A title\n")
+            (folder / "hints.md").write_text("## Hint 1: a\n\n## Hint 2: b\n\n## Hint 3: c\n")
+            (root / "build/exercise").mkdir(parents=True, exist_ok=True)
+            programs.fake(f"../build/exercise/{folder.name}", body='echo "Solved: $1"')
+        (root / "01_a/main.cu").touch()
+        self.compiler("echo x >${@: -1}")
+        self.mine, self.progress = root / "01_a/exercise/of_01_1/mine.cu", root / exercise.PROGRESS_FILE
+
+    def compiler(self, body: str) -> None:
+        self.programs.fake("nvcc", body=body)
+        text = f"CMAKE_CUDA_COMPILER:FILEPATH={self.programs.folder}/nvcc\n"
+        (self.root / "build/CMakeCache.txt").write_text(text)
+
+    def exercise(self, *more: str) -> tuple[int, str]:
+        checks = str(self.root / "build/exercise")
+        return quietly("exercise", "--root", str(self.root), "--checks", checks, *more)
+
+    def check_refused(self, said: str) -> None:
+        code, printed = self.exercise("01.1")
+        assert (code, printed.count("\n"), said in printed) == (2, 1, True), printed
+
+
+@pytest.fixture
+def learner(tmp_path: Path, programs: Programs) -> Learner:
+    return Learner(tmp_path.resolve(), programs)
+
+
+def test_it_works(learner: Learner) -> None:
+    code, printed = learner.exercise("01.1")
+    assert code == 0 and "cannot" not in printed, printed
+    assert json.loads(learner.progress.read_text())["solved"].keys() == {"01.1"}
+    assert names(learner.mine.parent) == ["hints.md", "mine.cu", "starter.cu"]
+
+
+@pytest.mark.parametrize(
+    "before, solved, said",
+    [
+        ([], "01.2", "Go on: read 02_a/README.md, then ./run exercise 02.1 "),  # and not back to what was left out
+        (["01.2"], "01.1", "Go on: read 02_a/README.md, then ./run exercise 02.1 "),
+        (["01.1"], "02.1", "Go on: read 01_a/README.md, then ./run exercise 01.2 "),  # nothing is left after it
+        ([], "01.1", "Go on: ./run exercise 01.2 "),
+        (["01.1", "02.1"], "01.2", "That was the last one"),
+    ],
+)
+def test_what_is_next(learner: Learner, before: list[str], solved: str, said: str) -> None:
+    learner.progress.write_text(json.dumps({"solved": dict.fromkeys(before, "2026-01-01"), "hints": {}}))
+    code, printed = learner.exercise(solved)
+    assert code == 0 and said in printed, printed
+
+
+def test_messages_of_any_encoding(learner: Learner) -> None:
+    learner.mine.write_bytes(b"// \xe9\n")
+    learner.compiler(r'printf "mine.cu(1): error: caf\351 is undefined\n"; exit 1')
+    code, printed = learner.exercise("01.1")
+    assert (code, "caf\ufffd is undefined" in printed) == (1, True), printed
+
+
+def test_what_stands_in_the_place_of_the_learner_s_file(learner: Learner) -> None:
+    learner.mine.symlink_to(learner.root / "gone/mine.cu")
+    learner.check_refused("01_a/exercise/of_01_1/mine.cu is a link that leads nowhere")
+    learner.mine.unlink()
+    learner.mine.mkdir()
+    learner.check_refused("01_a/exercise/of_01_1/mine.cu is not a file")
+
+
+def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(learner.mine))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(exercise, "write_new", fail)
+        learner.check_refused(f"{learner.mine}: Read-only file system")
+    monkeypatch.setattr(exercise, "write_whole", fail)
+    learner.mine.write_text("mine")
+    code, printed = learner.exercise("01.1")
+    assert code == 0 and "Solved" in printed
+    assert "cannot be written (Read-only file system): the progress is not noted" in printed
+
+
+DAMAGED = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
+DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}', "{broken", "[" * 100000]
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, "[]", "{}", "null", "\0", "", b"\xff"], ids=lambda _: "")
+def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
+    learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
+    code, printed = learner.exercise()
+    assert code == 0 and printed.count(f"{exercise.PROGRESS_FILE} cannot be read: the progress begins anew.\n") == 1
+    assert "0 of 3 solved" in printed
+    assert learner.exercise("01.1", "--hint")[0] == 0
+    assert "cannot be read" not in learner.exercise("01.1")[1]

@@ -1,4 +1,4 @@
-"""What the tests in Python share: where the tools are, and a folder with fake stages."""
+"""What the tests in Python share: where the tools are, fake stages, and stand-ins for programs."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+from fake_programs import Programs  # noqa: E402
 from fake_stages import Repository  # noqa: E402
 
 
@@ -23,3 +24,8 @@ def recorded(repository: Repository) -> Repository:
     """With a full recording in common/results."""
     repository.recorded()
     return repository
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path.resolve())

@@ -1,25 +1,15 @@
-#!/usr/bin/env python3
-"""Tests of ./run doctor with a PATH of fakes: each part that can be missing is taken away once.
-
-    python3 common/tests/doctor_test.py
-"""
+"""./run doctor with a PATH of stand-ins: each part that can be missing is taken away once."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import sys
-import tempfile
-import unittest
+import shutil
 from pathlib import Path
-from typing import Dict
 from unittest import mock
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-
-from learn import doctor  # noqa: E402
+import pytest
+from fake_programs import Programs
+from learn import doctor
 
 NVIDIA_SMI = """case $1 in
   *gpu=name*) echo "NVIDIA Fake 1" ;;
@@ -27,136 +17,115 @@ NVIDIA_SMI = """case $1 in
   *driver_version*) echo 580.1 ;;
   *) echo "| NVIDIA-SMI 580.1   CUDA Version: 13.0 |" ;;
 esac"""
+CHECK = "../build/exercise/bank_conflicts"
 
 
-class DoctorTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        self.bin = self.root / "bin"
-        self.bin.mkdir()
-        self.fake("g++", "echo 'g++ 12.2'")
-        self.fake("cmake", "echo 'cmake version 3.25.1'")
-        self.fake("ninja", "")
-        self.fake("nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.88'")
-        self.fake("nvidia-smi", NVIDIA_SMI)
-        self.fake("ncu", "")
-        (self.root / "build/simulator").mkdir(parents=True)
-        (self.root / "build/simulator/libcudart.so.13").touch()
-        (self.root / "build/exercise").mkdir()
-        self.fake("../build/exercise/bank_conflicts", "echo Solved: it counts")
-        self.params("RmProfilingAdminOnly: 0")
-        self.environment: Dict[str, str] = {"PATH": str(self.bin)}
-        user = mock.patch.object(os, "geteuid", return_value=1000)
-        user.start()
-        self.addCleanup(user.stop)
+class Patient:
+    """A machine with everything."""
 
-    def fake(self, name: str, body: str) -> None:
-        path = self.bin / name
-        path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-        path.chmod(0o755)
+    def __init__(self, root: Path, programs: Programs) -> None:
+        self.root, self.programs = root, programs
+        for folder in ("build/simulator", "build/exercise", "driver/nvidia", "01_first"):
+            (root / folder).mkdir(parents=True)
+        (root / "01_first/main.cu").touch()
+        (root / "build/simulator/libcudart.so.13").touch()
+        self.params = root / "driver/nvidia/params"
+        self.params.write_text("RmProfilingAdminOnly: 0\n", encoding="utf-8")
+        self.change({
+            "g++": "echo 'g++ 12.2'",
+            "cmake": "echo cmake version 3.25.1",
+            "nvcc": "echo release 13.0, V13.0.88",
+            "nvidia-smi": NVIDIA_SMI,
+            **dict.fromkeys(("ninja", "ncu", CHECK), ""),
+        })  # fmt: skip
 
-    def remove(self, name: str) -> None:
-        (self.bin / name).unlink()
+    def change(self, bodies: dict[str, str | None]) -> None:
+        """What each program does; None: it is not there."""
+        for name, body in bodies.items():
+            self.programs.remove(name) if body is None else self.programs.fake(name, body=body)
 
-    def params(self, text: str) -> None:
-        (self.root / "driver/nvidia").mkdir(parents=True, exist_ok=True)
-        (self.root / "driver/nvidia/params").write_text(text + "\n", encoding="utf-8")
-
-    def findings(self) -> Dict[str, doctor.Finding]:
+    def findings(self) -> dict[str, doctor.Finding]:
         machine = doctor.Machine(self.root, self.root, str(self.root / "no/nvcc"))
-        with mock.patch.dict(os.environ, self.environment, clear=True):
-            return {finding.part: finding for finding in (check(machine) for check in doctor.CHECKS)}
+        return {part: check(machine) for part, check in doctor.CHECKS.items()}
 
-    def expect(self, part: str, state: str, mend: str) -> None:
+    def check(self, part: str, state: str, mend: str = "") -> None:
         finding = self.findings()[part]
-        self.assertEqual(finding.state, state, finding)
-        self.assertIn(mend, finding.mend)
+        assert finding.state == state and mend in finding.mend, finding
 
-    def report(self) -> "tuple[int, str]":
-        printed = io.StringIO()
-        findings = list(self.findings().values())
-        with contextlib.redirect_stdout(printed):
-            code = doctor.report(findings)
-        return code, printed.getvalue()
-
-    def test_everything_is_here(self) -> None:
-        for finding in self.findings().values():
-            self.assertEqual(finding.state, "ok", finding)
-        code, text = self.report()
-        self.assertEqual(code, 0)
-        self.assertIn("on the GPU and on the simulator", text)
-        self.assertEqual(len(text.splitlines()), len(doctor.CHECKS) + 2)  # one line each, and the verdict
-        self.assertNotIn("\033", text)
-
-    def test_every_line_that_is_not_ok_says_how_to_mend_it(self) -> None:
-        for name in ("g++", "cmake", "ninja", "nvcc", "nvidia-smi", "ncu"):
-            self.remove(name)
-        (self.root / "build/simulator/libcudart.so.13").unlink()
-        for finding in self.findings().values():
-            self.assertTrue(finding.mend or finding.state == "ok", finding)
-        code, text = self.report()
-        self.assertEqual(code, 1)
-        self.assertIn("Missing: C++ compiler, CMake, Ninja or make, CUDA toolkit.", text)
-
-    def test_no_gpu_is_fine(self) -> None:
-        self.remove("nvidia-smi")
-        self.expect("GPU", "note", "they run on the simulator")
-        self.expect("driver", "note", "needed only with a GPU")
-        self.expect("counters of ncu", "note", "the simulator counts")
-        code, text = self.report()
-        self.assertEqual(code, 0)
-        self.assertIn("There is no GPU, so no times", text)
-
-    def test_nvidia_smi_that_fails(self) -> None:
-        self.fake("nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
-        self.expect("GPU", "note", "they run on the simulator")
-
-    def test_old_things(self) -> None:
-        self.fake("nvcc", "echo 'release 11.8, V11.8.1'")
-        self.expect("CUDA toolkit", "missing", "install CUDA 12.4 or newer")
-        self.fake("cmake", "echo 'cmake version 3.18.4'")
-        self.expect("CMake", "note", "fetches a newer one")
-        self.fake("nvidia-smi", NVIDIA_SMI.replace("9.0", "6.1"))
-        self.expect("GPU", "note", "7.5 or newer")
-
-    def test_driver_older_than_the_toolkit(self) -> None:
-        self.fake("nvidia-smi", NVIDIA_SMI.replace("13.0", "12.8"))
-        self.expect("driver", "missing", "update the driver")
-        self.assertEqual(self.report()[0], 1)
-        self.fake("nvcc", "echo 'release 12.9, V12.9.1'")  # the same major version is enough
-        self.expect("driver", "ok", "")
-
-    def test_counters(self) -> None:
-        self.params("RmProfilingAdminOnly: 1")
-        self.expect("counters of ncu", "note", "NVreg_RestrictProfilingToAdminUsers=0")
-        with mock.patch.object(os, "geteuid", return_value=0):
-            self.expect("counters of ncu", "ok", "")
-        (self.root / "driver/nvidia/params").unlink()
-        self.expect("counters of ncu", "note", "ERR_NVGPUCTRPERM")
-        self.remove("ncu")
-        self.expect("counters of ncu", "note", "install Nsight Compute")
-
-    def test_make_instead_of_ninja(self) -> None:
-        self.remove("ninja")
-        self.fake("make", "")
-        self.expect("Ninja or make", "ok", "")
-
-    def test_another_compiler(self) -> None:
-        self.environment["CXX"] = "nosuch++"
-        self.expect("C++ compiler", "missing", "or set CXX")
-
-    def test_simulator(self) -> None:
-        self.fake("../build/exercise/bank_conflicts", "echo cannot; exit 1")
-        self.expect("simulator", "missing", "./run doctor --build")
-        (self.root / "build/exercise/bank_conflicts").unlink()
-        self.expect("simulator", "note", "./run doctor --build")
-
-    def test_disk(self) -> None:
-        with mock.patch.object(doctor.shutil, "disk_usage", return_value=mock.Mock(free=1e9)):
-            self.expect("disk", "note", "make room")
+    def verdict(self, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+        return doctor.report(self.findings()), capsys.readouterr().out.splitlines()
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.fixture
+def patient(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Patient:
+    for name in ("CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(programs.folder))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return Patient(tmp_path, programs)
+
+
+def test_everything_is_here(patient: Patient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {finding.state for finding in patient.findings().values()} == {"ok"}, patient.findings()
+    code, lines = patient.verdict(capsys)
+    assert (code, len(lines)) == (0, len(doctor.CHECKS) + 2)  # one line each, and the verdict
+    assert "on the GPU and on the simulator" in lines[-1] and "\033" not in "".join(lines)
+
+
+def test_nothing_is_here(patient: Patient, capsys: pytest.CaptureFixture[str]) -> None:
+    patient.change(dict.fromkeys(("g++", "cmake", "ninja", "nvcc", "nvidia-smi", "ncu")))
+    shutil.rmtree(patient.root / "build/simulator")
+    for finding in patient.findings().values():
+        assert finding.mend or finding.state == "ok", finding
+    code, lines = patient.verdict(capsys)
+    assert (code, lines[-1]) == (1, "Missing: C++ compiler, CMake, Ninja or make, CUDA toolkit.")
+
+
+def test_no_gpu_is_fine(patient: Patient, capsys: pytest.CaptureFixture[str]) -> None:
+    patient.change({"nvidia-smi": None})
+    code, lines = patient.verdict(capsys)
+    assert code == 0 and "There is no GPU, so no times" in lines[-1]
+
+
+OLD_DRIVER = NVIDIA_SMI.replace("13.0", "12.8")
+CHANGES: list[tuple[dict[str, str | None], str, str, str]] = [
+    ({"nvidia-smi": None}, "GPU", "note", "they run on the simulator"),
+    ({"nvidia-smi": None}, "driver", "note", "needed only with a GPU"),
+    ({"nvidia-smi": None}, "counters of ncu", "note", "the simulator counts"),
+    ({"nvidia-smi": "echo 'NVIDIA-SMI has failed'; exit 9"}, "GPU", "note", "they run on the simulator"),
+    ({"nvidia-smi": NVIDIA_SMI.replace("9.0", "6.1")}, "GPU", "note", "7.5 or newer"),
+    ({"nvcc": "echo release 11.8, V11.8.1"}, "CUDA toolkit", "missing", "install CUDA 12.4 or newer"),
+    ({"cmake": "echo cmake version 3.18.4"}, "CMake", "note", "fetches a newer one"),
+    ({"nvidia-smi": OLD_DRIVER}, "driver", "missing", "update the driver"),
+    # The same major version is enough.
+    ({"nvidia-smi": OLD_DRIVER, "nvcc": "echo release 12.9, V12.9.1"}, "driver", "ok", ""),
+    ({"ninja": None, "make": ""}, "Ninja or make", "ok", ""),
+    ({"ncu": None}, "counters of ncu", "note", "install Nsight Compute"),
+    ({CHECK: "exit 1"}, "simulator", "missing", "./run doctor --build"),
+    ({CHECK: None}, "simulator", "note", "./run doctor --build"),
+    # As ./run leaves a reader's build: a stage, and no exercise's check.
+    ({CHECK: None, "../build/01_first": ""}, "simulator", "ok", ""),
+    ({CHECK: None, "../build/01_first": "exit 4"}, "simulator", "missing", "./run doctor --build"),
+]
+
+
+@pytest.mark.parametrize("change, part, state, mend", CHANGES)
+def test_programs(patient: Patient, change: dict[str, str | None], part: str, state: str, mend: str) -> None:
+    patient.change(change)
+    patient.check(part, state, mend)
+
+
+def test_counters(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient.params.write_text("RmProfilingAdminOnly: 1\n", encoding="utf-8")
+    patient.check("counters of ncu", "note", "NVreg_RestrictProfilingToAdminUsers=0")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    patient.check("counters of ncu", "ok")
+    patient.params.unlink()
+    patient.check("counters of ncu", "note", "ERR_NVGPUCTRPERM")
+
+
+def test_another_compiler_and_little_disk(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "nosuch++")
+    patient.check("C++ compiler", "missing", "or set CXX")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: mock.Mock(free=1e9))
+    patient.check("disk", "note", "make room")

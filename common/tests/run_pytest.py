@@ -1,6 +1,6 @@
 """Runs pytest for CTest: python3 common/tests/run_pytest.py FILE[::TEST] [pytest's options]
 
-Exit codes: 0 all passed, 1 not all did or none was there, 3 a test was skipped (its reason is the first line), or pytest
+Exit codes: 0 all passed, 1 not all did or none was there, 3 a test was skipped (its reason is the last line), or pytest
 is missing.
 """
 
@@ -34,5 +34,6 @@ class Skips:
 skips = Skips()
 code = pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", "--no-header", *sys.argv[1:]], plugins=[skips])
 if skips.reasons and code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    print(skips.reasons[0])
     sys.exit(SKIPPED)
 sys.exit(1 if code else 0)

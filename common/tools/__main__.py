@@ -4,9 +4,9 @@ import os
 import signal
 import sys
 
-if sys.version_info < (3, 8):
+if sys.version_info < (3, 10):
     here = ".".join(map(str, sys.version_info[:2]))
-    sys.exit(sys.stderr.write("common/tools: Python 3.8 or newer is needed as python3, and this is %s\n" % here) and 2)
+    sys.exit(sys.stderr.write("common/tools: Python 3.10 or newer is needed as python3, and this is %s\n" % here) and 2)
 
 import command
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Callable, Iterator, List, NoReturn, Optional
+from typing import Callable, Iterator, NoReturn
 
 INTERRUPTED = 128 + signal.SIGINT  # exit code, as of a shell
 
@@ -75,13 +75,21 @@ def say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)
 
 
+def is_terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, code: str) -> str:
+    return f"\033[{code}m{text}\033[0m" if is_terminal() and "NO_COLOR" not in os.environ else text
+
+
 @contextlib.contextmanager
 def signals_wait() -> Iterator[None]:
     """Ctrl-C and SIGTERM come when the block has ended: not between the start of a process and its being known."""
     if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
         yield
         return
-    came: List[int] = []
+    came: list[int] = []
     before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -115,7 +123,7 @@ def folder_to_write(text: str) -> Path:
     return Path(text)
 
 
-def run(name: str, action: Callable[[], Optional[int]]) -> int:
+def run(name: str, action: Callable[[], int | None]) -> int:
     """Runs a command and returns its exit code; what ends it early is said in a line, and no traceback."""
     try:
         code = action() or 0
@@ -148,11 +156,14 @@ COMMANDS = {
     "plot": "pages.plot",
     "report": "pages.report",
     "draw": "pages.draw",
+    "test_summary": "test_summary",
 }
-BEHIND_RUN = ("exercise", "doctor", "sweep", "profile", "plot", "report")
+SHOWN = {"test_summary": "./test"} | {
+    name: f"./run {name}" for name in ("exercise", "doctor", "sweep", "profile", "plot", "report")
+}
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     # A terminal that cannot show a character shows another one.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -164,5 +175,5 @@ def main(arguments: List[str]) -> int:
     if name not in COMMANDS:
         say(f"common/tools: there is no tool '{name}'; there are: {', '.join(COMMANDS)}")
         return Usage.code
-    shown = f"./run {name}" if name in BEHIND_RUN else f"common/tools {name}"
+    shown = SHOWN.get(name, f"common/tools {name}")
     return run(shown, lambda: importlib.import_module(COMMANDS[name]).main(arguments[1:]))

@@ -8,7 +8,7 @@ import math
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any
 
 from command import ToolError
 
@@ -30,7 +30,7 @@ def write_new(path: Path, content: bytes) -> None:
             raise
 
 
-def write_whole(path: Path, content: Union[str, bytes]) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that a reader sees the old content or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -56,7 +56,7 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _object(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)

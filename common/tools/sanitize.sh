@@ -124,40 +124,28 @@ complaint() {
 }
 
 run_one() {
-  local tool=$1 stage=$2 log=$logs/$2-$1 start=$SECONDS why
+  local tool=$1 stage=$2 log=$logs/$2-$1 start=$SECONDS verdict=ok why
   local -a shapes=("${edge_shapes[@]}")
   [[ $tool == racecheck ]] && shapes=("${race_shapes[@]}")
   : >"$log.log"
   timeout --kill-after=10 "$run_timeout_s" "$sanitizer" --tool "$tool" --error-exitcode "$finding_exit_code" --log-file "$log.log" \
     "$build/$stage" --device gpu --verify-only --format json "${shapes[@]}" >"$log.json" 2>"$log.err"
   why=$(complaint $? "$tool" "$stage")
-  if [[ -z $why ]]; then
-    printf 'ok    %-10s %-24s %4d s\n' "$tool" "$stage" $((SECONDS - start))
-    return 0
-  fi
-  printf 'FAIL  %-10s %-24s %4d s  %s\n' "$tool" "$stage" $((SECONDS - start)) "$why"
-  return 1
+  [[ -z $why ]] || verdict=FAIL
+  printf '%-4s  %-10s %-24s %4d s%s\n' "$verdict" "$tool" "$stage" $((SECONDS - start)) "${why:+  $why}" | tee -a "$logs/runs"
 }
 
 start=$SECONDS
-running=0
-failed=0
+: >"$logs/runs"
 total=$((${#tools[@]} * ${#stages[@]}))
 for tool in "${tools[@]}"; do
   for stage in "${stages[@]}"; do
-    if ((running == jobs)); then
-      wait -n || failed=$((failed + 1))
-      running=$((running - 1))
-    fi
+    while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
     run_one "$tool" "$stage" &
-    running=$((running + 1))
   done
 done
-while ((running > 0)); do
-  wait -n || failed=$((failed + 1))
-  running=$((running - 1))
-done
-
+wait
+failed=$(grep -c '^FAIL' "$logs/runs")
 if ((failed > 0)); then
   echo "sanitize.sh: $failed of $total runs not clean, $((SECONDS - start)) s; logs in $logs"
   if grep -qs "Device not supported" "$logs"/*.log "$logs"/*.err; then

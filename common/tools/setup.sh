@@ -139,16 +139,13 @@ fetch_wheels() (
   mv "$partial/wheels/${4:-}" ".tools/$1"
 )
 
-# Prints the release ("13.0") of the nvcc that it is given, or nothing.
-nvcc_release() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
-
 # Sets and exports CUDACXX to the first nvcc that is new enough, and puts its folder on PATH.
 find_nvcc() {
   local nvcc release
   for nvcc in "${CUDACXX:-}" nvcc "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
     /usr/local/cuda/bin/nvcc "$PWD/.tools/cuda/bin/nvcc"; do
     nvcc=$(command -v "${nvcc:-nvcc}") || continue
-    release=$(nvcc_release "$nvcc") || continue
+    release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p') || continue
     if [[ $release ]] && is_at_least "$release" "$oldest_cuda"; then
       export CUDACXX=$nvcc PATH="${nvcc%/*}:$PATH"
       return
@@ -184,12 +181,8 @@ find_or_fetch_cmake() {
 
 # The Python packages of ./run plot and ./run report, where python3 does not have them already.
 find_or_fetch_python_packages() {
-  command -v python3 >/dev/null || install_packages python3 || exit "$exit_usage"
   if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-      die "$exit_usage" "matplotlib and Jinja are missing, and those that could be fetched need Python 3.10 or newer," \
-        "which this python3 is not: install a newer one, or matplotlib 3.7 and Jinja for this one"
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
     attended fetch_wheels python common/tools/requirements.txt ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
@@ -238,8 +231,8 @@ set_up() {
 
 # For the commands that Python programs do.
 need_python() {
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null ||
-    die "$exit_usage" "this needs Python 3.8 or newer as python3: install python3"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
+    die "$exit_usage" "this needs Python 3.10 or newer as python3: install it"
 }
 
 # A build/ made without a GPU holds code for the simulator, and none for an older GPU that is here now. Not has_gpu: CMake

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any
 
 from command import signals_wait
 
 SCRIPT = 'source common/tools/setup.sh; set_up; build "$@"'
 
 
-def build(root: Path, who: str, *targets: str, **streams: Any) -> Tuple[int, str]:
+def build(root: Path, who: str, *targets: str, **streams: Any) -> tuple[int, str]:
     """Returns the exit code, and what was written to a stream that is subprocess.PIPE. `who` begins the messages."""
     command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, *targets]
     script = None

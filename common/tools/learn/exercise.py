@@ -18,7 +18,9 @@ not be built.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import re
@@ -29,9 +31,9 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
-from command import Parser, ToolError, Usage, end_group, say, signals_wait
+from command import Parser, ToolError, Usage, end_group, is_terminal, say, signals_wait, styled
 from files import load_json, write_new, write_whole
 from learn.building import build
 
@@ -74,7 +76,7 @@ class Exercise(NamedTuple):
         return f"./run exercise {self.number}"
 
 
-def find_exercises(root: Path) -> List[Exercise]:
+def find_exercises(root: Path) -> list[Exercise]:
     """All exercises, in the order of their numbers. What is told of them stands in the starters' first lines."""
     exercises = []
     for starter in root.glob("[0-9][0-9]_*/exercise/*/starter.*"):
@@ -97,8 +99,8 @@ class Progress:
 
     def __init__(self, root: Path) -> None:
         self.path = root / PROGRESS_FILE
-        self.solved: Dict[str, str] = {}  # number -> date
-        self.hints: Dict[str, int] = {}
+        self.solved: dict[str, str] = {}  # number -> date
+        self.hints: dict[str, int] = {}
         if not self.path.exists():
             return
         try:
@@ -116,21 +118,11 @@ class Progress:
         except OSError as error:
             say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): the progress is not noted.")
 
-    def next_open(self, exercises: Sequence[Exercise]) -> Optional[Exercise]:
+    def next_open(self, exercises: list[Exercise]) -> Exercise | None:
         return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
 
 
 # ---- The terminal
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def styled(text: str, code: str) -> str:
-    if not is_terminal() or "NO_COLOR" in os.environ:
-        return text
-    return f"\033[{code}m{text}\033[0m"
 
 
 def bold(text: str) -> str:
@@ -153,7 +145,7 @@ def say_wrapped(text: str) -> None:
 class Checker:
     """Builds and checks learners' files. checks: a folder with the checks, built; None: build them."""
 
-    def __init__(self, root: Path, checks: Optional[Path], device: str, timeout_s: float) -> None:
+    def __init__(self, root: Path, checks: Path | None, device: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
         self.root = root
         self.checks = checks or root / "build/exercise"
         self.builds = checks is None
@@ -173,26 +165,20 @@ class Checker:
             print(printed, end="", file=sys.stderr)
             sys.exit(code)
 
-    def compiler(self) -> List[str]:
+    def compiler(self) -> list[str]:
         """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
         for a GPU its machine code, too."""
         cache = self.checks.parent / "CMakeCache.txt"
         try:
-            text = cache.read_text(encoding="utf-8")
+            values = dict(re.findall(r"^(\w+):[A-Z]+=(.+)$", cache.read_text(encoding="utf-8"), re.MULTILINE))
         except OSError as error:
             raise Usage(f"{cache} is missing: build first, with ./run 01") from error
-
-        def value(name: str) -> str:
-            found = re.search(rf"^{name}:[A-Z]+=(.+)$", text, re.MULTILINE)
-            return found.group(1) if found else ""
-
-        architectures = [int(word) for word in re.findall(r"\d+", value("CMAKE_CUDA_ARCHITECTURES"))]
-        oldest = min(architectures, default=80)
+        oldest = min(map(int, re.findall(r"\d+", values.get("CMAKE_CUDA_ARCHITECTURES", ""))), default=80)
         code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
-        command = [value("CMAKE_CUDA_COMPILER") or "nvcc", "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
+        command = [values.get("CMAKE_CUDA_COMPILER", "nvcc"), "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
         command += ["-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC", "-cudart=shared"]
-        if value("CMAKE_CUDA_HOST_COMPILER"):
-            command += ["-ccbin", value("CMAKE_CUDA_HOST_COMPILER")]
+        if "CMAKE_CUDA_HOST_COMPILER" in values:
+            command += ["-ccbin", values["CMAKE_CUDA_HOST_COMPILER"]]
         return command + ["-I", str(self.root)]
 
     def start_compiling(self, source: Path, library: Path) -> subprocess.Popen[str]:
@@ -205,22 +191,19 @@ class Checker:
         except OSError as error:
             raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
 
-    def compare_with(self, exercise: Exercise) -> Tuple[Path, Path]:
-        """What a learner's counters are compared with: the source, and its library."""
-        source = exercise.folder / "before.cu"
-        if not source.exists():
-            source = exercise.file("starter")
-        return source, self.work / f"{exercise.name}-before-{self.device}.so"
-
-    def check(self, exercise: Exercise, source: Path) -> Tuple[int, str]:
+    def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
         """Returns an exit code and what there is to say."""
         self.build_check(exercise)
         if exercise.kind == "predict":
             return self.run_check(exercise, [str(source)])
         library = self.work / f"{exercise.name}-{self.device}.so"
-        before_source, before = self.compare_with(exercise)
+        # What a learner's counters are compared with.
+        before = self.work / f"{exercise.name}-before-{self.device}.so"
+        before_source = exercise.folder / "before.cu"
+        if not before_source.exists():
+            before_source = exercise.file("starter")
         unfinished = before.with_suffix(".partial")
-        compiling: List["subprocess.Popen[str]"] = []
+        compiling: list[subprocess.Popen[str]] = []
         try:
             with signals_wait():
                 compiling.append(self.start_compiling(source, library))
@@ -236,15 +219,15 @@ class Checker:
             os.replace(unfinished, before)
         return self.run_check(exercise, [str(library), str(before), "--device", self.device])
 
-    def run_check(self, exercise: Exercise, arguments: List[str]) -> Tuple[int, str]:
+    def run_check(self, exercise: Exercise, arguments: list[str]) -> tuple[int, str]:
         try:
             result = subprocess.run(
                 [str(self.checks / exercise.name)] + arguments, cwd=self.root, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
                 timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end? Look at how its "
-                             "variable changes.")
+            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end? "
+                             "Look at how its variable changes.")
         except OSError as error:
             raise Usage(f"cannot start {self.checks / exercise.name}: {error.strerror}") from error
         if result.returncode < 0:
@@ -260,14 +243,11 @@ def first_error(messages: str, root: Path) -> str:
     """The first error of nvcc or the host compiler, with the source line that they show, and how many there are."""
     lines = messages.replace(str(root) + "/", "").splitlines()
     places = [i for i, line in enumerate(lines) if re.search(r"\b(fatal )?error\b\s*:", line)]
-    if not places:
-        return "It does not compile:\n" + "\n".join(f"  {line}" for line in lines[:10])
-    end = places[0] + 1
-    while end < len(lines) and end < places[0] + 4 and lines[end].strip() and end not in places:
-        end += 1
-    text = "It does not compile:\n" + "\n".join(f"  {line}" for line in lines[places[0]:end])
-    others = len(places) - 1
-    return text + (f"\n({others} more error{'s' if others > 1 else ''} after this one)" if others else "")
+    begin, *others = places or [0]
+    belong = itertools.takewhile(lambda i: lines[i].strip() and i not in others, range(begin + 1, len(lines)))
+    shown = [begin, *belong][:4] if places else range(min(10, len(lines)))
+    text = "\n".join(["It does not compile:", *(f"  {lines[i]}" for i in shown)])
+    return text + (f"\n({len(others)} more error{'s' if len(others) > 1 else ''} after this one)" if others else "")
 
 
 # ---- The commands
@@ -280,14 +260,14 @@ class Workshop:
         self.progress = Progress(root)
         self.checker = checker
 
-    def find(self, which: Optional[str], exact: bool) -> Exercise:
+    def find(self, which: str | None, exact: bool) -> Exercise:
         """A stage means its next open exercise, nothing the next of all, unless it must be `exact`."""
         fitting = self.exercises if which is None else self.fitting(which)
         if exact and len(fitting) > 1:
             raise Usage(f"one exercise at a time: give its number, such as {fitting[0].number}")
         return self.progress.next_open(fitting) or fitting[0]
 
-    def fitting(self, which: str) -> List[Exercise]:
+    def fitting(self, which: str) -> list[Exercise]:
         name = which.rstrip("/")
         number = re.fullmatch(r"0*([0-9]{1,2})(?:\.0*([0-9]{1,2}))?", name)
         if number:
@@ -305,27 +285,23 @@ class Workshop:
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root))
 
-    def list(self) -> int:
+    def overview(self) -> None:
         solved = [exercise for exercise in self.exercises if exercise.number in self.progress.solved]
-        left = sum(e.minutes for e in self.exercises if e.number not in self.progress.solved)
+        left = sum(exercise.minutes for exercise in self.exercises if exercise not in solved)
         following = self.progress.next_open(self.exercises)
         if following:
             print(f"Exercises: {len(solved)} of {len(self.exercises)} solved, about {left} minutes to go.")
         else:
             print(f"Exercises: all {len(solved)} solved.")
-        stage = ""
-        for exercise in self.exercises:
-            if exercise.stage != stage:
-                stage = exercise.stage
-                print(f"\n  {bold(stage)}")
-            done = exercise.number in self.progress.solved
-            mark = styled("done", "32") if done else styled("next", "33") if exercise is following else "    "
-            print(f"  {mark}  {exercise.number}  {exercise.kind + ' it':<10}  {exercise.minutes:>2} min  {exercise.title}")
+        for stage, exercises in itertools.groupby(self.exercises, lambda exercise: exercise.stage):
+            print(f"\n  {bold(stage)}")
+            for e in exercises:
+                mark = styled("done", "32") if e in solved else styled("next", "33") if e is following else "    "
+                print(f"  {mark}  {e.number}  {e.kind + ' it':<10}  {e.minutes:>2} min  {e.title}")
         if following:
-            print(f"\nNext: read {self.short(self.root / following.stage / 'README.md')}, then {bold(following.command)}")
+            print(f"\nNext: read {following.stage}/README.md, then {bold(following.command)}")
         else:
             print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
-        return SOLVED
 
     def learners_file(self, exercise: Exercise) -> Path:
         """Copies the starter on first use; a file that is there is left alone."""
@@ -363,13 +339,12 @@ class Workshop:
         return code
 
     def say_what_is_next(self, exercise: Exercise) -> None:
-        following = self.progress.next_open(self.exercises)
+        after = self.exercises[self.exercises.index(exercise) + 1 :]
+        following = self.progress.next_open(after) or self.progress.next_open(self.exercises)
         if following is None:
             print("\nThat was the last one: all exercises are solved.")
             return
-        lesson = ""
-        if following.stage != exercise.stage:
-            lesson = f"read {self.short(self.root / following.stage / 'README.md')}, then "
+        lesson = f"read {following.stage}/README.md, then " if following.stage != exercise.stage else ""
         print(f"\nGo on: {lesson}{bold(following.command)} ({following.title}, {following.minutes} minutes)")
 
     def watch(self, exercise: Exercise) -> int:
@@ -386,7 +361,7 @@ class Workshop:
             while saved_at(mine) in (seen, None):
                 time.sleep(WATCH_INTERVAL_S)
 
-    def hint(self, exercise: Exercise) -> int:
+    def hint(self, exercise: Exercise) -> None:
         text = (exercise.folder / "hints.md").read_text(encoding="utf-8")
         parts = HINT.split(text)  # before the first, then heading and body in turn
         hints = list(zip(parts[1::2], parts[2::2]))
@@ -400,52 +375,35 @@ class Workshop:
             print(f"\nAnother one, stronger: {exercise.command} --hint")
         else:
             print(f"\nThere are no more hints. The solution: {exercise.command} --solution")
-        return SOLVED
 
-    def solution(self, exercise: Exercise) -> int:
+    def solution(self, exercise: Exercise) -> None:
         if exercise.number not in self.progress.solved:
             unseen = 3 - self.progress.hints.get(exercise.number, 0)
-            print(f"{exercise.number} is not solved yet" +
-                  (f", and {unseen} of its 3 hints are not read ({exercise.command} --hint)." if unseen else "."),
-                  file=sys.stderr)
+            not_read = f", and {unseen} of its 3 hints are not read ({exercise.command} --hint)" if unseen else ""
+            say(f"{exercise.number} is not solved yet{not_read}.")
             if sys.stdin.isatty() and is_terminal():
-                try:
-                    answer = input("See the solution all the same? [y/N] ")
-                except EOFError:
-                    answer = ""
-                if answer.strip().lower() not in ("y", "yes"):
-                    return SOLVED
+                print("See the solution all the same? [y/N] ", end="", flush=True)
+                if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                    return
         print(exercise.file("solution").read_text(encoding="utf-8"), end="")
-        return SOLVED
 
-    def reset(self, exercise: Exercise) -> int:
+    def reset(self, exercise: Exercise) -> None:
         mine = exercise.file("mine")
         if self.progress.hints.pop(exercise.number, None):
             self.progress.save()
-        if mine.exists() and mine.read_bytes() == exercise.file("starter").read_bytes():
-            mine.unlink()
-        if mine.exists():
-            count = 1
-            while True:
-                backup = exercise.folder / f"mine.{count}{exercise.suffix}"
-                try:
-                    os.link(mine, backup)  # fails where the backup exists: nothing is ever written over
-                    mine.unlink()
+        starter = exercise.file("starter").read_bytes()
+        if mine.exists() and mine.read_bytes() != starter:
+            for number in itertools.count(1):
+                backup = exercise.file(f"mine.{number}")
+                with contextlib.suppress(FileExistsError):
+                    write_new(backup, mine.read_bytes())
                     break
-                except FileExistsError:
-                    count += 1
-                except OSError:  # a file system without links
-                    if not backup.exists():
-                        mine.rename(backup)
-                        break
-                    count += 1
             print(f"Your file is kept as {self.short(backup)}.")
-        write_new(mine, exercise.file("starter").read_bytes())
+        write_whole(mine, starter)
         print(f"{self.short(mine)} is the starter again.")
-        return SOLVED
 
 
-def saved_at(path: Path) -> Optional[Tuple[int, int]]:
+def saved_at(path: Path) -> tuple[int, int] | None:
     """None while an editor replaces the file."""
     try:
         status = path.stat()
@@ -454,7 +412,7 @@ def saved_at(path: Path) -> Optional[Tuple[int, int]]:
     return status.st_mtime_ns, status.st_ino
 
 
-def parse(arguments: Sequence[str]) -> Any:
+def main(arguments: list[str]) -> int | None:
     parser = Parser(prog="./run exercise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="?", metavar="WHICH", help="a stage (03), a number (03.2) or a name")
     what = parser.add_mutually_exclusive_group()
@@ -466,19 +424,14 @@ def parse(arguments: Sequence[str]) -> Any:
     # For the tests:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     parser.add_argument("--checks", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--timeout", type=float, default=CHECK_TIMEOUT_S, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str]) -> int:
-    options = parse(arguments)
+    options = parser.parse_args(arguments)
     root = options.root.resolve()
-    workshop = Workshop(root, Checker(root, options.checks, options.device, options.timeout))
+    workshop = Workshop(root, Checker(root, options.checks, options.device))
     if options.which is None and options.command is None:
-        return workshop.list()
+        return workshop.overview()
     exercise = workshop.find(options.which, exact=options.command == "reset")
     try:
-        return int(getattr(workshop, options.command or "check")(exercise))
+        return getattr(workshop, options.command or "check")(exercise)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

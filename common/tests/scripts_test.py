@@ -1,0 +1,536 @@
+"""./run, ./test and their set-up in a fake checkout of three stages, without a GPU, a compiler or a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fake_programs import BASH, Programs, check_signal_ends, lasting
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CMAKE = r"""case $1 in
+  --version) echo "cmake version VERSION" ;;
+  --preset)
+    [[ ! -e configure_fails ]] || exit 1
+    mkdir -p build
+    echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
+    for option; do case $option in -D*) echo "${option#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;; esac; done
+    case $* in *Makefiles*) >build/Makefile ;; *) >build/build.ninja ;; esac
+    echo "configure chatter" ;;
+  -D*)
+    echo "${1#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;;
+  --build)
+    echo "build chatter"
+    [[ ! -e build_fails ]] || exit 1
+    while [[ $1 != --target ]]; do shift; done
+    for target in "${@:2}"; do
+      [[ ! -e keep_targets ]] || continue
+      printf "%s\n" "#!$BASH" "printf \"%s\n\" \"$target \$*\" >>\"CALLS\"" \
+        "echo table of $target" "exit \$(cat code.$target 2>/dev/null || echo 0)" >"build/$target"
+      chmod +x "build/$target"
+    done ;;
+esac"""
+
+# A pip that unpacks a toolkit, a newer CMake and Python packages.
+PIP = r"""[[ $* != *--version ]] || exit 0
+while [[ $1 != --target ]]; do shift; done
+mkdir -p "$2/nvidia/cu13/bin" "$2/nvidia/cu13/lib" "$2/cmake/data/bin"
+[[ ! -e no_network ]] || { echo "ERROR: no route" >&2; exit 1; }
+>"$2/nvidia/cu13/lib/libcudart.so.13"
+printf "%s\n" "#!$BASH" "echo release 13.0, V13.0.88" >"$2/nvidia/cu13/bin/nvcc"
+sed "s/3\.[0-9]*\.1/3.31.0/" "${0%/*}/cmake" >"$2/cmake/data/bin/cmake"
+chmod +x "$2"/*/*/bin/*"""
+
+LADDER = ["01_first --section heading,rows", "02_second --section rows", "03_third --section rows,ceiling"]
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+    calls: list[str]
+
+    def called(self, pattern: str) -> bool:
+        return any(re.match(pattern, call) for call in self.calls)
+
+    @property
+    def climbed(self) -> list[str]:
+        """The stages that ran, in their order, and their options."""
+        return [call.rstrip() for call in self.calls if call.startswith("0")]
+
+
+class Checkout:
+    """On a machine that has every tool but Python, and no GPU; with a file `gpu` it has one. What a stage exits with is
+    in the file code.STAGE."""
+
+    def __init__(self, top: Path, programs: Programs) -> None:
+        self.path = top / "checkout"
+        shutil.copytree(ROOT / "common/tools", self.path / "common/tools", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("run", "test"):
+            shutil.copy(ROOT / name, self.path)
+        # This machine's own toolkit and GPU must not show.
+        setup = self.path / "common/tools/setup.sh"
+        text = setup.read_text(encoding="utf-8").replace("/usr/local/cuda", f"{top}/no_toolkit")
+        setup.write_text(text + "has_gpu() { [[ -e gpu ]]; }\n", encoding="utf-8")
+        for stage in ("01_first", "02_second", "03_third"):
+            self.write(f"{stage}/main.cu")
+        self.write("01_first/README.md", "# The first idea\n")
+        (self.path / "04_not_a_stage").mkdir()
+        self.programs = programs
+        programs.real(*"bash cat chmod cp dirname env flock grep head ln mkdir mktemp mv nproc paste".split())
+        programs.real(*"rm rmdir sed sleep sort".split())
+        programs.fake("g++", "ninja")
+        programs.fake("id", body="echo 1000")
+        programs.fake("nvcc", body='echo "Cuda compilation tools, release 12.4, V12.4.99"')
+        self.cmake()
+
+    def cmake(self, version: str = "3.25.1", before: str = "", after: str = "") -> None:
+        text = CMAKE.replace("VERSION", version).replace("CALLS", str(self.programs.log))
+        self.programs.fake("cmake", body=f"{before}\n{text}\n{after}")
+
+    def write(self, file: str, text: str = "") -> None:
+        path = self.path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def remove(self, file: str) -> None:
+        (self.path / file).unlink()
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": str(self.programs.folder), "HOME": str(self.path.parent)}
+
+    def expect(self, code: int, command: str | list[str], said: str = "") -> Done:
+        """Runs it with nothing of this machine's environment; `said` is in what it prints on stderr."""
+        self.programs.log.write_text("")
+        words = command.split() if isinstance(command, str) else command
+        ran = subprocess.run(words, cwd=self.path, env=self.environment(), stdin=subprocess.DEVNULL, text=True,
+                             capture_output=True, check=False)  # fmt: skip
+        calls = self.programs.log.read_text(encoding="utf-8").splitlines()
+        done = Done(ran.returncode, ran.stdout, ran.stderr, calls)
+        assert (done.code, said in done.err) == (code, True), (words, said, done)
+        return done
+
+    def refused(self, code: int, command: str | list[str], said: str) -> Done:
+        """In one line, before anything is built, installed or fetched."""
+        done = self.expect(code, command, said)
+        assert done.err.count("\n") == 1 and not done.called("cmake|apt-get|python3 -m pip"), done
+        return done
+
+    def check_tool(self, name: str, is_here: bool) -> None:
+        """In .tools, and nothing half-made beside it either way."""
+        tools = self.path / ".tools"
+        assert ((tools / name).exists(), list(tools.glob("partial*"))) == (is_here, [])
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, programs: Programs) -> Checkout:
+    return Checkout(tmp_path.resolve(), programs)
+
+
+@pytest.fixture
+def with_gpu(checkout: Checkout) -> Checkout:
+    checkout.write("gpu")
+    return checkout
+
+
+# ---- Help and bad usage
+
+
+def test_help_needs_no_build(checkout: Checkout) -> None:
+    for command in ("./run --help", "./run 3 -h", "./run 0000000000000000000000000000000003 --help"):
+        done = checkout.expect(0, command)
+        assert "Usage: ./run" in done.out and "  01_first                 The first idea\n" in done.out
+        assert "03_third" in done.out and "04_not_a_stage" not in done.out and not done.called("cmake")
+        for command in "exercise doctor sweep profile plot report".split():
+            assert f"./run {command}" in done.out
+        assert " --section " in done.out
+    assert not checkout.expect(0, "./test --help").called("cmake")
+
+
+NOT_STAGES = "9 08 0 third 03_thir 04_not_a_stage 18446744073709551619 4294967297".split()
+NOT_STAGES += ["sweep plot", " sweep", 40 * "0" + "4"]
+NEED_A_STAGE = ["--variant x", "--variant=x", "--profile", "--rows 4 --format json", "--format=json"]
+NEED_A_GPU = ["--device gpu", "3 --device=gpu", "--format csv --device gpu", "sweep"]
+REFUSED = [
+    # Nothing that is merely like a name or a number is taken for one, and nothing is echoed that a terminal would obey.
+    *[(2, [name], f"no stage '{name}'; the stages are 01_first 02_second 03_third") for name in NOT_STAGES],
+    (2, ["\x1b[31m3"], "no stage $'\\E[31m3'; "),
+    *[
+        (2, [*stage, "--rows", "-1", bad], f"unknown option '{bad.split('=')[0]}'; accepted: --rows --cols")
+        for stage in ([], ["3"]) for bad in ("--colums", "-x", "--row=4", "--section-heading")
+    ],
+    *[(2, options.split(), "needs a stage") for options in NEED_A_STAGE],
+    *[(3, options.split(), "there is no NVIDIA GPU here") for options in NEED_A_GPU],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code, arguments, said", REFUSED)
+def test_refused(checkout: Checkout, code: int, arguments: list[str], said: str) -> None:
+    checkout.programs.fake("python3")
+    assert "\x1b" not in checkout.refused(code, ["./run", *arguments], said).err
+
+
+@pytest.mark.parametrize("command", ["./run exercise 03", "./run doctor", "./run sweep", "./run plot", "./test"])
+def test_python_is_missing_or_old(checkout: Checkout, command: str) -> None:
+    checkout.refused(2, command, "this needs Python 3.10 or newer as python3")
+    old = '-c "import sys; sys.version_info = (3, 9, 9); exec(sys.argv[1])"'
+    checkout.programs.fake("python3", body=f'exec {sys.executable} {old} "$2"')
+    checkout.refused(2, command, "this needs Python 3.10 or newer as python3")
+
+
+@pytest.mark.parametrize("command", ["exercise 03 --hint", "doctor"])
+def test_commands_that_build_for_themselves(checkout: Checkout, command: str) -> None:
+    checkout.programs.fake("python3", body="[[ $1 == -c ]] || exit 7")  # -c asks for the version
+    done = checkout.expect(7, f"./run {command}")
+    assert done.called(f"python3 common/tools {command}$") and not done.called("cmake")
+
+
+# ---- Stages and the ladder
+
+
+def test_without_a_gpu(checkout: Checkout) -> None:
+    assert checkout.expect(0, "./run 3", "CPU simulator").climbed == ["03_third"]
+    assert checkout.expect(0, "./run 03 --list").climbed == ["03_third --list"]
+    done = checkout.expect(0, "./run 3 --help")  # built now: the stage says more
+    assert done.climbed == ["03_third --help"] and not done.called("cmake")
+    checkout.expect(0, "./run 2 --list", "02_second names its variants itself, so it is built first")
+    assert checkout.expect(0, "./run --list").climbed == ["01_first --list", "02_second --list", "03_third --list"]
+
+
+def test_the_ladder_is_one_table(with_gpu: Checkout) -> None:
+    done = with_gpu.expect(0, "./run --rows 8 --format csv", "build chatter")
+    assert done.climbed == [f"{line} --rows 8 --format csv" for line in LADDER] and "chatter" not in done.out
+
+
+def test_configured_once_and_again_where_needed(with_gpu: Checkout) -> None:
+    cache = with_gpu.path / "build/CMakeCache.txt"
+    fresh = "cmake --preset default --fresh"
+    assert with_gpu.expect(0, "./run").called(fresh)
+    assert not with_gpu.expect(0, "./run").called("cmake --preset")
+    assert not with_gpu.expect(0, str(with_gpu.path / "run")).called("cmake --preset")
+    cache.write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
+    assert with_gpu.expect(0, "./run").called(fresh)
+    # Built without a GPU, and later there is one.
+    cache.write_text(cache.read_text() + "built_without_gpu:INTERNAL=ON\n")
+    assert not with_gpu.expect(0, "./run").called("cmake --preset")
+    with_gpu.programs.fake("nvidia-smi")
+    assert with_gpu.expect(0, "./run").called(fresh)
+
+
+@pytest.mark.parametrize("name", ["2", "02", "02_second", "02_second/"])
+def test_one_stage_alone_is_built(with_gpu: Checkout, name: str) -> None:
+    done = with_gpu.expect(0, f"./run {name} --format json --variant x")
+    assert done.climbed == ["02_second --format json --variant x"]
+    assert done.called("cmake --build .* --target 02_second$")
+
+
+def test_exit_codes(with_gpu: Checkout) -> None:
+    with_gpu.write("code.01_first", "1\n")
+    assert with_gpu.expect(1, "./run", "failed: 01_first (exit code 1)").climbed == LADDER
+    with_gpu.write("code.02_second", "4\n")
+    with_gpu.write("code.03_third", "1\n")
+    with_gpu.expect(4, "./run", "failed: 01_first (exit code 1), 02_second (exit code 4), 03_third (exit code 1)")
+    with_gpu.expect(4, "./run 2")
+    for code in (2, 3):  # would be the same of all
+        with_gpu.write("code.01_first", f"{code}\n")
+        assert with_gpu.expect(code, "./run").climbed == LADDER[:1]
+    with_gpu.write("build_fails")
+    assert with_gpu.expect(70, "./run").climbed == []
+    with_gpu.programs.fake("python3")
+    with_gpu.expect(70, "./test")
+
+
+def test_no_build_folder(with_gpu: Checkout) -> None:
+    with_gpu.write("build")  # a file in its place
+    done = with_gpu.expect(2, "./run 1", "is this checkout read-only, or the disk full?")
+    assert done.err.count("\n") == 1
+    with_gpu.remove("build")
+    with_gpu.write("configure_fails")
+    with_gpu.expect(70, "./run 1")
+
+
+# ---- Two at once, and signals
+
+
+def test_two_at_once_build_one_after_the_other(with_gpu: Checkout) -> None:
+    with_gpu.cmake(
+        before='[[ $1 == --version ]] || mkdir busy || { echo "two at once" >>calls; exit 1; }',
+        after="[[ $1 == --version ]] || { sleep 0.3 && rmdir busy; }",
+    )
+    both = [
+        subprocess.Popen(["./run", stage], cwd=with_gpu.path, env=with_gpu.environment(), stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        for stage in "12"
+    ]
+    said = "".join(process.communicate(timeout=60)[1] for process in both)
+    calls = with_gpu.programs.log.read_text(encoding="utf-8")
+    assert [process.returncode for process in both] == [0, 0], said
+    assert said.count("Waiting until another build") == 1, said
+    assert (len(re.findall("^0[12]_", calls, re.M)), calls.count("cmake --preset")) == (2, 1), calls
+    with_gpu.programs.remove("flock")
+    with_gpu.expect(0, "./run 1")
+
+
+# What of each command lasts when the signal comes.
+ENDED = [("cmake", "./run 1"), ("cmake", "./run"), ("cmake", "./test"), ("ctest", "./test"), ("stage", "./run")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("what, command", ENDED)
+def test_a_signal_ends_what_was_started(with_gpu: Checkout, what: str, command: str, number: signal.Signals) -> None:
+    started = with_gpu.path / "started"
+    with_gpu.programs.fake("python3")
+    with_gpu.programs.fake("ctest", body=lasting(started))
+    if what == "cmake":
+        with_gpu.cmake(before=f"[[ $1 != --build ]] || {{ {lasting(started)} }}")
+    elif what == "stage":
+        with_gpu.expect(0, "./run 1")
+        with_gpu.write("build/01_first", f"#!{BASH}\n{lasting(started)}")
+        with_gpu.write("keep_targets")
+    check_signal_ends(number, command.split(), started, cwd=with_gpu.path, env=with_gpu.environment())
+
+
+# ---- Paths
+
+
+def moved(checkout: Checkout, name: str) -> Checkout:
+    """The checkout in a folder of that name."""
+    place = checkout.path.parent / "odd" / name
+    place.mkdir(parents=True)
+    checkout.path = checkout.path.rename(place / "checkout")
+    return checkout
+
+
+@pytest.mark.parametrize("name", ["it's", *[f"a{taken}b" for taken in "\";$#,\\[]`\n"]])
+def test_paths_that_cmake_or_nvcc_cannot_take(with_gpu: Checkout, name: str) -> None:
+    moved(with_gpu, name).refused(2, "./run 1", "CMake and nvcc cannot build in")
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a&b", "a(b)", "ä", "a%b", "a*b", "~", "a=b"])
+def test_other_odd_paths(with_gpu: Checkout, name: str) -> None:
+    assert moved(with_gpu, name).expect(0, "./run 1").climbed == ["01_first"]
+
+
+def test_a_path_that_make_cannot_take(with_gpu: Checkout) -> None:
+    with_gpu.programs.remove("ninja")
+    with_gpu.programs.fake("make")
+    moved(with_gpu, "c:d").refused(2, "./run 1", "make cannot build in")
+
+
+# ---- Set-up
+
+
+def test_what_is_missing_is_installed_by_root_or_the_command_is_said(with_gpu: Checkout) -> None:
+    programs = with_gpu.programs
+    programs.remove("ninja", "g++")
+    with_gpu.refused(2, "./run 1", "missing: g++ ninja-build; install these")
+    for manager, command in {
+        "pacman": "sudo pacman -S gcc ninja",
+        "dnf": "sudo dnf install gcc-c++ ninja-build",
+        "apt-get": "sudo apt-get install --no-install-recommends g++ ninja-build",
+    }.items():
+        programs.fake(manager)
+        with_gpu.refused(2, "./run 1", command)
+    programs.fake("id", body="echo 0")
+    new = 'for tool in g++ ninja; do printf "#!/bin/sh\\n" >$tool; chmod +x $tool; done'
+    programs.fake("apt-get", body=f'[[ $1 == update ]] || {{ cd "${{0%/*}}"; {new}; }}')
+    assert with_gpu.expect(0, "./run 1").called("apt-get install .* g\\+\\+ ninja-build$")
+    assert not with_gpu.expect(0, "./run 1").called("apt-get")
+
+
+def test_make_in_place_of_ninja(with_gpu: Checkout) -> None:
+    with_gpu.programs.remove("ninja")
+    with_gpu.programs.fake("make")
+    assert with_gpu.expect(0, "./run 1").called("cmake --preset .*Unix Makefiles")
+    assert "missing" not in with_gpu.expect(0, "./run 1").err
+
+
+def test_the_toolkit_is_fetched(with_gpu: Checkout) -> None:
+    with_gpu.programs.fake("nvcc", body='echo "Cuda compilation tools, release 11.8, V11.8.89"')  # as good as none
+    with_gpu.programs.fake("python3", body=PIP)
+    with_gpu.write("no_network")
+    done = with_gpu.expect(2, "./run 1", "pip: ERROR: no route")
+    assert "the CUDA toolkit is missing and could not be fetched: install CUDA 12.4 or newer" in done.err
+    with_gpu.check_tool("cuda", False)
+    with_gpu.remove("no_network")
+    (with_gpu.path / ".tools/partial.killed").mkdir()
+    assert with_gpu.expect(0, "./run 1").called("python3 -m pip install .*--require-hashes")
+    with_gpu.check_tool("cuda/lib64/libcudart.so", True)
+    assert not with_gpu.expect(0, "./run 1").called("python3")
+
+
+def test_a_driver_too_old_for_the_toolkit(with_gpu: Checkout) -> None:
+    with_gpu.programs.remove("nvcc")
+    with_gpu.programs.fake("python3", body=PIP)
+    with_gpu.programs.fake("nvidia-smi", body="echo 535.12")
+    done = with_gpu.expect(2, "./run 1", "driver 535.12 is too old")
+    assert done.err.count("\n") == 1 and not done.called("python3")
+
+
+def test_a_newer_cmake_is_fetched(with_gpu: Checkout) -> None:
+    with_gpu.cmake("3.22.1")
+    with_gpu.programs.fake("python3", body=PIP)
+    with_gpu.expect(0, "./run 1", "CMake 3.22.1 is older than 3.25")
+    assert not with_gpu.expect(0, "./run 1").called("python3")
+
+
+# ---- Commands that Python programs do
+
+
+def test_sweep_builds_what_it_needs_when_all_is_well(checkout: Checkout) -> None:
+    checkout.programs.fake("python3", body='[[ $* != *--colour* ]] || { echo "sweep: --colour?" >&2; exit 2; }')
+    for arguments in ("--help", "--list", "--shapes f32:8x8 --list"):
+        assert checkout.expect(0, f"./run sweep {arguments}").called(f"python3 common/tools sweep {arguments}$")
+    checkout.write("gpu")
+    checkout.refused(2, "./run sweep --colour", "--colour?")
+    done = checkout.expect(0, "./run sweep --shapes f32:8x8")
+    assert done.called("cmake --build .* --target stage_libraries$")
+    assert done.called("python3 common/tools sweep --shapes f32:8x8$")
+    checkout.write("build_fails")
+    assert not checkout.expect(70, "./run sweep").called("python3 common/tools sweep$")
+
+
+def test_profile_builds_the_stages_that_it_lists(checkout: Checkout) -> None:
+    checkout.programs.fake("python3", body='[[ $* != *--list ]] || echo "01_first 03_third"')
+    done = checkout.expect(0, "./run profile 1 3")
+    assert done.called("cmake --build .* --target 01_first 03_third$")
+    assert done.called("python3 common/tools profile 1 3$")
+    assert not checkout.expect(0, "./run profile --help").called("cmake")
+
+
+# A Python without the packages of the charts, until they are fetched or a file says that it has them.
+PYTHON = f"""case $* in
+  "common/tools draw") [[ -e .tools/python || -e has_packages ]] || {{ echo "draw: missing" >&2; exit 2; }} ;;
+  *pip*) {PIP} ;;
+  *bad_file*) exit 1 ;;
+esac"""
+
+
+def test_packages_of_the_charts_are_fetched(checkout: Checkout) -> None:
+    checkout.programs.fake("python3", body=PYTHON)
+    checkout.write("no_network")
+    for command in ("plot", "report"):
+        said = "matplotlib and Jinja are missing and could not be fetched: repeat this with a network"
+        assert not checkout.expect(2, f"./run {command}", said).called(f"python3 common/tools {command}")
+        checkout.check_tool("python", False)
+        done = checkout.expect(0, f"./run {command} --help")
+        assert done.called(f"python3 common/tools {command} --help$") and not done.called("python3 -m pip")
+    checkout.remove("no_network")
+    done = checkout.expect(0, ["./run", "plot", "--out", "a folder"])
+    assert done.called("python3 -m pip install .*--require-hashes") and not done.called("cmake")
+    assert done.called("python3 common/tools plot --out a folder$")
+    checkout.check_tool("python", True)
+    done = checkout.expect(1, "./run report --results bad_file")
+    assert done.called("python3 common/tools report --results bad_file$") and not done.called("python3 -m pip")
+
+
+def test_packages_of_the_charts_that_are_here(checkout: Checkout) -> None:
+    checkout.programs.fake("python3", body=PYTHON)
+    checkout.write("has_packages")
+    assert not checkout.expect(0, "./run report").called("python3 -m pip")
+    checkout.check_tool("python", False)
+
+
+# ---- ./test sums up what CTest wrote
+
+
+def case_of(name: str, status: str = "run", inside: str = "") -> str:
+    return f'<testcase name="{name}" classname="{name}" status="{status}">{inside}</testcase>'
+
+
+def skipped(name: str, reason: str) -> str:
+    inside = f'<skipped message="SKIP_RETURN_CODE=3"/><system-out>{reason}\n</system-out>'
+    return case_of(name, "notrun", inside)
+
+
+def no_device(name: str) -> str:
+    return skipped(name, f"{name}: no device &lt;0&gt;")
+
+
+@pytest.fixture
+def tested(checkout: Checkout) -> Checkout:
+    """With a Python for ./test's own use, and a CTest that writes `results` and fails where one is no success."""
+    own = f'[[ $* != "common/tools test_summary "* ]] || exec {sys.executable} -B "$@"'
+    checkout.programs.fake("python3", body=own)
+    copy = "[[ ! -e results ]] || cp results ${@: -1}\n! grep -qs 'status=.fail' results"
+    checkout.programs.fake("ctest", body=copy)
+    return checkout
+
+
+def results(checkout: Checkout, *cases: str) -> None:
+    text = "\n".join(cases)
+    checkout.write("results", f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="t">\n{text}\n</testsuite>\n')
+
+
+PASSED = case_of("host.a", inside="<system-out></system-out>")
+NO_DEVICE = "  1 skipped: no device <0>\n    gpu\n"
+X50, Y51 = 50 * "x", 51 * "y"
+SUMMARIES = {
+    "one is skipped": ([PASSED, no_device("gpu")], 0, "1 passed, 0 failed, 1 skipped", NO_DEVICE),
+    "one fails": (
+        [PASSED, no_device("gpu"), case_of("bad", "fail")],
+        1, "1 passed, 1 failed, 1 skipped", f"  failed: bad\n{NO_DEVICE}",
+    ),
+    # Each reason once, with every test that was skipped for it, 110 columns at the most.
+    "many are skipped": (
+        [PASSED, *map(no_device, ("gpu", X50)), skipped("o.one", ".s   [100%]\n1 passed, 1 skipped in 0.24s\nno tool"),
+         *map(no_device, (Y51, "z")), skipped("o.two", "no tool")],
+        0, "1 passed, 0 failed, 6 skipped",
+        f"  4 skipped: no device <0>\n    gpu {X50} {Y51}\n    z\n  2 skipped: no tool\n    o.one o.two\n",
+    ),
+    "no reason, disabled, and could not be started": (
+        [PASSED, skipped("a", ""), case_of("b", "disabled"), case_of("c", "notrun", '<skipped message="Unable"/>')],
+        1, "1 passed, 1 failed, 2 skipped", "  failed: c\n  2 skipped: no reason given\n    a b\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cases, code, counts, lines", SUMMARIES.values(), ids=SUMMARIES)
+def test_summary(tested: Checkout, cases: list[str], code: int, counts: str, lines: str) -> None:
+    results(tested, *cases)
+    done = tested.expect(code, "./test", "no GPU: the GPU tests will be skipped")
+    assert done.out.partition("\nSummary: ")[2] == f"{counts}.\n{lines}"
+
+
+def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout) -> None:
+    tested.write("gpu")
+    tested.programs.fake("nvidia-smi", body="echo NVIDIA H200")
+    results(tested, PASSED, no_device("host.charts"), no_device("gpu"))
+    done = tested.expect(1, "./test", "./test: a GPU is present, so no test that uses it may be skipped")
+    assert "GPU: NVIDIA H200" in done.err
+    results(tested, PASSED, no_device("host.charts"))  # lacks an optional tool
+    assert "    host.charts\n" in tested.expect(0, "./test").out
+
+
+@pytest.mark.parametrize("cases", [None, [], [no_device("gpu")]])
+def test_no_test_ran(tested: Checkout, cases: list[str] | None) -> None:
+    if cases is not None:
+        results(tested, *cases)
+    tested.expect(1, "./test", "./test: no test ran")
+
+
+def test_damaged_results(tested: Checkout) -> None:
+    tested.write("results", "<testsuite>")
+    assert "Traceback" not in tested.expect(1, "./test", "build/test-results.xml: no element found").err
+
+
+def test_what_test_builds(tested: Checkout) -> None:
+    results(tested, PASSED)
+    done = tested.expect(0, "./test -R some")
+    assert done.called("ctest --test-dir build --output-on-failure .* -R some")
+    assert done.called("cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$")
+    assert done.called("cmake --build .* --target all$") and not done.called("cmake -D")
+    # A reader's build has no tests; ./test adds them, once, and ./run goes on with that folder.
+    shutil.rmtree(tested.path / "build")
+    assert not tested.expect(0, "./run 1").called("cmake .*SOFTMAX_TESTS")
+    assert tested.expect(0, "./test").called("cmake -DSOFTMAX_TESTS=ON build$")
+    for command in ("./test", "./run 1", "./test"):
+        assert not tested.expect(0, command).called("cmake -D|cmake --preset")
