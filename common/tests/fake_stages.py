@@ -6,8 +6,6 @@ import contextlib
 import io
 import json
 import sys
-import tempfile
-import unittest
 from pathlib import Path
 from typing import Any, Callable, List, Tuple
 
@@ -165,15 +163,6 @@ class Repository:
 
     def files(self) -> List[str]:
         return sorted(path.name for path in self.results.iterdir())
-
-
-class RepositoryTest(Repository, unittest.TestCase):
-    """The same for tests that are still unittest's."""
-
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.make(Path(folder.name).resolve())
 
 
 # ncu: makes the launches that it is given and writes who was launched into the report, or prints a report as CSV: a line
