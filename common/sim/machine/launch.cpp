@@ -1,0 +1,102 @@
+#include "common/sim/machine/launch.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/sim/machine/access.h"
+#include "common/sim/machine/block.h"
+
+namespace sim {
+namespace {
+
+/// So often may all blocks poll, and nothing change, before nothing is taken to change any more: polling loops count
+/// and grow slower, so that it cannot be proven.
+constexpr std::uint64_t most_idle_rounds = 2000;
+
+std::optional<std::mt19937_64> seeded() {
+  const char* seed = std::getenv("SIM_SEED");
+  if (seed == nullptr || *seed == '\0') return std::nullopt;
+  return std::mt19937_64(std::strtoull(seed, nullptr, 10));
+}
+
+}  // namespace
+
+Launch::Launch(const LaunchConfiguration& of, GlobalMemory& global_memory)
+    : configuration(of),
+      program(*of.program),
+      memory(global_memory),
+      counters(of.program->code.size()),
+      observers(access_observers()),
+      random(seeded()) {}
+
+Launch::~Launch() = default;
+
+std::size_t Launch::shared_bytes() const {
+  const std::size_t before_dynamic =
+      (program.static_shared_bytes + dynamic_shared_align - 1) / dynamic_shared_align * dynamic_shared_align;
+  return before_dynamic + configuration.dynamic_shared_bytes;
+}
+
+Dim3 Launch::index_of(std::uint64_t block) const {
+  const Dim3& grid = configuration.grid;
+  return {static_cast<std::uint32_t>(block % grid.x), static_cast<std::uint32_t>(block / grid.x % grid.y),
+          static_cast<std::uint32_t>(block / grid.x / grid.y)};
+}
+
+Stamp Launch::next_time() {
+  const Stamp before = memory.now();
+  const Stamp now = memory.next_time();
+  if (now < before) {  // time has begun anew: what came before is forgotten
+    order.begin_launch(now);
+    for (const std::unique_ptr<Block>& block : live_) block->forget_order();
+  }
+  return now;
+}
+
+std::unique_ptr<Block> Launch::start(std::uint64_t number) {
+  std::unique_ptr<Block> block;
+  if (spare_.empty()) {
+    block = std::make_unique<Block>(*this);
+  } else {
+    block = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  block->start(number);
+  return block;
+}
+
+bool Launch::take_turn(std::size_t index) {
+  if (live_[index]->run() == Block::State::polling) return false;
+  spare_.push_back(std::move(live_[index]));
+  live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
+  ++progress;
+  return true;
+}
+
+void Launch::run() {
+  order.begin_launch(memory.next_time());
+  const std::uint64_t blocks = configuration.grid.count();
+  std::uint64_t started = 0;
+  std::uint64_t idle_rounds = 0;
+  // A block runs until it waits for others, and only then the next one is there beside it: most launches need no more
+  // memory than for one. With a seed many are there, in any order.
+  constexpr std::uint64_t mixed_blocks = 16;
+  while (started < blocks || !live_.empty()) {
+    const std::uint64_t before = progress;
+    for (std::size_t index = 0; index < live_.size();) {
+      if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);
+      if (!take_turn(index)) ++index;
+    }
+    const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks, 1);
+    std::uint64_t starting = random ? mixed_blocks : 1;
+    for (; starting > 0 && started < blocks && live_.size() < most; --starting) {
+      live_.push_back(start(started++));
+      idle_rounds = 0;
+      if (!random) take_turn(live_.size() - 1);
+    }
+    idle_rounds = progress == before ? idle_rounds + 1 : 0;
+    if (idle_rounds > most_idle_rounds) live_.front()->report_endless();
+  }
+}
+
+}  // namespace sim
