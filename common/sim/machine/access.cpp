@@ -107,7 +107,15 @@ void check_alignment(const Access& access) {
   });
 }
 
-[[noreturn]] void out_of_bounds(const Access& access, int lane, const std::string& where) {
+void show_to_observers(const Access& access) {
+  for (const auto& observer : access.warp.block.launch.observers) observer->see(access);
+}
+
+/// What an earlier lane did wrong is said first.
+[[noreturn]] void out_of_bounds(Access& access, int lane, const std::string& where) {
+  access.lanes &= bit(lane) - 1;
+  const bool watched = access.space != MemorySpace::local && access.space != MemorySpace::parameter;
+  if (watched && access.lanes != 0) show_to_observers(access);
   fault(access.warp, lane, FaultKind::illegal_address,
         "out of bounds: " + access.describe(lane) + ", " + where);
 }
@@ -208,9 +216,8 @@ void access_space(Access& access) {
     default:
       find_global(access);
   }
-  Launch& launch = access.warp.block.launch;
-  for (const auto& observer : launch.observers) observer->see(access);
-  if (access.kind == AccessKind::store) ++launch.progress;
+  show_to_observers(access);
+  if (access.kind == AccessKind::store) ++access.warp.block.launch.progress;
 }
 
 }  // namespace

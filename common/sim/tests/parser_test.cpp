@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/sim/machine/execution.h"
+#include "common/sim/machine/warp.h"
 #include "common/sim/machine/memory.h"
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/ptx/module.h"
