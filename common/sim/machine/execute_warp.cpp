@@ -314,6 +314,16 @@ void barrier_count(Warp& warp, const Instruction& instruction, LaneMask lanes) {
             [count](int /*lane*/) { return count; });
 }
 
+/// Arrives without waiting.
+void arrive(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const std::uint32_t barrier = warp.lanes_of<std::uint32_t>(instruction.operands[0])[first_lane(lanes)];
+  if (barrier >= block_barriers) {
+    fault(warp, first_lane(lanes), FaultKind::barrier, "there is no barrier " + std::to_string(barrier));
+  }
+  warp.block.arrived.at(barrier) += static_cast<std::uint32_t>(std::popcount(lanes));
+  ++warp.block.launch.progress;
+}
+
 void assemble_barrier(Assembler& a) {
   if (a.take("warp")) {
     a.refuse_if(!a.take("sync") || a.operand_count() != 1);
@@ -332,6 +342,14 @@ void assemble_barrier(Assembler& a) {
     a.refuse_if(a.operand_count() < 1 || a.operand_count() > 2);
     a.source_at(0, a.written(0), Type::b32);
     a.source_at(1, a.operand_count() == 2 ? a.written(1) : all_threads, Type::b32);
+    return;
+  }
+  if (a.take("arrive")) {
+    a.refuse_if(a.operand_count() != 2);
+    a.source_at(0, a.written(0), Type::b32);
+    a.source_at(1, a.written(1), Type::b32);
+    a.instruction.control = Control::none;
+    a.instruction.handler = &arrive;
     return;
   }
   a.refuse_if(!a.take("red"));

@@ -9,9 +9,10 @@
 namespace sim {
 namespace {
 
-/// So often may all blocks poll, and nothing change, before nothing is taken to change any more: polling loops count
-/// and grow slower, so that it cannot be proven.
-constexpr std::uint64_t most_idle_rounds = 2000;
+/// So often may all blocks have a turn, and so many turns in all, in which they only poll and nothing changes, before
+/// nothing is taken to change any more. (Polling loops count and wait longer each time, so that it cannot be proven.)
+constexpr std::uint64_t most_idle_rounds = 10;
+constexpr std::uint64_t most_idle_turns = 20'000;
 
 std::optional<std::mt19937_64> seeded() {
   const char* seed = std::getenv("SIM_SEED");
@@ -78,24 +79,25 @@ void Launch::run() {
   const std::uint64_t blocks = configuration.grid.count();
   std::uint64_t started = 0;
   std::uint64_t idle_rounds = 0;
-  // A block runs until it waits for others, and only then the next one is there beside it: most launches need no more
-  // memory than for one. With a seed many are there, in any order.
+  // A block runs until it waits for others, and only then the next ones are there beside it, as many again as there are:
+  // most launches need no more memory than for one. With a seed many are there from the start, in any order.
   constexpr std::uint64_t mixed_blocks = 16;
+  const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks, 1);
   while (started < blocks || !live_.empty()) {
     const std::uint64_t before = progress;
     for (std::size_t index = 0; index < live_.size();) {
       if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);
       if (!take_turn(index)) ++index;
     }
-    const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks, 1);
-    std::uint64_t starting = random ? mixed_blocks : 1;
+    idle_rounds = progress == before ? idle_rounds + 1 : 0;
+    std::uint64_t starting = std::max<std::uint64_t>(live_.size(), random ? mixed_blocks : 1);
     for (; starting > 0 && started < blocks && live_.size() < most; --starting) {
       live_.push_back(start(started++));
       idle_rounds = 0;
       if (!random) take_turn(live_.size() - 1);
     }
-    idle_rounds = progress == before ? idle_rounds + 1 : 0;
-    if (idle_rounds > most_idle_rounds) live_.front()->report_endless();
+    if (idle_rounds > most_idle_rounds && idle_rounds * live_.size() > most_idle_turns)
+      live_.front()->report_endless();
   }
 }
 

@@ -117,7 +117,9 @@ class Races : public AccessObserver {
     const Stamp known = access.instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
     for_each_lane(access.lanes, [&](int lane) {
       if (known != 0) {
-        order.release(key(access, lane), warp.knowledge(known), adds);
+        const std::uint32_t all = order.release(key(access, lane), warp.knowledge(known), adds);
+        warp.acquired.clear();
+        warp.acquired.add(all);  // which has everything that was in it
       } else if (!adds) {
         order.forget_release(key(access, lane));
       }

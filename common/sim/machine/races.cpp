@@ -33,23 +33,19 @@ bool is_known(const Acquired* acquired, Stamp earlier, std::uint64_t block, cons
   return warp != known->warps.end() && earlier < warp->second;
 }
 
-/// Of several blocks only the last is in the stamp: of all others, too, something must be known.
-bool all_are_known(Stamp earlier, const RaceOrder& order) {
+/// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
+bool last_is_known(Stamp earlier, const RaceOrder& order) {
   const std::uint64_t last = order.launch->block_at(earlier);
-  const auto knows_last = [&](const Acquired* acquired) {
+  const auto knows = [&](const Acquired* acquired) {
     const Acquired::OfBlock* known = acquired->of(last, *order.launch);
     return known != nullptr && earlier < known->block_barrier;
   };
-  if (last != order.block && !knows_last(order.acquired_by_block) && !knows_last(order.acquired_by_warp))
-    return false;
-  const std::size_t others = order.launch->blocks_before(earlier, order.block);
-  return order.acquired_by_block->blocks(*order.launch) >= others ||
-         order.acquired_by_warp->blocks(*order.launch) >= others;
+  return knows(order.acquired_by_block) || knows(order.acquired_by_warp);
 }
 
 bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
   if (earlier < order.begin) return true;
-  if (who(earlier) == several_blocks) return all_are_known(earlier, order);
+  if (who(earlier) == several_blocks) return last_is_known(earlier, order);
   const std::uint64_t block = earlier >= order.turn_begin ? order.block : order.launch->block_at(earlier);
   if (block == order.block) {
     if (earlier < order.block_barrier || who(earlier) == who(now)) return true;
@@ -65,9 +61,8 @@ bool both_strong(Stamp earlier, Stamp now) {
 }
 
 Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
-  if (earlier < order.begin || (earlier >= order.turn_begin && who(earlier) == who(now)))
-    return now;
-  if (ordered(earlier, now, order)) return now;
+  if (earlier < order.begin || (earlier >= order.turn_begin && who(earlier) == who(now))) return now;
+  if (who(earlier) != several_blocks && ordered(earlier, now, order)) return now;
   const Stamp time = now & ~(stamp_thread_mask | (earlier & now & stamp_strong ? 0 : stamp_strong));
   if (earlier < order.turn_begin && order.launch->block_at(earlier) != order.block)
     return time | several_blocks;
@@ -91,20 +86,12 @@ std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
   return after == turns_.begin() ? ~std::uint64_t{0} : std::prev(after)->block;
 }
 
-std::size_t LaunchOrder::blocks_before(Stamp stamp, std::uint64_t but) const {
-  std::vector<std::uint64_t> blocks;
-  for (const Turn& turn : turns_) {
-    if (turn.begin <= stamp && turn.block != but) blocks.push_back(turn.block);
-  }
-  std::sort(blocks.begin(), blocks.end());
-  return static_cast<std::size_t>(std::unique(blocks.begin(), blocks.end()) - blocks.begin());
-}
-
-void LaunchOrder::release(std::uint64_t address, Knowledge known, bool adds) {
+std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool adds) {
   const auto before = released_.find(address);
   if (adds && before != released_.end()) known.earlier.push_back(before->second);
-  released_[address] = static_cast<std::uint32_t>(knowledge_.size());
+  const auto index = static_cast<std::uint32_t>(knowledge_.size());
   knowledge_.push_back(std::move(known));
+  return released_[address] = index;
 }
 
 std::uint32_t LaunchOrder::acquire(std::uint64_t address) const {
@@ -113,7 +100,7 @@ std::uint32_t LaunchOrder::acquire(std::uint64_t address) const {
 }
 
 void Acquired::add(std::uint32_t knowledge) {
-  if (std::find(list_.begin(), list_.end(), knowledge) == list_.end()) list_.push_back(knowledge);
+  if (list_.empty() || list_.back() != knowledge) list_.push_back(knowledge);
 }
 
 void Acquired::add(const Acquired& other) {
@@ -149,11 +136,6 @@ const Acquired::OfBlock* Acquired::of(std::uint64_t block, const LaunchOrder& or
   find_out(order);
   const auto found = blocks_.find(block);
   return found == blocks_.end() ? nullptr : &found->second;
-}
-
-std::size_t Acquired::blocks(const LaunchOrder& order) const {
-  find_out(order);
-  return blocks_.size();
 }
 
 // ---- The shadow
@@ -204,7 +186,10 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
     other_wrote = !read_before;
     if (read_before) return reads_[i];
     if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
-    writes_[i] = now;
+    // A plain write before it by the same thread still races with the atomics of others.
+    const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
+                              who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;
+    writes_[i] = plain_before ? now & ~stamp_strong : now;
   }
   return 0;
 }

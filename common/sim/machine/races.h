@@ -34,10 +34,9 @@ class LaunchOrder {
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
   [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
-  [[nodiscard]] std::size_t blocks_before(Stamp stamp, std::uint64_t but) const;
 
   /// A write that releases replaces what its address released before, an atomic adds to it.
-  void release(std::uint64_t address, Knowledge known, bool adds);
+  std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
   void forget_release(std::uint64_t address) { released_.erase(address); }
   /// Of what was released at the address; none: nothing.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -69,7 +68,6 @@ class Acquired {
   };
   /// Null: nothing is known of that block.
   [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order) const;
-  [[nodiscard]] std::size_t blocks(const LaunchOrder& order) const;
 
  private:
   void find_out(const LaunchOrder& order) const;

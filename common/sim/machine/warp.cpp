@@ -91,14 +91,9 @@ Stamp Warp::stamp_of(int lane, bool strong) const {
 
 RaceOrder Warp::race_order(bool of_shared) const {
   const LaunchOrder& launch = block.launch.order;
-  return {&launch,
-          block.number,
-          of_shared ? block.begin : launch.launch_begin(),
-          block.turn_begin,
-          block.last_barrier,
-          last_warp_barrier_,
-          &block.acquired,
-          &acquired};
+  return {&launch,          block.number,       of_shared ? block.begin : launch.launch_begin(),
+          block.turn_begin, block.last_barrier, last_warp_barrier_,
+          &block.acquired,  &acquired};
 }
 
 Knowledge Warp::knowledge(Stamp of_warp) const {

@@ -93,7 +93,7 @@ class Warp {
   [[nodiscard]] bool goes_round(std::uint64_t most_instructions);
 
  private:
-  static constexpr std::uint32_t polls_per_turn = 64;
+  static constexpr std::uint32_t polls_per_turn = 32;
 
   /// Runs lanes until they wait, have exited, are split, or reach the program counter of other lanes.
   void run_group(LaneGroup group);
