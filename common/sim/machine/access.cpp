@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 
 namespace sim {
@@ -123,7 +124,7 @@ void show_to_observers(const Access& access) {
 // ---- Host memory, by space
 
 Region region_of(Allocation& allocation) {
-  return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow()};
+  return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow(), nullptr};
 }
 
 void find_global(Access& access) {
@@ -163,10 +164,37 @@ void find_within(Access& access, std::size_t size, DataOfLane data_of, const std
   });
 }
 
+Region shared_region(Block& block) {
+  return {block.shared.data(), 0, &block.shared_written, &block.shared_shadow, &block};
+}
+
+/// Some of the lanes' addresses are in the shared memory of other blocks.
+void find_in_cluster(Access& access) {
+  access.contiguous = false;
+  access.one_region = false;
+  auto& blocks = access.warp.block.cluster->blocks;
+  for_each_lane(access.lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    const std::uint64_t rank = access.addresses[l] >> cluster_rank_shift;
+    const std::uint64_t offset = access.addresses[l] & ((1U << cluster_rank_shift) - 1);
+    if (rank > blocks.size())
+      out_of_bounds(access, lane, "and the cluster has " + std::to_string(blocks.size()) + " blocks");
+    Block& owner = rank == 0 ? access.warp.block : blocks[rank - 1];
+    if (offset > owner.shared.size() || owner.shared.size() - offset < access.bytes) {
+      out_of_bounds(access, lane, "and a block has " + std::to_string(owner.shared.size()) + " bytes");
+    }
+    check_is_there(access.warp, lane, owner);
+    access.regions[l] = shared_region(owner);
+    access.regions[l].begin = access.addresses[l] - offset;
+    access.host[l] = owner.shared.data() + offset;
+  });
+}
+
 void find_shared(Access& access) {
   Block& block = access.warp.block;
   std::vector<std::byte>& memory = block.shared;
-  access.regions[0] = {memory.data(), 0, &block.shared_written, &block.shared_shadow};
+  access.regions[0] = shared_region(block);
+  if (access.highest >> cluster_rank_shift != 0) return find_in_cluster(access);
   if (access.contiguous && access.highest < memory.size() && memory.size() - access.highest >= access.bytes) {
     access.host[0] = memory.data() + access.lowest;
     return;
@@ -201,8 +229,8 @@ void find_parameter(Access& access) {
       access, parameters.size(), [&](int) { return const_cast<std::byte*>(parameters.data()); }, where);
 }
 
-/// An access all of whose lanes are in access.space.
-void access_space(Access& access) {
+/// Finds the memory of an access all of whose lanes are in access.space.
+void find(Access& access) {
   measure(access);
   check_alignment(access);
   switch (access.space) {
@@ -210,12 +238,19 @@ void access_space(Access& access) {
       find_shared(access);
       break;
     case MemorySpace::local:
-      return find_local(access);
+      find_local(access);
+      break;
     case MemorySpace::parameter:
-      return find_parameter(access);
+      find_parameter(access);
+      break;
     default:
       find_global(access);
   }
+}
+
+void access_space(Access& access) {
+  find(access);
+  if (access.space == MemorySpace::local || access.space == MemorySpace::parameter) return;
   show_to_observers(access);
   if (access.kind == AccessKind::store) ++access.warp.block.launch.progress;
 }
@@ -225,6 +260,36 @@ void access_space(Access& access) {
 std::string Access::describe(int lane) const {
   return std::string(name_of(kind)) + " of " + std::to_string(bytes) + " bytes of " + name_of(space) +
          " memory at " + (is_shared() ? "byte " + std::to_string(address_of(lane)) : hex(address_of(lane)));
+}
+
+Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,
+              AccessKind kind, std::byte*& data) {
+  Access access(warp, instruction, kind, lane, nullptr);
+  read_addresses(access, address);
+  access.space = instruction.space;
+  find(access);
+  const auto l = static_cast<std::size_t>(first_lane(lane));
+  data = access.host[l];
+  Region region = access.regions[access.one_region ? 0 : l];
+  region.begin = region.owner != nullptr ? 0 : region.begin;
+  return region;
+}
+
+void check_is_there(const Warp& warp, int lane, const Block& other) {
+  Block& block = warp.block;
+  if (&other == &block) return;
+  if (other.done) {
+    fault(warp, lane, FaultKind::race,
+          "access to the shared memory of block " + describe_point(other.index) +
+              " of the cluster, which has returned (a cluster barrier before its end is missing)");
+  }
+  const LaunchOrder& order = block.launch.order;
+  if (block.acquired.of(other.number, order) == nullptr && warp.acquired.of(other.number, order) == nullptr) {
+    fault(warp, lane, FaultKind::race,
+          "access to the shared memory of block " + describe_point(other.index) +
+              " of the cluster, which need not have started (a cluster barrier before is missing)");
+  }
+  const_cast<Block&>(other).read_by_others = true;
 }
 
 HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask lanes, const Operand& address,

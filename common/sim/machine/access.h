@@ -27,13 +27,19 @@ struct Region {
   std::uint64_t begin;  ///< its address
   ByteSet* written;
   RaceShadow* shadow;  ///< null: too large to be watched for races
+  Block* owner;        ///< of shared memory: whose it is; null for global memory
 };
 
 /// One warp instruction's access, translated to host memory. All lanes are in one space.
 struct Access {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the arrays are filled for the lanes that take part
   Access(Warp& by, const Instruction& doing, AccessKind what, LaneMask taking_part, ValueOfLane value)
-      : warp(by), instruction(doing), kind(what), value_of(value), bytes(doing.access_bytes), lanes(taking_part) {}
+      : warp(by),
+        instruction(doing),
+        kind(what),
+        value_of(value),
+        bytes(doing.access_bytes),
+        lanes(taking_part) {}
 
   Warp& warp;
   const Instruction& instruction;
@@ -74,6 +80,17 @@ struct HostAccess {
 /// device would not do, or that an observer refuses.
 HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask lanes, const Operand& address,
                          AccessKind kind, ValueOfLane value_of = nullptr);
+
+/// Where one lane's access would be, checked for bounds and alignment, but not made.
+Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,
+              AccessKind kind, std::byte*& data);
+
+/// Another block of the cluster must have started, and not returned.
+void check_is_there(const Warp& warp, int lane, const Block& other);
+
+/// What the warp did so far is known to whoever waits at this barrier in shared memory, and the other way round.
+void make_known(Warp& warp, const Block& block, std::size_t offset);
+void learn(Warp& warp, const Block& block, std::size_t offset);
 
 /// Those of a launch, in the order in which they see an access.
 std::vector<std::unique_ptr<AccessObserver>> access_observers();

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/lanes.h"
 #include "common/sim/machine/registers.h"
@@ -35,6 +36,8 @@ Block::Block(Launch& of)
       shared(of.shared_bytes()),
       shared_written(shared.size()),
       shared_shadow(shared.size()),
+      in_flight(shared.size()),
+      being_sent(shared.size()),
       area_(block_slot::bytes) {
   const LaunchConfiguration& configuration = launch.configuration;
   for (std::uint32_t first = 0; first < configuration.block.count(); first += warp_size) {
@@ -51,9 +54,28 @@ Block::Block(Launch& of)
        static_cast<std::uint32_t>(configuration.grid_workspace));
 }
 
-void Block::start(std::uint64_t block_number) {
+void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster) {
   number = block_number;
   index = launch.index_of(number);
+  cluster = &of_cluster;
+  rank = rank_in_cluster;
+  done = false;
+  read_by_others = false;
+  in_flight.clear();
+  being_sent.clear();
+  flights = 0;
+  arrivals.clear();
+  const Dim3 size = launch.cluster_size();
+  const auto put3 = [this](std::uint32_t which, const Dim3& value) {
+    fill3(area(), block_slot::cluster + which * 3 * warp_size * sizeof(std::uint32_t), value);
+  };
+  const Dim3& grid = launch.configuration.grid;
+  put3(0, {index.x / size.x, index.y / size.y, index.z / size.z});
+  put3(1, {grid.x / size.x, grid.y / size.y, grid.z / size.z});
+  put3(2, {index.x % size.x, index.y % size.y, index.z % size.z});
+  put3(3, size);
+  fill(area(), block_slot::cluster_ctarank, rank);
+  fill(area(), block_slot::cluster_nctarank, static_cast<std::uint32_t>(size.count()));
   fill3(area(), block_slot::ctaid, index);
   std::fill(shared.begin(), shared.end(), std::byte{0xff});
   shared_written.clear();
@@ -82,7 +104,34 @@ void Block::forget_order() {
   for (Warp& warp : warps) warp.forget_order();
 }
 
-Block::State Block::run() {
+void Block::pass_cluster_barrier() {
+  for (Warp& warp : warps) {
+    WaitingLanes waiting;
+    while (cluster->has_passed(warp) &&
+           warp.take_waiting([](const WaitingLanes& any) { return any.what == WaitFor::cluster_barrier; },
+                             waiting)) {
+      warp.add_ready(waiting.pc + 1, waiting.lanes);
+    }
+  }
+}
+
+void Block::finish() {
+  done = true;
+  cluster->complete_barrier();
+  if (!read_by_others) return;
+  const Warp& warp = warps.front();
+  RaceOrder order_of_end = warp.race_order(this);
+  order_of_end.turn_begin = turn_begin;
+  const Stamp other = shared_shadow.find_other(order_of_end);
+  if (other == 0) return;
+  fault_of_thread(
+      *this, warp.pc, 0, FaultKind::race,
+      "a block returns while another one of its cluster, " +
+          describe_point(launch.index_of(launch.order.block_at(other))) +
+          ", may still have access to its shared memory (a cluster barrier before the end is missing)");
+}
+
+bool Block::run() {
   turn_begin = launch.next_time();
   launch.order.begin_turn(number, turn_begin);
   std::vector<Warp*> turns;
@@ -91,8 +140,10 @@ Block::State Block::run() {
   for (;;) {
     if (launch.random) std::shuffle(turns.begin(), turns.end(), *launch.random);
     const std::uint64_t before = launch.progress;
+    pass_cluster_barrier();
     bool any_ready = false;
     bool any_waiting = false;
+    bool any_in_cluster = false;
     bool all_poll = true;
     for (Warp* warp : turns) {
       if (warp->is_ready()) {
@@ -100,16 +151,23 @@ Block::State Block::run() {
         all_poll = all_poll && (!warp->is_ready() || warp->was_polling());
       }
       any_ready = any_ready || warp->is_ready();
-      any_waiting = any_waiting || !warp->waiting().empty();
+      for (const WaitingLanes& waiting : warp->waiting()) {
+        any_in_cluster = any_in_cluster || waiting.what == WaitFor::cluster_barrier;
+        any_waiting = true;
+      }
     }
-    if (!any_ready && !any_waiting) return State::done;
+    if (!any_ready && !any_waiting) {
+      finish();
+      return true;
+    }
     if (any_waiting && release_barriers()) {
       ++launch.progress;
       continue;
     }
-    if (!any_ready) report_stuck_barrier();
-    if (all_poll) return State::polling;
-    if (launch.random && (*launch.random)() % 4 == 0) return State::polling;
+    if (!any_ready && !any_in_cluster) report_stuck_barrier();
+    if (any_in_cluster && launch.progress != before) continue;
+    if (all_poll) return false;
+    if (launch.random && (*launch.random)() % 4 == 0) return false;
     idle_rounds = launch.progress == before ? idle_rounds + 1 : 0;
     if (idle_rounds == idle_rounds_before_a_look && std::all_of(turns.begin(), turns.end(), [](Warp* warp) {
           return !warp->is_ready() || warp->goes_round(instructions_per_turn);
@@ -130,7 +188,7 @@ bool Block::release_barriers() {
   for (const Warp& warp : warps) {
     alive += static_cast<std::uint32_t>(std::popcount(warp.alive));
     for (const WaitingLanes& waiting : warp.waiting()) {
-      if (!waiting.at_block_barrier) continue;
+      if (waiting.what != WaitFor::block_barrier) continue;
       here.at(waiting.barrier).threads += static_cast<std::uint32_t>(std::popcount(waiting.lanes));
       here.at(waiting.barrier).expected = waiting.expected_threads;
     }
@@ -147,7 +205,7 @@ bool Block::release_barriers() {
 
 void Block::release_barrier(std::uint32_t barrier) {
   const auto is_here = [barrier](const WaitingLanes& waiting) {
-    return waiting.at_block_barrier && waiting.barrier == barrier;
+    return waiting.what == WaitFor::block_barrier && waiting.barrier == barrier;
   };
   // The reduction of barrier.red over the block, and what must hold where all threads are expected.
   reduced_true_threads = 0;
@@ -202,20 +260,23 @@ void Block::release_barrier(std::uint32_t barrier) {
   }
 }
 
-void Block::report_stuck_barrier() {
+void Block::report_stuck_barrier() const {
   for (const Warp& warp : warps) {
     for (const WaitingLanes& waiting : warp.waiting()) {
-      fault_of_thread(
-          *this, waiting.pc, warp.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
-          FaultKind::barrier,
-          "barrier " + std::to_string(waiting.barrier) +
-              " is never reached by all the threads that it waits for: the others wait at a different one");
+      const std::string why = waiting.what == WaitFor::cluster_barrier
+                                  ? "the cluster's barrier is never reached by all of its threads"
+                                  : "barrier " + std::to_string(waiting.barrier) +
+                                        " is never reached by all the threads that it waits for: the others "
+                                        "wait at a different one";
+      fault_of_thread(*this, waiting.pc,
+                      warp.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
+                      FaultKind::barrier, why);
     }
   }
   throw Fault{FaultKind::barrier, "no thread of the block can go on"};
 }
 
-void Block::report_endless() {
+void Block::report_endless() const {
   for (const Warp& warp : warps) {
     if (!warp.is_ready()) continue;
     const LaneGroup& group = warp.ready().back();

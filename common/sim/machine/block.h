@@ -15,6 +15,8 @@ namespace sim {
 
 inline constexpr std::size_t block_barriers = 16;
 
+class Cluster;
+
 class Block {
  public:
   explicit Block(Launch& of);
@@ -36,12 +38,11 @@ class Block {
   std::byte* area() { return area_.data(); }
 
   /// Begins anew as the block of that number.
-  void start(std::uint64_t block_number);
-  enum class State : std::uint8_t { done, polling };
-  /// Until all threads have returned, or all that could go on are waiting for something that others have to write.
-  State run();
+  void start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster);
+  /// Until all threads have returned (true), or all that could go on are waiting for something that others have to do.
+  bool run();
   /// Of a block none of whose threads could go on whatever happened: by one of them.
-  [[noreturn]] void report_endless();
+  [[noreturn]] void report_endless() const;
 
   /// Everything that every thread of the block did so far comes before what any of them does from now on.
   void order();
@@ -53,6 +54,18 @@ class Block {
   Stamp last_barrier = 0;
   Acquired acquired;
 
+  // ---- Its cluster
+  Cluster* cluster = nullptr;
+  std::uint32_t rank = 0;       ///< in the cluster
+  bool done = false;            ///< all threads have returned
+  bool read_by_others = false;  ///< others of the cluster have had access to its shared memory
+
+  // ---- Copies that are on their way
+  ByteSet in_flight;   ///< of shared memory: what they will write
+  ByteSet being_sent;  ///< and what they read
+  std::uint32_t flights = 0;
+  std::vector<Arrival> arrivals;  ///< that mbarriers of this block wait for
+
   /// Threads that have arrived at a barrier without waiting there (bar.arrive).
   std::array<std::uint32_t, block_barriers> arrived{};
 
@@ -60,7 +73,10 @@ class Block {
   /// Lets those go on whose barrier everyone has reached. False when there are none.
   bool release_barriers();
   void release_barrier(std::uint32_t barrier);
-  [[noreturn]] void report_stuck_barrier();
+  void pass_cluster_barrier();
+  /// At its end: nobody of the cluster may still have access to its shared memory.
+  void finish();
+  [[noreturn]] void report_stuck_barrier() const;
 
   std::vector<std::byte> area_;
 };

@@ -25,6 +25,11 @@ class ByteSet {
   }
   void remove(std::size_t first, std::size_t count);
   void clear();
+  [[nodiscard]] bool contains_any(std::size_t first, std::size_t count) const {
+    return full_ || !for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
+             return (words_[word] & bits) == 0;
+           });
+  }
   [[nodiscard]] bool contains(std::size_t first, std::size_t count) const {
     return full_ || for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
              return (words_[word] & bits) == bits;

@@ -202,7 +202,7 @@ void assemble_atomic(Assembler& a) {
   a.instruction.releases = a.take_one_of({"relaxed", "acquire", "release", "acq_rel"}).value_or(0) >= 2;
   (void)a.take_one_of({"cta", "cluster", "gpu", "sys"});
   (void)a.take("noftz");
-  const auto space = a.take_one_of({"global", "shared", "shared::cta"});
+  const auto space = a.take_one_of({"global", "shared", "shared::cta", "shared::cluster"});
   a.instruction.space = !space        ? MemorySpace::generic
                         : *space == 0 ? MemorySpace::global
                                       : MemorySpace::shared;

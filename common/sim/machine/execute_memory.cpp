@@ -80,10 +80,10 @@ void load_parameter(Warp& warp, const Instruction& instruction, LaneMask lanes) 
 
 MemorySpace take_space(Assembler& a) {
   constexpr std::array spaces{MemorySpace::global,    MemorySpace::shared,    MemorySpace::shared,
-                              MemorySpace::local,     MemorySpace::parameter, MemorySpace::parameter,
-                              MemorySpace::parameter, MemorySpace::constant};
-  const auto space = a.take_one_of(
-      {"global", "shared", "shared::cta", "local", "param", "param::entry", "param::func", "const"});
+                              MemorySpace::shared,    MemorySpace::local,     MemorySpace::parameter,
+                              MemorySpace::parameter, MemorySpace::parameter, MemorySpace::constant};
+  const auto space = a.take_one_of({"global", "shared", "shared::cta", "shared::cluster", "local", "param",
+                                    "param::entry", "param::func", "const"});
   return space ? spaces.at(*space) : MemorySpace::generic;
 }
 
@@ -173,7 +173,21 @@ void assemble_st(Assembler& a) {
 void fence(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
   warp.fence();
 }
+/// Between accesses by loads and stores and those by bulk copies.
+void fence_proxy(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
+  warp.proxy_fence_time = warp.block.launch.next_time();
+}
 void assemble_fence(Assembler& a) {
+  if (a.take("proxy")) {
+    a.refuse_if(!a.take_one_of({"async", "async::generic"}));
+    (void)a.take_one_of({"acquire", "release"});
+    (void)a.take_one_of({"global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta",
+                         "sync_restrict::shared::cluster"});
+    (void)a.take("cluster");
+    a.instruction.handler = &fence_proxy;
+    return;
+  }
+  (void)a.take("mbarrier_init");
   (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
   (void)a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"});
   a.refuse_if(a.operand_count() != 0);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/machine/type_dispatch.h"
@@ -324,6 +325,23 @@ void arrive(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   ++warp.block.launch.progress;
 }
 
+void arrive_at_cluster(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  warp.block.cluster->arrive(warp, lanes, instruction.releases);
+}
+void assemble_cluster_barrier(Assembler& a) {
+  const auto what = a.take_one_of({"arrive", "wait"});
+  a.refuse_if(!what || a.operand_count() != 0);
+  (void)a.take("aligned");
+  const bool relaxed = a.take("relaxed");
+  (void)a.take_one_of({"release", "acquire"});
+  a.instruction.releases = !relaxed;
+  if (*what == 0) {
+    a.instruction.handler = &arrive_at_cluster;
+  } else {
+    a.instruction.control = Control::cluster_wait;
+  }
+}
+
 void assemble_barrier(Assembler& a) {
   if (a.take("warp")) {
     a.refuse_if(!a.take("sync") || a.operand_count() != 1);
@@ -331,6 +349,7 @@ void assemble_barrier(Assembler& a) {
     take_part_together(a, a.written(0), InstructionClass::warp_barrier);
     return;
   }
+  if (a.take("cluster")) return assemble_cluster_barrier(a);
   (void)a.take("cta");
   (void)a.take("aligned");
   a.instruction.control = Control::barrier;

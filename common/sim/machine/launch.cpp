@@ -5,6 +5,7 @@
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 
 namespace sim {
 namespace {
@@ -48,26 +49,30 @@ Stamp Launch::next_time() {
   const Stamp before = memory.now();
   const Stamp now = memory.next_time();
   if (now < before) {  // time has begun anew: what came before is forgotten
-    order.begin_launch(now);
-    for (const std::unique_ptr<Block>& block : live_) block->forget_order();
+    order.begin_launch(now, now);
+    for (const auto& cluster : live_) {
+      for (Block& block : cluster->blocks) block.forget_order();
+    }
   }
   return now;
 }
 
-std::unique_ptr<Block> Launch::start(std::uint64_t number) {
-  std::unique_ptr<Block> block;
+std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {
+  std::unique_ptr<Cluster> cluster;
   if (spare_.empty()) {
-    block = std::make_unique<Block>(*this);
+    cluster = std::make_unique<Cluster>(*this);
   } else {
-    block = std::move(spare_.back());
+    cluster = std::move(spare_.back());
     spare_.pop_back();
   }
-  block->start(number);
-  return block;
+  cluster->start(number);
+  return cluster;
 }
 
 bool Launch::take_turn(std::size_t index) {
-  if (live_[index]->run() == Block::State::polling) return false;
+  bool done = true;
+  for (Block& block : live_[index]->blocks) done = (block.done || block.run()) && done;
+  if (!done) return false;
   spare_.push_back(std::move(live_[index]));
   live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
   ++progress;
@@ -75,15 +80,18 @@ bool Launch::take_turn(std::size_t index) {
 }
 
 void Launch::run() {
-  order.begin_launch(memory.next_time());
-  const std::uint64_t blocks = configuration.grid.count();
+  memory.begin_launch();
+  order.begin_launch(memory.launch_begin(),
+                     configuration.dependent ? memory.launch_before() : memory.launch_begin());
+  const std::uint64_t size = configuration.cluster.count();
+  const std::uint64_t clusters = configuration.grid.count() / size;
   std::uint64_t started = 0;
   std::uint64_t idle_rounds = 0;
   // A block runs until it waits for others, and only then the next ones are there beside it, as many again as there are:
   // most launches need no more memory than for one. With a seed many are there from the start, in any order.
   constexpr std::uint64_t mixed_blocks = 16;
-  const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks, 1);
-  while (started < blocks || !live_.empty()) {
+  const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks / size, 1);
+  while (started < clusters || !live_.empty()) {
     const std::uint64_t before = progress;
     for (std::size_t index = 0; index < live_.size();) {
       if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);
@@ -91,7 +99,7 @@ void Launch::run() {
     }
     idle_rounds = progress == before ? idle_rounds + 1 : 0;
     std::uint64_t starting = std::max<std::uint64_t>(live_.size(), random ? mixed_blocks : 1);
-    for (; starting > 0 && started < blocks && live_.size() < most; --starting) {
+    for (; starting > 0 && started < clusters && live_.size() < most; --starting) {
       live_.push_back(start(started++));
       idle_rounds = 0;
       if (!random) take_turn(live_.size() - 1);

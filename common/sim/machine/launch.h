@@ -17,6 +17,7 @@ namespace sim {
 
 struct Access;
 class Block;
+class Cluster;
 
 struct Dim3 {
   std::uint32_t x = 1;
@@ -33,6 +34,8 @@ struct LaunchConfiguration {
   Dim3 block;
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;
+  Dim3 cluster;                       ///< of blocks
+  bool dependent = false;             ///< may start before the kernel before it has ended
   std::uint64_t resident_blocks = 1;  ///< that the simulated GPU holds at a time
   std::uint64_t grid_workspace = 0;   ///< of a cooperative launch: the address of its barrier
 };
@@ -72,14 +75,15 @@ class Launch {
 
   [[nodiscard]] std::size_t shared_bytes() const;
   [[nodiscard]] Dim3 index_of(std::uint64_t block) const;
+  [[nodiscard]] const Dim3& cluster_size() const { return configuration.cluster; }
 
  private:
-  std::unique_ptr<Block> start(std::uint64_t number);
-  /// Gives one of the live blocks a turn; true when it has ended.
+  std::unique_ptr<Cluster> start(std::uint64_t number);
+  /// Gives each block of one of the live clusters a turn; true when all of them have ended.
   bool take_turn(std::size_t index);
 
-  std::vector<std::unique_ptr<Block>> live_;
-  std::vector<std::unique_ptr<Block>> spare_;
+  std::vector<std::unique_ptr<Cluster>> live_;  // most often a cluster is one block
+  std::vector<std::unique_ptr<Cluster>> spare_;
 };
 
 }  // namespace sim

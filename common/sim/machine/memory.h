@@ -61,6 +61,13 @@ class GlobalMemory {
   bool forget(std::uint64_t first, std::size_t bytes);
   /// Time as the race shadows know it: the next moment. It begins anew when it has run out of bits.
   Stamp next_time();
+  void begin_launch() {
+    launch_before_ = launch_begin_;
+    launch_begin_ = next_time();
+    if (launch_begin_ < launch_before_) launch_before_ = launch_begin_;
+  }
+  [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
+  [[nodiscard]] Stamp launch_before() const { return launch_before_; }
   [[nodiscard]] Stamp now() const { return now_; }
   [[nodiscard]] static bool is_device_address(std::uint64_t address);
 
@@ -76,6 +83,8 @@ class GlobalMemory {
   std::size_t total_bytes_;
   std::size_t used_bytes_ = 0;
   Stamp now_ = 0;
+  Stamp launch_begin_ = 0;
+  Stamp launch_before_ = 0;
   std::uint64_t next_address_ = first_address;
   std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;  // by their end
   Allocation* latest_ = nullptr;                                      ///< the one found last

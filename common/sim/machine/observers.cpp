@@ -67,7 +67,41 @@ class WrittenBytes : public AccessObserver {
   }
 };
 
+// ---- Bytes that are on their way
+
+class Flights : public AccessObserver {
+ public:
+  void see(const Access& access) override {
+    if (!access.is_shared()) return;
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      const Block& block = *region.owner;
+      if (block.flights == 0) return;
+      for_each_lane(lanes, [&](int lane) {
+        const std::size_t offset = access.address_of(lane) - region.begin;
+        if (block.in_flight.contains_any(offset, access.bytes)) {
+          fault(access.warp, lane, FaultKind::race,
+                access.describe(lane) +
+                    ", into which an asynchronous copy is on its way that nobody has waited for");
+        }
+        if (access.kind != AccessKind::load && block.being_sent.contains_any(offset, access.bytes)) {
+          fault(access.warp, lane, FaultKind::race,
+                access.describe(lane) +
+                    ", which a bulk copy may still be reading (cp.async.bulk.wait_group is missing)");
+        }
+      });
+    });
+  }
+};
+
 // ---- Races
+
+/// Names a place at which something can be released.
+std::uint64_t key(const Block& block, std::size_t offset) {
+  return shared_window + block.number * window_bytes + offset;
+}
+std::uint64_t key(const Region& region, std::uint64_t address) {
+  return region.owner != nullptr ? key(*region.owner, address - region.begin) : address;
+}
 
 class Races : public AccessObserver {
  public:
@@ -77,7 +111,7 @@ class Races : public AccessObserver {
     if (strong) acquire(access);
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (region.shadow == nullptr) return;
-      const RaceOrder order = access.warp.race_order(access.is_shared());
+      const RaceOrder order = access.warp.race_order(region.owner);
       if (access.contiguous && !strong) {
         const std::size_t offset = access.lowest - region.begin;
         const Stamp now = access.warp.stamp_of(0, false);
@@ -93,18 +127,15 @@ class Races : public AccessObserver {
   }
 
  private:
-  static std::uint64_t key(const Access& access, int lane) {
-    const std::uint64_t address = access.address_of(lane);
-    return access.is_shared() ? shared_window + access.warp.block.number * window_bytes + address : address;
-  }
-
   /// Whoever reads strongly knows what was released there. (So does a relaxed read, as on all GPUs that there are.)
   static void acquire(const Access& access) {
     Warp& warp = access.warp;
     if (access.kind == AccessKind::store) return;
-    for_each_lane(access.lanes, [&](int lane) {
-      const std::uint32_t known = warp.block.launch.order.acquire(key(access, lane));
-      if (known != LaunchOrder::none) warp.acquired.add(known);
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      for_each_lane(lanes, [&](int lane) {
+        const std::uint32_t known = warp.block.launch.order.acquire(key(region, access.address_of(lane)));
+        if (known != LaunchOrder::none) warp.acquired.add(known);
+      });
     });
   }
 
@@ -115,14 +146,17 @@ class Races : public AccessObserver {
     if (access.kind == AccessKind::load) return;
     const bool adds = access.kind == AccessKind::atomic;
     const Stamp known = access.instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
-    for_each_lane(access.lanes, [&](int lane) {
-      if (known != 0) {
-        const std::uint32_t all = order.release(key(access, lane), warp.knowledge(known), adds);
-        warp.acquired.clear();
-        warp.acquired.add(all);  // which has everything that was in it
-      } else if (!adds) {
-        order.forget_release(key(access, lane));
-      }
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      for_each_lane(lanes, [&](int lane) {
+        const std::uint64_t at = key(region, access.address_of(lane));
+        if (known != 0) {
+          const std::uint32_t all = order.release(at, warp.knowledge(known), adds);
+          warp.acquired.clear();
+          warp.acquired.add(all);  // which has everything that was in it
+        } else if (!adds) {
+          order.forget_release(at);
+        }
+      });
     });
   }
 
@@ -168,7 +202,9 @@ class Races : public AccessObserver {
         other >= order.turn_begin ? block.number : block.launch.order.block_at(other);
     const std::string did = other_wrote ? "wrote" : "read";
     std::string by = thread.one ? describe_thread(block, thread.thread) : "several other threads";
-    if (thread.several_blocks) {
+    if (other_block == LaunchOrder::no_block) {
+      by = "the kernel before " + did + ", which may not have ended (griddepcontrol.wait is missing)";
+    } else if (thread.several_blocks) {
       by = "threads of several blocks " + did + ", and nothing orders them and this one";
     } else if (other_block != block.number) {
       by += " of block " + describe_point(block.launch.index_of(other_block)) + " " + did +
@@ -205,8 +241,19 @@ class Counting : public AccessObserver {
 
 }  // namespace
 
+void make_known(Warp& warp, const Block& block, std::size_t offset) {
+  Launch& launch = warp.block.launch;
+  launch.order.release(key(block, offset), warp.knowledge(launch.next_time()), true);
+}
+
+void learn(Warp& warp, const Block& block, std::size_t offset) {
+  const std::uint32_t known = warp.block.launch.order.acquire(key(block, offset));
+  if (known != LaunchOrder::none) warp.acquired.add(known);
+}
+
 std::vector<std::unique_ptr<AccessObserver>> access_observers() {
   std::vector<std::unique_ptr<AccessObserver>> observers;
+  observers.push_back(std::make_unique<Flights>());
   observers.push_back(std::make_unique<WrittenBytes>());
   observers.push_back(std::make_unique<Races>());
   observers.push_back(std::make_unique<Counting>());

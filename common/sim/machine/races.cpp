@@ -73,8 +73,9 @@ Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
 
 // ---- What orders blocks
 
-void LaunchOrder::begin_launch(Stamp now) {
+void LaunchOrder::begin_launch(Stamp now, Stamp dependent) {
   launch_begin_ = now;
+  dependent_begin_ = dependent;
   turns_.clear();
   knowledge_.clear();
   released_.clear();
@@ -83,15 +84,18 @@ void LaunchOrder::begin_launch(Stamp now) {
 std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
   const auto after = std::upper_bound(turns_.begin(), turns_.end(), stamp,
                                       [](Stamp value, const Turn& turn) { return value < turn.begin; });
-  return after == turns_.begin() ? ~std::uint64_t{0} : std::prev(after)->block;
+  return after == turns_.begin() ? no_block : std::prev(after)->block;
 }
 
 std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool adds) {
   const auto before = released_.find(address);
   if (adds && before != released_.end()) known.earlier.push_back(before->second);
-  const auto index = static_cast<std::uint32_t>(knowledge_.size());
+  return released_[address] = add(std::move(known));
+}
+
+std::uint32_t LaunchOrder::add(Knowledge known) {
   knowledge_.push_back(std::move(known));
-  return released_[address] = index;
+  return static_cast<std::uint32_t>(knowledge_.size() - 1);
 }
 
 std::uint32_t LaunchOrder::acquire(std::uint64_t address) const {
@@ -226,6 +230,17 @@ bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now
 bool RaceShadow::write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
   if (bytes < grain_) refine();
   return record_contiguous(writes_.get(), first, bytes, now, order);
+}
+
+Stamp RaceShadow::find_other(const RaceOrder& order) const {
+  for (const Stamps* stamps : {&reads_, &writes_}) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Stamp stamp = (*stamps)[i];
+      if (stamp < order.begin || order.launch->block_at(stamp) == order.block) continue;
+      if (!ordered(stamp, 0, order)) return stamp;
+    }
+  }
+  return 0;
 }
 
 StampedThread thread_of(Stamp stamp) {

@@ -30,12 +30,16 @@ struct Knowledge {
 /// Of one launch: which block had its turn when, and what was released. `Stamp`s of earlier launches are ordered.
 class LaunchOrder {
  public:
-  void begin_launch(Stamp now);
+  /// `dependent`: from when on others may still be at work: the kernel before, if this one may start before its end.
+  void begin_launch(Stamp now, Stamp dependent);
+  [[nodiscard]] Stamp dependent_begin() const { return dependent_begin_; }
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
   [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
 
   /// A write that releases replaces what its address released before, an atomic adds to it.
+  static constexpr std::uint64_t no_block = ~std::uint64_t{0};  ///< block_at() what an earlier launch did
+  std::uint32_t add(Knowledge known);
   std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
   void forget_release(std::uint64_t address) { released_.erase(address); }
   /// Of what was released at the address; none: nothing.
@@ -49,6 +53,7 @@ class LaunchOrder {
     std::uint64_t block = 0;
   };
   Stamp launch_begin_ = 0;
+  Stamp dependent_begin_ = 0;
   std::vector<Turn> turns_;
   std::vector<Knowledge> knowledge_;
   std::unordered_map<std::uint64_t, std::uint32_t> released_;  // by address
@@ -80,8 +85,8 @@ class Acquired {
 struct RaceOrder {
   const LaunchOrder* launch = nullptr;
   std::uint64_t block = 0;
-  Stamp begin = 0;          ///< of the launch; of shared memory of the block: what is below was somebody else's
-  Stamp turn_begin = 0;     ///< stamps from here on are of this block
+  Stamp begin = 0;       ///< of the launch; of shared memory of the block: what is below was somebody else's
+  Stamp turn_begin = 0;  ///< stamps from here on are of this block
   Stamp block_barrier = 0;  ///< this block's stamps below are before its last barrier
   Stamp warp_barrier = 0;   ///< stamps below, of the same warp, are before its last bar.warp.sync
   const Acquired* acquired_by_block = nullptr;
@@ -105,6 +110,11 @@ class RaceShadow {
   bool write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
 
   void clear();
+
+  /// The stamp of an access by another block that nothing orders before now, or 0.
+  [[nodiscard]] Stamp find_other(const RaceOrder& order) const;
+  /// The stamp of the last write to this byte.
+  [[nodiscard]] Stamp last_write(std::size_t byte) const { return writes_[byte / grain_]; }
 
  private:
   struct Free {

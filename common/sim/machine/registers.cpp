@@ -13,7 +13,7 @@ struct SpecialRegister {
 
 constexpr std::uint32_t one = warp_size * sizeof(std::uint32_t);
 
-constexpr std::array<SpecialRegister, 26> special_registers{{
+constexpr std::array<SpecialRegister, 40> special_registers{{
     {"%tid.x", Base::warp, warp_slot::tid},
     {"%tid.y", Base::warp, warp_slot::tid + one},
     {"%tid.z", Base::warp, warp_slot::tid + 2 * one},
@@ -38,6 +38,20 @@ constexpr std::array<SpecialRegister, 26> special_registers{{
     {"%nsmid", Base::block, block_slot::nsmid},
     {"%dynamic_smem_size", Base::block, block_slot::dynamic_shared},
     {"%total_smem_size", Base::block, block_slot::total_shared},
+    {"%clusterid.x", Base::block, block_slot::cluster + 0 * one},
+    {"%clusterid.y", Base::block, block_slot::cluster + 1 * one},
+    {"%clusterid.z", Base::block, block_slot::cluster + 2 * one},
+    {"%nclusterid.x", Base::block, block_slot::cluster + 3 * one},
+    {"%nclusterid.y", Base::block, block_slot::cluster + 4 * one},
+    {"%nclusterid.z", Base::block, block_slot::cluster + 5 * one},
+    {"%cluster_ctaid.x", Base::block, block_slot::cluster + 6 * one},
+    {"%cluster_ctaid.y", Base::block, block_slot::cluster + 7 * one},
+    {"%cluster_ctaid.z", Base::block, block_slot::cluster + 8 * one},
+    {"%cluster_nctaid.x", Base::block, block_slot::cluster + 9 * one},
+    {"%cluster_nctaid.y", Base::block, block_slot::cluster + 10 * one},
+    {"%cluster_nctaid.z", Base::block, block_slot::cluster + 11 * one},
+    {"%cluster_ctarank", Base::block, block_slot::cluster_ctarank},
+    {"%cluster_nctarank", Base::block, block_slot::cluster_nctarank},
     {"%envreg1", Base::block, block_slot::grid_workspace},
     {"%envreg2", Base::block, block_slot::grid_workspace + one},
 }};

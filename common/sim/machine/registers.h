@@ -35,7 +35,11 @@ inline constexpr std::uint32_t dynamic_shared = 1536;
 inline constexpr std::uint32_t total_shared = 1664;
 inline constexpr std::uint32_t grid_workspace =
     1792;  ///< two arrays of u32: the upper half of an address, the lower
-inline constexpr std::uint32_t bytes = 2048;
+inline constexpr std::uint32_t cluster =
+    2048;  ///< %clusterid, %nclusterid, %cluster_ctaid, %cluster_nctaid: 3 each
+inline constexpr std::uint32_t cluster_ctarank = 3584;
+inline constexpr std::uint32_t cluster_nctarank = 3712;
+inline constexpr std::uint32_t bytes = 3840;
 }  // namespace block_slot
 
 /// "%tid.x" -> where it lies.

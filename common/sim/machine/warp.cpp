@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/lanes.h"
 #include "common/sim/machine/registers.h"
@@ -54,6 +55,10 @@ void Warp::start() {
   ready_.assign(1, {0, existing});
   waiting_.clear();
   forget_order();
+  proxy_fence_time = 0;
+  waited_for_kernel_before = false;
+  cluster_phase = 0;
+  copies = {};
 }
 
 LaneMask& Warp::carry() const {
@@ -89,11 +94,17 @@ Stamp Warp::stamp_of(int lane, bool strong) const {
          (first_thread + static_cast<std::uint32_t>(lane));
 }
 
-RaceOrder Warp::race_order(bool of_shared) const {
+RaceOrder Warp::race_order(const Block* owner_of_shared) const {
   const LaunchOrder& launch = block.launch.order;
-  return {&launch,          block.number,       of_shared ? block.begin : launch.launch_begin(),
-          block.turn_begin, block.last_barrier, last_warp_barrier_,
-          &block.acquired,  &acquired};
+  const Stamp launch_begin = waited_for_kernel_before ? launch.launch_begin() : launch.dependent_begin();
+  return {&launch,
+          block.number,
+          owner_of_shared != nullptr ? owner_of_shared->begin : launch_begin,
+          block.turn_begin,
+          block.last_barrier,
+          last_warp_barrier_,
+          &block.acquired,
+          &acquired};
 }
 
 Knowledge Warp::knowledge(Stamp of_warp) const {
@@ -124,7 +135,7 @@ void Warp::run(std::uint64_t instructions) {
       run_group(group);
     }
     if (!ready_.empty() || waiting_.empty()) return;
-    const auto is_warp_sync = [](const WaitingLanes& waiting) { return !waiting.at_block_barrier; };
+    const auto is_warp_sync = [](const WaitingLanes& waiting) { return waiting.what == WaitFor::warp; };
     if (std::none_of(waiting_.begin(), waiting_.end(), is_warp_sync)) return;
     resolve_waiting_warp_syncs();
   }
@@ -174,10 +185,17 @@ void Warp::run_group(LaneGroup group) {
       ++at;
       continue;
     }
+    if (instruction.control == Control::cluster_wait && others == 0 && block.cluster->has_passed(*this)) {
+      ++at;
+      continue;
+    }
     if (others != 0) add_ready(at + 1, others);
     if (instruction.control == Control::exit) {
       alive &= ~active;
       ++block.launch.progress;
+      block.cluster->complete_barrier();
+    } else if (instruction.control == Control::cluster_wait) {
+      waiting_.push_back({at, active, WaitFor::cluster_barrier, 0, 0});
     } else if (instruction.control == Control::barrier) {
       arrive_at_barrier(instruction, active);
     } else {
@@ -219,7 +237,7 @@ void Warp::arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes) {
   LaneMask arrived = lanes;
   WaitingLanes here;
   if (take_waiting(
-          [this](const WaitingLanes& waiting) { return !waiting.at_block_barrier && waiting.pc == pc; },
+          [this](const WaitingLanes& waiting) { return waiting.what == WaitFor::warp && waiting.pc == pc; },
           here)) {
     arrived |= here.lanes;
   }
@@ -228,20 +246,20 @@ void Warp::arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes) {
     instruction.handler(*this, instruction, complete);
     add_ready(pc + 1, complete);
   }
-  if (arrived != complete) waiting_.push_back({pc, arrived & ~complete, false, 0, 0});
+  if (arrived != complete) waiting_.push_back({pc, arrived & ~complete, WaitFor::warp, 0, 0});
 }
 
 /// No lane of the warp can go on, and some wait for others of the warp: those others may have exited since.
 void Warp::resolve_waiting_warp_syncs() {
   const std::vector<WaitingLanes> all = waiting_;
   for (const WaitingLanes& waiting : all) {
-    if (waiting.at_block_barrier) continue;
+    if (waiting.what != WaitFor::warp) continue;
     pc = waiting.pc;
     arrive_at_warp_sync(program.code[pc], 0);
   }
   if (!ready_.empty()) return;
   for (const WaitingLanes& waiting : waiting_) {
-    if (waiting.at_block_barrier) continue;
+    if (waiting.what != WaitFor::warp) continue;
     pc = waiting.pc;
     const int lane = first_lane(waiting.lanes);
     const auto* masks = lanes_of<LaneMask>(program.code[pc].operands[max_operands - 1]);
@@ -263,12 +281,12 @@ void Warp::arrive_at_barrier(const Instruction& instruction, LaneMask lanes) {
           "there is no barrier " + std::to_string(barrier) + ", only 0 to 15");
   }
   for (WaitingLanes& waiting : waiting_) {
-    if (waiting.at_block_barrier && waiting.pc == pc && waiting.barrier == barrier) {
+    if (waiting.what == WaitFor::block_barrier && waiting.pc == pc && waiting.barrier == barrier) {
       waiting.lanes |= lanes;
       return;
     }
   }
-  waiting_.push_back({pc, lanes, true, barrier, expected});
+  waiting_.push_back({pc, lanes, WaitFor::block_barrier, barrier, expected});
 }
 
 void execute_unknown(Warp& warp, const Instruction& instruction, LaneMask lanes) {

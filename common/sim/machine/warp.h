@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/sim/machine/async.h"
 #include "common/sim/machine/counting.h"
 #include "common/sim/machine/races.h"
 #include "common/sim/ptx/program.h"
@@ -21,11 +22,13 @@ struct LaneGroup {
   friend bool operator==(const LaneGroup&, const LaneGroup&) = default;
 };
 
+enum class WaitFor : std::uint8_t { warp, block_barrier, cluster_barrier };
+
 /// Lanes that wait at an instruction.
 struct WaitingLanes {
   std::uint32_t pc = 0;
   LaneMask lanes = 0;
-  bool at_block_barrier = false;
+  WaitFor what = WaitFor::warp;
   std::uint32_t barrier = 0;           ///< which of the block's
   std::uint32_t expected_threads = 0;  ///< 0: all of the block
 };
@@ -69,10 +72,16 @@ class Warp {
   void fence();
   void forget_order();
   [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
-  [[nodiscard]] RaceOrder race_order(bool of_shared) const;
+  [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
   [[nodiscard]] Knowledge knowledge(Stamp of_warp) const;
   Acquired acquired;  ///< since the block's last barrier
   Stamp fence_time = 0;
+  Stamp proxy_fence_time = 0;             ///< of its last fence.proxy.async
+  bool waited_for_kernel_before = false;  ///< griddepcontrol.wait
+  std::uint64_t cluster_phase = 0;        ///< of the cluster's barrier at which it arrived last; 0: at none
+
+  // ---- Copies that are on their way
+  AsyncCopies copies;
 
   // ---- For the block
 

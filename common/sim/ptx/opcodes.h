@@ -26,6 +26,7 @@ OpcodeTable move_opcodes();
 OpcodeTable memory_opcodes();
 OpcodeTable atomic_opcodes();
 OpcodeTable warp_opcodes();
+OpcodeTable async_opcodes();
 
 /// Null for an opcode that is in no table.
 const OpcodeEntry* find_opcode(std::string_view name);

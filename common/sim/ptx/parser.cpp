@@ -179,6 +179,13 @@ Program KernelParser::parse(const std::string& name) {
   parse_parameters(lexer);
   for (std::string_view word = lexer.next(); word != "{"; word = lexer.next()) {
     if (word.empty()) throw PtxError("kernel " + name + " has no body");
+    if (word == ".reqnctapercluster") {
+      program_.cluster.fill(1);
+      std::size_t dimension = 0;
+      do {
+        program_.cluster.at(std::min<std::size_t>(dimension++, 2)) = static_cast<std::uint32_t>(parse_unsigned(lexer.next()));
+      } while (lexer.accept(","));
+    }
     if (word != ".maxntid" && word != ".reqntid") continue;
     std::uint32_t threads = 1;
     do {

@@ -54,6 +54,7 @@ enum class Control : std::uint8_t {
   exit,       ///< ends the lanes
   warp_sync,  ///< calls the handler when all lanes of the mask in operand `mask` have arrived
   barrier,    ///< waits for the block
+  cluster_wait,  ///< waits for the cluster
 };
 
 class Warp;
@@ -65,6 +66,7 @@ inline constexpr std::size_t max_operands = 9;
 struct Instruction {
   Handler handler = nullptr;
   std::int64_t immediate = 0;  ///< byte offset of an address; table or truth value of lop3
+  std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
   std::uint32_t target = 0;    ///< of a branch
   std::uint32_t predicate =
       0;                ///< offset of the LaneMask of the lanes that execute this, among the warp's registers
@@ -114,6 +116,7 @@ struct Program {
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t local_bytes = 0;        ///< of one lane
   std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
+  std::array<std::uint32_t, 3> cluster{};  ///< .reqnctapercluster; 0: not declared
 
   /// Of an index into locations: "file:line", innermost first; after `separator` the same for each call that
   /// was inlined; "" where unknown.

@@ -78,7 +78,7 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
     {cudaDevAttrReservedSharedMemoryPerBlock, device::reserved_shared_per_block},
     {cudaDevAttrMemoryPoolsSupported, 0},
-    {cudaDevAttrClusterLaunch, 0},
+    {cudaDevAttrClusterLaunch, 1},
     {cudaDevAttrClockRate, 0},        // there is no time
     {cudaDevAttrMemoryClockRate, 0},  // there is no time
 });

@@ -100,6 +100,32 @@ cudaError_t check_configuration(const Program& program, const HostFunction& func
   return cudaSuccess;
 }
 
+/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for.
+cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& program,
+                        const HostFunction& function, const LaunchRequest& request) {
+  Dim3 size{program.cluster[0], program.cluster[1], program.cluster[2]};
+  if (request.cluster.x != 0) size = sized(request.cluster);
+  if (size.count() == 0) return cudaSuccess;
+  const auto refuse = [&](const std::string& why) {
+    say("launch of " + program.demangled + " refused: clusters of " + describe_point(size) + " blocks, " +
+        why);
+    return cudaErrorInvalidClusterSize;
+  };
+  const unsigned most =
+      static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+  if (size.count() > most) {
+    return refuse("and at most " + std::to_string(most) +
+                  (function.large_clusters
+                       ? ""
+                       : " are accepted (16 with cudaFuncAttributeNonPortableClusterSizeAllowed)"));
+  }
+  if (request.grid.x % size.x != 0 || request.grid.y % size.y != 0 || request.grid.z % size.z != 0) {
+    return refuse("and the grid of " + describe_point(sized(request.grid)) + " is no multiple of that");
+  }
+  configuration.cluster = size;
+  return cudaSuccess;
+}
+
 cudaError_t run(const LaunchConfiguration& configuration) {
   Launch launched(configuration, runtime().memory);
   cudaError_t error = cudaSuccess;
@@ -152,6 +178,11 @@ cudaError_t launch(const LaunchRequest& request) {
         std::to_string(sized(request.grid).count()) + " blocks, and the GPU holds " +
         std::to_string(configuration.resident_blocks) + " of them at a time");
     return cudaErrorCooperativeLaunchTooLarge;
+  }
+  configuration.dependent = request.dependent;
+  if (const cudaError_t error = set_cluster(configuration, *program, function, request);
+      error != cudaSuccess) {
+    return error;
   }
   configuration.program = program;
   configuration.grid = sized(request.grid);
@@ -245,24 +276,26 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
 }
 
-/// Attributes that only say when or where to run are accepted; clusters are not simulated.
+/// Attributes that only say when or where to run are accepted.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  bool cooperative = false;
+  sim::LaunchRequest request{function,  config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                             arguments, config->stream};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
-    if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
-    const auto& cluster = attribute.val.clusterDim;
-    if (attribute.id == cudaLaunchAttributeClusterDimension && cluster.x * cluster.y * cluster.z > 1) {
-      return sim::not_supported("a launch with clusters (cudaLaunchKernelExC)");
+    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
     }
+    const auto& cluster = attribute.val.clusterDim;
+    if (attribute.id == cudaLaunchAttributeClusterDimension)
+      request.cluster = {cluster.x, cluster.y, cluster.z};
   }
-  return returned(launch({function, config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments,
-                          config->stream, cooperative}));
+  return returned(launch(request));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                                         std::size_t dynamic_shared, cudaStream_t stream) {
-  return returned(launch({function, grid, block, dynamic_shared, arguments, stream, true}));
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream, true, {0, 0, 0}, false}));
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
@@ -308,6 +341,9 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
       return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:
       known.carveout = value;
+      return cudaSuccess;
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      known.large_clusters = value != 0;
       return cudaSuccess;
     default:
       return sim::not_supported("this attribute of cudaFuncSetAttribute");

@@ -27,6 +27,7 @@ struct HostFunction {
   std::string name;
   int most_dynamic_shared = 0;  ///< cudaFuncAttributeMaxDynamicSharedMemorySize; 0: not set
   int carveout = -1;
+  bool large_clusters = false;  ///< cudaFuncAttributeNonPortableClusterSizeAllowed
 };
 
 struct FatBinary {
@@ -121,6 +122,7 @@ inline constexpr int shared_per_block_optin = 227 * 1024;
 inline constexpr int shared_per_multiprocessor = 228 * 1024;
 inline constexpr int reserved_shared_per_block = 1024;
 inline constexpr int registers = 65536;
+inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int constant_bytes = 64 * 1024;
 /// 10 * major + minor, or what SIM_COMPUTE_CAPABILITY says.
@@ -139,6 +141,8 @@ struct LaunchRequest {
   void** arguments = nullptr;
   cudaStream_t stream = nullptr;
   bool cooperative = false;
+  dim3 cluster{0, 0, 0};   ///< of blocks; 0: as the kernel says, or 1
+  bool dependent = false;  ///< programmatic stream serialization
 };
 cudaError_t launch(const LaunchRequest& request);
 
