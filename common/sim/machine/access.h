@@ -88,8 +88,9 @@ Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const O
 /// Another block of the cluster must have started, and not returned.
 void check_is_there(const Warp& warp, int lane, const Block& other);
 
-/// What the warp did so far is known to whoever waits at this barrier in shared memory, and the other way round.
+/// What the warp did so far is known to whoever waits for the phase of this barrier in shared memory.
 void make_known(Warp& warp, const Block& block, std::size_t offset);
+void complete_phase(const Block& block, std::size_t offset);
 void learn(Warp& warp, const Block& block, std::size_t offset);
 
 /// Those of a launch, in the order in which they see an access.

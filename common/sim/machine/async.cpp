@@ -5,7 +5,6 @@
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
-#include "common/sim/machine/faults.h"
 
 namespace sim {
 
@@ -16,14 +15,7 @@ void land(const Flight& flight, const Warp& by, int lane) {
   block.shared_written.add(flight.offset, bytes);
   block.in_flight.remove(flight.offset, bytes);
   --block.flights;
-  bool other_wrote = false;
-  if (block.shared_shadow.write(flight.offset, bytes, by.stamp_of(lane, false), by.race_order(&block),
-                                other_wrote) != 0) {
-    fault(by, lane, FaultKind::race,
-          "race: " + std::to_string(bytes) + " bytes arrive in shared memory at byte " +
-              std::to_string(flight.offset) + ", which another thread has " +
-              (other_wrote ? "written" : "read") + " since the copy was issued");
-  }
+  block.shared_shadow.land(flight.offset, bytes, by.stamp_of(lane, false));
   ++block.launch.progress;
 }
 
@@ -64,10 +56,11 @@ void Mbarrier::store(std::byte* to) const {
   std::memcpy(to, &bits, sizeof bits);
 }
 
-void Mbarrier::settle() {
-  if (pending != 0 || bytes != 0) return;
+bool Mbarrier::settle() {
+  if (pending != 0 || bytes != 0) return false;
   phase = !phase;
   pending = expected;
+  return true;
 }
 
 }  // namespace sim

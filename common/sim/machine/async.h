@@ -64,8 +64,8 @@ struct Mbarrier {
   std::int32_t bytes = 0;      ///< that are missing, too
   static Mbarrier load(const std::byte* from);
   void store(std::byte* to) const;
-  /// After an arrival, or bytes: begins the next phase if nothing is missing.
-  void settle();
+  /// After an arrival, or bytes: begins the next phase (true) if nothing is missing.
+  bool settle();
 };
 
 }  // namespace sim

@@ -172,7 +172,7 @@ bool Block::run() {
     if (idle_rounds == idle_rounds_before_a_look && std::all_of(turns.begin(), turns.end(), [](Warp* warp) {
           return !warp->is_ready() || warp->goes_round(instructions_per_turn);
         })) {
-      report_endless();
+      report_endless(false);
     }
   }
 }
@@ -276,18 +276,17 @@ void Block::report_stuck_barrier() const {
   throw Fault{FaultKind::barrier, "no thread of the block can go on"};
 }
 
-void Block::report_endless() const {
+void Block::report_endless(bool waits) const {
   for (const Warp& warp : warps) {
     if (!warp.is_ready()) continue;
     const LaneGroup& group = warp.ready().back();
     const std::uint32_t thread = warp.first_thread + static_cast<std::uint32_t>(first_lane(group.lanes));
     fault_of_thread(*this, group.pc, thread, FaultKind::endless,
-                    warp.was_polling()
-                        ? "waits for ever: it reads again and again what nobody writes any more" +
-                              std::string(launch.configuration.grid_workspace == 0
-                                              ? " (is it waiting for a block that has not started?)"
-                                              : "")
-                        : "endless loop: it comes back to the same instruction with the same registers");
+                    waits ? "waits for ever: it reads again and again what nobody writes any more" +
+                                std::string(launch.configuration.grid_workspace == 0
+                                                ? " (is it waiting for a block that has not started?)"
+                                                : "")
+                          : "endless loop: it comes back to the same instruction with the same registers");
   }
   report_stuck_barrier();
 }

@@ -42,7 +42,7 @@ class Block {
   /// Until all threads have returned (true), or all that could go on are waiting for something that others have to do.
   bool run();
   /// Of a block none of whose threads could go on whatever happened: by one of them.
-  [[noreturn]] void report_endless() const;
+  [[noreturn]] void report_endless(bool waits) const;
 
   /// Everything that every thread of the block did so far comes before what any of them does from now on.
   void order();

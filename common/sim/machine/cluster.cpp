@@ -66,7 +66,7 @@ void Cluster::complete_barrier() {
 
 void Cluster::report_endless() const {
   for (const Block& block : blocks) {
-    if (!block.done) block.report_endless();
+    if (!block.done) block.report_endless(true);
   }
   throw Fault{FaultKind::endless, "no block of the cluster can go on"};
 }

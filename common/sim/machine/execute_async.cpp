@@ -384,7 +384,7 @@ void arrive_at(Warp& warp, int lane, const BarrierAt& at, std::uint32_t count, s
   }
   barrier.bytes += static_cast<std::int32_t>(bytes);
   barrier.pending -= count;
-  barrier.settle();
+  if (barrier.settle()) complete_phase(*at.block, at.offset);
   barrier.store(at.data);
   ++warp.block.launch.progress;
 }
@@ -437,7 +437,7 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
     make_known(warp, *at.block, at.offset);
     Mbarrier barrier = Mbarrier::load(at.data);
     barrier.bytes -= static_cast<std::int32_t>(arrival.flight.data.size());
-    barrier.settle();
+    if (barrier.settle()) complete_phase(*at.block, at.offset);
     barrier.store(at.data);
   }
 }

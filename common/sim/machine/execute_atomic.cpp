@@ -199,6 +199,7 @@ constexpr std::array operations{
 /// atom d, [a], b, c   and   red [a], b
 void assemble_atomic(Assembler& a) {
   const bool returns = a.opcode() == "atom";
+  a.instruction.acquires = true;
   a.instruction.releases = a.take_one_of({"relaxed", "acquire", "release", "acq_rel"}).value_or(0) >= 2;
   (void)a.take_one_of({"cta", "cluster", "gpu", "sys"});
   (void)a.take("noftz");

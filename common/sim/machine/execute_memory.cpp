@@ -101,7 +101,7 @@ void take_ordering(Assembler& a) {
   const auto ordering = a.take_one_of({"release", "acquire", "relaxed", "volatile", "mmio"});
   (void)a.take("weak");
   (void)a.take_one_of({"cta", "cluster", "gpu", "sys"});
-  a.instruction.strong = ordering.has_value();
+  a.instruction.strong = a.instruction.acquires = ordering.has_value();
   a.instruction.releases = ordering == std::size_t{0};
 }
 

@@ -99,9 +99,31 @@ void assemble_parts(Assembler& a, Type type, bool splits) {
   throw Unsupported();
 }
 
+/// %clock and its like: there is no time here, but loops that wait for some must end.
+template <class T>
+void read_clock(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const auto value = static_cast<T>(warp.clock() >> static_cast<unsigned>(instruction.option));
+  for_lanes(warp.lanes_of<T>(instruction.operands[0]), lanes, [value](int /*lane*/) { return value; });
+  warp.poll();
+}
+bool assemble_clock(Assembler& a, Type type) {
+  const std::string_view name = a.written(1).text;
+  const bool upper_half = name == "%clock_hi" || name == "%globaltimer_hi";
+  if (name != "%clock" && name != "%clock64" && name != "%globaltimer" && name != "%globaltimer_lo" &&
+      !upper_half) {
+    return false;
+  }
+  a.destination(0, type);
+  a.instruction.option = upper_half ? 32 : 0;
+  a.instruction.handler = size_of(type) == 8 ? &read_clock<std::uint64_t> : &read_clock<std::uint32_t>;
+  a.refuse_if(size_of(type) < 4);
+  return true;
+}
+
 void assemble_mov(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(a.operand_count() != 2);
+  if (assemble_clock(a, type)) return;
   if (a.written(0).kind == Kind::vector) return assemble_parts(a, type, true);
   if (a.written(1).kind == Kind::vector) return assemble_parts(a, type, false);
   a.operands({type, type});

@@ -13,7 +13,7 @@ namespace {
 /// So often may all blocks have a turn, and so many turns in all, in which they only poll and nothing changes, before
 /// nothing is taken to change any more. (Polling loops count and wait longer each time, so that it cannot be proven.)
 constexpr std::uint64_t most_idle_rounds = 10;
-constexpr std::uint64_t most_idle_turns = 20'000;
+constexpr std::uint64_t most_idle_turns = 2'000;
 
 std::optional<std::mt19937_64> seeded() {
   const char* seed = std::getenv("SIM_SEED");

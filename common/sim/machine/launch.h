@@ -66,7 +66,8 @@ class Launch {
   std::vector<InstructionCounters> counters;  ///< one per instruction
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder order;
-  std::uint64_t progress = 0;  ///< goes on when something happened that others may be waiting for
+  std::uint64_t instructions = 0;  ///< executed by warps whose turn has ended: what %clock counts
+  std::uint64_t progress = 0;      ///< goes on when something happened that others may be waiting for
   /// With SIM_SEED: in which order blocks and warps have their turns, and how long these are.
   std::optional<std::mt19937_64> random;
 

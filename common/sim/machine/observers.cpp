@@ -108,7 +108,7 @@ class Races : public AccessObserver {
   void see(const Access& access) override {
     const Instruction& instruction = access.instruction;
     const bool strong = instruction.strong || access.kind == AccessKind::atomic;
-    if (strong) acquire(access);
+    if (instruction.acquires) acquire(access);
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (region.shadow == nullptr) return;
       const RaceOrder order = access.warp.race_order(region.owner);
@@ -247,8 +247,12 @@ void make_known(Warp& warp, const Block& block, std::size_t offset) {
 }
 
 void learn(Warp& warp, const Block& block, std::size_t offset) {
-  const std::uint32_t known = warp.block.launch.order.acquire(key(block, offset));
+  const std::uint32_t known = warp.block.launch.order.of_phase(key(block, offset));
   if (known != LaunchOrder::none) warp.acquired.add(known);
+}
+
+void complete_phase(const Block& block, std::size_t offset) {
+  block.launch.order.complete_phase(key(block, offset));
 }
 
 std::vector<std::unique_ptr<AccessObserver>> access_observers() {

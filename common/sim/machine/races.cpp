@@ -79,6 +79,7 @@ void LaunchOrder::begin_launch(Stamp now, Stamp dependent) {
   turns_.clear();
   knowledge_.clear();
   released_.clear();
+  completed_.clear();
 }
 
 std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
@@ -96,6 +97,11 @@ std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool 
 std::uint32_t LaunchOrder::add(Knowledge known) {
   knowledge_.push_back(std::move(known));
   return static_cast<std::uint32_t>(knowledge_.size() - 1);
+}
+
+std::uint32_t LaunchOrder::of_phase(std::uint64_t address) const {
+  const auto found = completed_.find(address);
+  return found == completed_.end() ? none : found->second;
 }
 
 std::uint32_t LaunchOrder::acquire(std::uint64_t address) const {
@@ -230,6 +236,10 @@ bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now
 bool RaceShadow::write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
   if (bytes < grain_) refine();
   return record_contiguous(writes_.get(), first, bytes, now, order);
+}
+
+void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {
+  std::fill_n(writes_.get() + first / grain_, bytes / grain_, now);
 }
 
 Stamp RaceShadow::find_other(const RaceOrder& order) const {

@@ -45,6 +45,9 @@ class LaunchOrder {
   /// Of what was released at the address; none: nothing.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   [[nodiscard]] std::uint32_t acquire(std::uint64_t address) const;
+  /// The phase of a barrier is complete: who waits for it learns what was released until now, and no more.
+  void complete_phase(std::uint64_t address) { completed_[address] = acquire(address); }
+  [[nodiscard]] std::uint32_t of_phase(std::uint64_t address) const;
   [[nodiscard]] const Knowledge& known(std::uint32_t index) const { return knowledge_[index]; }
 
  private:
@@ -56,7 +59,8 @@ class LaunchOrder {
   Stamp dependent_begin_ = 0;
   std::vector<Turn> turns_;
   std::vector<Knowledge> knowledge_;
-  std::unordered_map<std::uint64_t, std::uint32_t> released_;  // by address
+  std::unordered_map<std::uint64_t, std::uint32_t> released_;   // by address
+  std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
 };
 
 /// What somebody has acquired, and everything that follows from it; found out when it is first asked for.
@@ -114,6 +118,8 @@ class RaceShadow {
   /// The stamp of an access by another block that nothing orders before now, or 0.
   [[nodiscard]] Stamp find_other(const RaceOrder& order) const;
   /// The stamp of the last write to this byte.
+  /// Writes that nothing in between can have met.
+  void land(std::size_t first, std::size_t bytes, Stamp now);
   [[nodiscard]] Stamp last_write(std::size_t byte) const { return writes_[byte / grain_]; }
 
  private:

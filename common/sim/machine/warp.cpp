@@ -69,6 +69,15 @@ InstructionCounters& Warp::counters() {
   return block.launch.counters[pc];
 }
 
+void Warp::give_way() {
+  turn_ -= instructions_left_;
+  instructions_left_ = 0;
+}
+
+std::uint64_t Warp::clock() const {
+  return block.launch.instructions + turn_ - instructions_left_;
+}
+
 void Warp::poll() {
   if (++polls_ >= polls_per_turn) give_way();
 }
@@ -126,6 +135,8 @@ void Warp::add_ready(std::uint32_t at, LaneMask lanes) {
 }
 
 void Warp::run(std::uint64_t instructions) {
+  block.launch.instructions += turn_ - instructions_left_;  // of the turn before
+  turn_ = instructions;
   instructions_left_ = instructions;
   polls_ = 0;
   for (;;) {
@@ -212,7 +223,7 @@ bool Warp::goes_round(std::uint64_t most_instructions) {
   const std::uint64_t progress = block.launch.progress;
   for (std::uint64_t executed = 0; executed < most_instructions; ++executed) {
     run(1);
-    if (ready_.empty() || block.launch.progress != progress) return false;
+    if (ready_.empty() || polls_ > 0 || block.launch.progress != progress) return false;
     if (ready_ == ready && registers_ == registers) return true;
   }
   return false;

@@ -61,8 +61,10 @@ class Warp {
 
   /// For instructions by which a warp may be waiting for another one: after some of them the others get a turn.
   void poll();
+  /// Instructions that the launch has executed: goes on while a warp runs, and tells nothing about time.
+  [[nodiscard]] std::uint64_t clock() const;
   /// Ends the warp's turn.
-  void give_way() { instructions_left_ = 0; }
+  void give_way();
 
   // ---- Order
 
@@ -116,7 +118,8 @@ class Warp {
   std::array<std::byte*, 3> bases_{};  ///< by Base
   std::vector<LaneGroup> ready_;       ///< descending by pc: the last one runs next
   std::vector<WaitingLanes> waiting_;
-  std::uint64_t instructions_left_ = 0;  ///< of the turn
+  std::uint64_t turn_ = 0;               ///< instructions of the turn, at most ...
+  std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them
   std::uint32_t polls_ = 0;              ///< in this turn
   Stamp last_warp_barrier_ = 0;
   std::vector<std::byte> registers_;

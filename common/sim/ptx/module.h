@@ -50,6 +50,10 @@ class Module {
   [[nodiscard]] const ModuleVariable* variable(std::string_view name) const;
   [[nodiscard]] const ModuleFunction* function(std::string_view name) const;
   [[nodiscard]] const std::map<std::uint32_t, std::string>& files() const { return files_; }
+  /// The text from this word of it on.
+  [[nodiscard]] std::string_view text_from(std::string_view word) const {
+    return std::string_view(ptx_).substr(static_cast<std::size_t>(word.data() - ptx_.data()));
+  }
   /// The line of the text, from 1, on which this word of it stands.
   [[nodiscard]] std::size_t line_of(std::string_view word) const;
 

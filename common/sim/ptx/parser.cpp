@@ -183,7 +183,8 @@ Program KernelParser::parse(const std::string& name) {
       program_.cluster.fill(1);
       std::size_t dimension = 0;
       do {
-        program_.cluster.at(std::min<std::size_t>(dimension++, 2)) = static_cast<std::uint32_t>(parse_unsigned(lexer.next()));
+        program_.cluster.at(std::min<std::size_t>(dimension++, 2)) =
+            static_cast<std::uint32_t>(parse_unsigned(lexer.next()));
       } while (lexer.accept(","));
     }
     if (word != ".maxntid" && word != ".reqntid") continue;
@@ -465,7 +466,17 @@ void KernelParser::emit_unknown(std::string_view spelling) {
   instruction.handler = &execute_unknown;
   instruction.immediate = static_cast<std::int64_t>(program_.unknown.size());
   std::string what = "'";
-  what.append(spelling).append("', line ").append(std::to_string(line())).append(" of its PTX");
+  what.append(spelling);
+  // With its operands, by which alone some forms differ.
+  const std::string_view text = module_.text_from(statement_);
+  const std::size_t begin = text.find(spelling);
+  const std::size_t end = text.find_first_of(";\n");
+  if (begin != std::string_view::npos && end != std::string_view::npos && begin + spelling.size() < end) {
+    for (const char c : text.substr(begin + spelling.size(), end - begin - spelling.size())) {
+      if (c != '\t' || what.back() != ' ') what += c == '\t' ? ' ' : c;
+    }
+  }
+  what.append("', line ").append(std::to_string(line())).append(" of its PTX");
   program_.unknown.push_back(what);
   emit(instruction);
 }

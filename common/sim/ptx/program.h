@@ -49,11 +49,11 @@ enum class Rounding : std::uint8_t { nearest, zero, down, up };
 
 /// How the scheduler treats an instruction.
 enum class Control : std::uint8_t {
-  none,       ///< calls the handler and goes on
-  branch,     ///< goes to `target`
-  exit,       ///< ends the lanes
-  warp_sync,  ///< calls the handler when all lanes of the mask in operand `mask` have arrived
-  barrier,    ///< waits for the block
+  none,          ///< calls the handler and goes on
+  branch,        ///< goes to `target`
+  exit,          ///< ends the lanes
+  warp_sync,     ///< calls the handler when all lanes of the mask in operand `mask` have arrived
+  barrier,       ///< waits for the block
   cluster_wait,  ///< waits for the cluster
 };
 
@@ -65,9 +65,9 @@ inline constexpr std::size_t max_operands = 9;
 
 struct Instruction {
   Handler handler = nullptr;
-  std::int64_t immediate = 0;  ///< byte offset of an address; table or truth value of lop3
+  std::int64_t immediate = 0;                     ///< byte offset of an address; table or truth value of lop3
   std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
-  std::uint32_t target = 0;    ///< of a branch
+  std::uint32_t target = 0;                       ///< of a branch
   std::uint32_t predicate =
       0;                ///< offset of the LaneMask of the lanes that execute this, among the warp's registers
   LaneMask negate = 0;  ///< all ones for @!
@@ -81,6 +81,7 @@ struct Instruction {
   bool flush_to_zero = false;
   bool saturate = false;
   bool strong = false;    ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
+  bool acquires = false;  ///< knows what was made known where it reads
   bool releases = false;  ///< makes known what came before
   std::array<Operand, max_operands> operands{};
 };
@@ -114,8 +115,8 @@ struct Program {
   std::uint32_t register_bytes = 0;  ///< of one warp
   std::vector<std::byte> constants;
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t local_bytes = 0;        ///< of one lane
-  std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
+  std::uint32_t local_bytes = 0;           ///< of one lane
+  std::uint32_t max_block_threads = 0;     ///< .maxntid; 0: not declared
   std::array<std::uint32_t, 3> cluster{};  ///< .reqnctapercluster; 0: not declared
 
   /// Of an index into locations: "file:line", innermost first; after `separator` the same for each call that
