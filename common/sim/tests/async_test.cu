@@ -252,7 +252,7 @@ int main() {
     fresh();
     simulator.expect(name, failed, part, launch, said);
   };
-  for (int seed = 0; seed <= 50; ++seed) {
+  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
     said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
     if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
     right("own_packs, right", 77, 77, [&] { own_packs<false><<<1, threads>>>(packs_x, packs_y); });
@@ -273,8 +273,10 @@ int main() {
     wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
     wrong("bulk_load, no_barrier_after_init", "a",
           [&] { bulk_load<Bulk::no_barrier_after_init><<<1, threads>>>(x, y); });
-    wrong("bulk_load, too_few_bytes", "waits for ever",
-          [&] { bulk_load<Bulk::too_few_bytes><<<1, threads>>>(x, y); });
+    if (seed % 10 == 0) {
+      wrong("bulk_load, too_few_bytes", "waits for ever",
+            [&] { bulk_load<Bulk::too_few_bytes><<<1, threads>>>(x, y); });
+    }
     right("bulk_store, right", 255, 255, [&] { bulk_store<Store::right><<<1, threads>>>(y); });
     wrong("bulk_store, no_proxy_fence", "without a fence.proxy.async",
           [&] { bulk_store<Store::no_proxy_fence><<<1, threads>>>(y); });
