@@ -1,15 +1,12 @@
 // One planted bug for each kind of fault, which must be found, and its correct twin, which must not.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include <cassert>
-#include <cstdio>
-#include <cstring>
 #include <cub/block/block_reduce.cuh>
 
 #include "common/harness/cuda_check.h"
 #include "common/harness/cuda_handles.h"
-#include "common/sim/counters.h"
+#include "common/sim/tests/expect_fault.cuh"
 
 namespace {
 
@@ -139,32 +136,11 @@ __global__ void asserts(float* y) {
   y[threadIdx.x] = 1;
 }
 
-int failures = 0;
-const SimApi* simulator = nullptr;
-
-/// `part`: what the report must say; "" when nothing may be reported.
-template <class Launch>
-void expect(const char* name, cudaError_t error, const char* part, Launch launch) {
-  const auto before = simulator->faults();
-  launch();
-  const cudaError_t got = cudaGetLastError();
-  const bool reported = simulator->faults() != before;
-  const bool right = got == error && reported == (part[0] != '\0') &&
-                     (!reported || (std::strstr(simulator->last_fault(), part) != nullptr &&
-                                    std::strstr(simulator->last_fault(), "faults_test.cu:") != nullptr));
-  std::printf("%-4s %-40s %s\n", right ? "ok" : "FAIL", name, cudaGetErrorName(got));
-  if (!right) ++failures;
-}
-
 }  // namespace
 
 int main() {
-  const auto api = reinterpret_cast<sim_api_function>(dlsym(RTLD_DEFAULT, SIM_API_NAME));
-  if (api == nullptr) {
-    std::printf("this is not running under the simulator\n");
-    return 3;
-  }
-  simulator = api();
+  const Simulator simulator(__FILE__);
+  if (simulator.on_gpu()) return 3;
   const DeviceMemory in = allocate_device(threads * sizeof(float));
   const DeviceMemory out = allocate_device(2 * threads * sizeof(float));
   auto* x = static_cast<float*>(in.get());
@@ -172,96 +148,107 @@ int main() {
   constexpr auto fine = cudaSuccess;
   constexpr auto failed = cudaErrorLaunchFailure;
 
-  expect("reads_unwritten_global", failed, "nobody has written", [&] { copy<<<1, threads>>>(x, y); });
+  simulator.expect("reads_unwritten_global", failed, "nobody has written",
+                   [&] { copy<<<1, threads>>>(x, y); });
   CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  expect("reads_written_global", fine, "", [&] { copy<<<1, threads>>>(x, y); });
-  simulator->forget(x + 7, sizeof(float));
-  expect("reads_forgotten_global", failed, "thread (7, 0, 0)", [&] { copy<<<1, threads>>>(x, y); });
+  simulator.expect("reads_written_global", fine, "", [&] { copy<<<1, threads>>>(x, y); });
+  simulator.api().forget(x + 7, sizeof(float));
+  simulator.expect("reads_forgotten_global", failed, "thread (7, 0, 0)", [&] { copy<<<1, threads>>>(x, y); });
   // Beside what is written: at which index.
   CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  simulator->forget(x, sizeof(float));
-  expect("reads_before_what_is_written", failed,
-         "yet: 4 bytes before the 252 bytes that are written there (is the index too small?)\n",
-         [&] { copy<<<1, threads>>>(x, y); });
-  simulator->forget(x + 63, sizeof(float));
-  expect("reads_past_what_is_written", failed,
-         "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
-         [&] { copy<<<1, threads>>>(x + 1, y); });
-  expect("reads_a_pack_past_what_is_written", failed,
-         "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
-         [&] { copy_pack<<<1, 1>>>(x + 60, y); });
-  simulator->forget(x + 7, sizeof(float));
-  expect("reads_between_what_is_written", failed, "which nobody has written yet\n",
-         [&] { copy<<<1, threads>>>(x + 1, y); });
+  simulator.api().forget(x, sizeof(float));
+  simulator.expect("reads_before_what_is_written", failed,
+                   "yet: 4 bytes before the 252 bytes that are written there (is the index too small?)\n",
+                   [&] { copy<<<1, threads>>>(x, y); });
+  simulator.api().forget(x + 63, sizeof(float));
+  simulator.expect(
+      "reads_past_what_is_written", failed,
+      "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
+      [&] { copy<<<1, threads>>>(x + 1, y); });
+  simulator.expect("reads_a_pack_past_what_is_written", failed,
+                   "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
+                   [&] { copy_pack<<<1, 1>>>(x + 60, y); });
+  simulator.api().forget(x + 7, sizeof(float));
+  simulator.expect("reads_between_what_is_written", failed, "which nobody has written yet\n",
+                   [&] { copy<<<1, threads>>>(x + 1, y); });
   CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  expect("reads_where_nothing_is", cudaErrorIllegalAddress, "which belongs to no array\n",
-         [&] { copy<<<1, threads>>>(x + (std::int64_t{1} << 32), y); });
+  simulator.expect("reads_where_nothing_is", cudaErrorIllegalAddress, "which belongs to no array\n",
+                   [&] { copy<<<1, threads>>>(x + (std::int64_t{1} << 32), y); });
 
-  expect("past_the_end", cudaErrorIllegalAddress, "thread (63, 0, 0)",
-         [&] { past_the_end<true><<<1, threads>>>(x); });
-  expect("past_the_end, right", fine, "", [&] { past_the_end<false><<<1, threads>>>(x); });
+  simulator.expect("past_the_end", cudaErrorIllegalAddress, "thread (63, 0, 0)",
+                   [&] { past_the_end<true><<<1, threads>>>(x); });
+  simulator.expect("past_the_end, right", fine, "", [&] { past_the_end<false><<<1, threads>>>(x); });
   auto* packs = reinterpret_cast<float4*>(y);
-  expect("misaligned", cudaErrorMisalignedAddress, "misaligned",
-         [&] { misaligned<true><<<1, 1>>>(x, packs); });
-  expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
+  simulator.expect("misaligned", cudaErrorMisalignedAddress, "misaligned",
+                   [&] { misaligned<true><<<1, 1>>>(x, packs); });
+  simulator.expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
   constexpr int bytes = threads * sizeof(float);
-  expect("past_the_shared_end", cudaErrorIllegalAddress,
-         "shared memory at byte 256, and the block has 256 bytes\n",
-         [&] { past_the_shared_end<true><<<1, threads, bytes>>>(y); });
-  expect("past_the_shared_end, right", fine, "",
-         [&] { past_the_shared_end<false><<<1, threads, bytes>>>(y); });
-  expect("past_the_shared_end, two kinds of memory", cudaErrorIllegalAddress,
-         "at byte 272, and the block has 272 bytes: 16 of its __shared__ variables, then the 256 of the "
-         "launch\n",
-         [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
-  expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
-         [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
-  expect("reads_unwritten_shared, at which byte", failed,
-         "at byte 20, which nobody has written yet (is a barrier missing, or is the index too large?)\n",
-         [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
-  expect("reads_unwritten_shared, right", fine, "",
-         [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
-  expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
-  expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
-  expect("reads_what_another_warp_wrote", failed,
-         "race: read of 4 bytes of shared memory at byte 0, which thread (0, 0, 0) of the block wrote with",
-         [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
-  expect("reads_what_another_warp_wrote, right", fine, "",
-         [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_read", failed, "which thread (0, 0, 0) of the block read with no barrier",
-         [&] { writes_what_another_warp_read<true><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_read, right", fine, "",
-         [&] { writes_what_another_warp_read<false><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_wrote", failed,
-         "which thread (0, 0, 0) of the block wrote with no barrier",
-         [&] { writes_what_another_warp_wrote<true><<<1, threads>>>(y); });
-  expect("writes_what_another_warp_wrote, right", fine, "",
-         [&] { writes_what_another_warp_wrote<false><<<1, threads>>>(y); });
-  expect("warp_race", failed, "race", [&] { warp_race<true><<<1, 32>>>(y); });
-  expect("warp_race, right", fine, "", [&] { warp_race<false><<<1, 32>>>(y); });
+  simulator.expect("past_the_shared_end", cudaErrorIllegalAddress,
+                   "shared memory at byte 256, and the block has 256 bytes\n",
+                   [&] { past_the_shared_end<true><<<1, threads, bytes>>>(y); });
+  simulator.expect("past_the_shared_end, right", fine, "",
+                   [&] { past_the_shared_end<false><<<1, threads, bytes>>>(y); });
+  simulator.expect(
+      "past_the_shared_end, two kinds of memory", cudaErrorIllegalAddress,
+      "at byte 272, and the block has 272 bytes: 16 of its __shared__ variables, then the 256 of the "
+      "launch\n",
+      [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
+  simulator.expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
+                   [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
+  simulator.expect(
+      "reads_unwritten_shared, at which byte", failed,
+      "at byte 20, which nobody has written yet (is a barrier missing, or is the index too large?)\n",
+      [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
+  simulator.expect("reads_unwritten_shared, right", fine, "",
+                   [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
+  simulator.expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
+  simulator.expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
+  simulator.expect(
+      "reads_what_another_warp_wrote", failed,
+      "race: read of 4 bytes of shared memory at byte 0, which thread (0, 0, 0) of the block wrote with",
+      [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  simulator.expect("reads_what_another_warp_wrote, right", fine, "",
+                   [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
+  simulator.expect("writes_what_another_warp_read", failed,
+                   "which thread (0, 0, 0) of the block read with no barrier",
+                   [&] { writes_what_another_warp_read<true><<<1, threads>>>(y); });
+  simulator.expect("writes_what_another_warp_read, right", fine, "",
+                   [&] { writes_what_another_warp_read<false><<<1, threads>>>(y); });
+  simulator.expect("writes_what_another_warp_wrote", failed,
+                   "which thread (0, 0, 0) of the block wrote with no barrier",
+                   [&] { writes_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  simulator.expect("writes_what_another_warp_wrote, right", fine, "",
+                   [&] { writes_what_another_warp_wrote<false><<<1, threads>>>(y); });
+  simulator.expect("warp_race", failed, "race", [&] { warp_race<true><<<1, 32>>>(y); });
+  simulator.expect("warp_race, right", fine, "", [&] { warp_race<false><<<1, 32>>>(y); });
   CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));
-  expect("global_race", failed, "race", [&] { global_race<true><<<1, threads>>>(y); });
-  expect("global_race, right", fine, "", [&] { global_race<false><<<1, threads>>>(y); });
-  expect("same_value", fine, "", [&] { same_value<<<2, threads>>>(y); });
-  expect("storage_used_twice", failed, "race", [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
-  expect("storage_used_twice, right", fine, "", [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
-  expect("shuffle_after_return", failed, "lanes 16-31, which have returned",
-         [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
-  expect("shuffle_after_return, right", fine, "", [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });
-  expect("shuffle_in_a_branch", failed, "lanes 16-31", [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
-  expect("shuffle_in_a_branch, right", fine, "", [&] { shuffle_in_a_branch<false><<<1, 32>>>(y); });
-  expect("barrier_after_return", failed, "barrier not reached by all",
-         [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
-  expect("barrier_after_return, right", fine, "",
-         [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
-  expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
-  expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
-  expect("too_many_threads", cudaErrorInvalidConfiguration, "", [&] { same_value<<<1, 1025>>>(y); });
-  expect("too_much_shared_memory", cudaErrorInvalidValue, "",
-         [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  simulator.expect("global_race", failed, "race", [&] { global_race<true><<<1, threads>>>(y); });
+  simulator.expect("global_race, right", fine, "", [&] { global_race<false><<<1, threads>>>(y); });
+  simulator.expect("same_value", fine, "", [&] { same_value<<<2, threads>>>(y); });
+  simulator.expect("storage_used_twice", failed, "race",
+                   [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
+  simulator.expect("storage_used_twice, right", fine, "",
+                   [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
+  simulator.expect("shuffle_after_return", failed, "lanes 16-31, which have returned",
+                   [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
+  simulator.expect("shuffle_after_return, right", fine, "",
+                   [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });
+  simulator.expect("shuffle_in_a_branch", failed, "lanes 16-31",
+                   [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
+  simulator.expect("shuffle_in_a_branch, right", fine, "", [&] { shuffle_in_a_branch<false><<<1, 32>>>(y); });
+  simulator.expect("barrier_after_return", failed, "barrier not reached by all",
+                   [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
+  simulator.expect("barrier_after_return, right", fine, "",
+                   [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
+  simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
+  simulator.expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
+  simulator.expect("too_many_threads", cudaErrorInvalidConfiguration, "",
+                   [&] { same_value<<<1, 1025>>>(y); });
+  simulator.expect("too_much_shared_memory", cudaErrorInvalidValue, "",
+                   [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
   CUDA_CHECK(cudaFuncSetAttribute(past_the_shared_end<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   64 * 1024));
-  expect("opted in to shared memory", fine, "",
-         [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
-  return failures == 0 ? 0 : 1;
+  simulator.expect("opted in to shared memory", fine, "",
+                   [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  return simulator.result();
 }

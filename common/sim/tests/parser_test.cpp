@@ -6,10 +6,10 @@
 #include <cstring>
 #include <string>
 
-#include "common/sim/execution.h"
-#include "common/sim/memory.h"
-#include "common/sim/ptx_lexer.h"
-#include "common/sim/ptx_module.h"
+#include "common/sim/machine/warp.h"
+#include "common/sim/machine/memory.h"
+#include "common/sim/ptx/lexer.h"
+#include "common/sim/ptx/module.h"
 
 namespace sim {
 namespace {

@@ -1,0 +1,335 @@
+#include "common/sim/machine/access.h"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
+#include "common/sim/machine/faults.h"
+
+namespace sim {
+namespace {
+
+const char* name_of(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::load:
+      return "read";
+    case AccessKind::store:
+      return "write";
+    case AccessKind::atomic:
+      return "atomic";
+  }
+  return "";
+}
+
+const char* name_of(MemorySpace space) {
+  switch (space) {
+    case MemorySpace::shared:
+      return "shared";
+    case MemorySpace::local:
+      return "local";
+    case MemorySpace::parameter:
+      return "parameter";
+    default:
+      return "global";
+  }
+}
+
+std::string hex(std::uint64_t value) {
+  std::ostringstream text;
+  text << "0x" << std::hex << value;
+  return text.str();
+}
+
+// ---- Addresses
+
+void read_addresses(Access& access, const Operand& operand) {
+  const auto offset = static_cast<std::uint64_t>(access.instruction.immediate);
+  Addresses& addresses = access.addresses;
+  if (operand.bytes == sizeof(std::uint64_t)) {
+    const auto* from = access.warp.lanes_of<std::uint64_t>(operand);
+    for (std::size_t lane = 0; lane < warp_size; ++lane) addresses[lane] = from[lane] + offset;
+  } else {
+    const auto* from = access.warp.lanes_of<std::uint32_t>(operand);
+    for (std::size_t lane = 0; lane < warp_size; ++lane) {
+      addresses[lane] = from[lane] + static_cast<std::uint32_t>(offset);  // wraps at 32 bits
+    }
+  }
+}
+
+void measure(Access& access) {
+  const Addresses& addresses = access.addresses;
+  if (access.lanes == all_lanes) {
+    bool contiguous = true;
+    for (std::size_t lane = 0; lane < warp_size; ++lane) {
+      contiguous &= addresses[lane] == addresses[0] + lane * access.bytes;
+    }
+    access.contiguous = contiguous;
+  }
+  if (access.contiguous) {
+    access.lowest = addresses[0];
+    access.highest = addresses[warp_size - 1];
+    return;
+  }
+  access.lowest = std::numeric_limits<std::uint64_t>::max();
+  access.highest = 0;
+  for_each_lane(access.lanes, [&](int lane) {
+    access.lowest = std::min(access.lowest, access.address_of(lane));
+    access.highest = std::max(access.highest, access.address_of(lane));
+  });
+}
+
+struct Window {
+  MemorySpace space;
+  std::uint64_t begin;
+};
+constexpr std::array windows{Window{MemorySpace::shared, shared_window},
+                             Window{MemorySpace::local, local_window},
+                             Window{MemorySpace::parameter, parameter_window}};
+
+/// Where a generic address points: the window, or null for global memory.
+const Window* window_of(std::uint64_t address) {
+  const auto* found = std::find_if(windows.begin(), windows.end(), [address](const Window& window) {
+    return address >= window.begin && address - window.begin < window_bytes;
+  });
+  return found == windows.end() ? nullptr : found;
+}
+
+void check_alignment(const Access& access) {
+  if (access.contiguous && access.lowest % access.bytes == 0) return;
+  for_each_lane(access.lanes, [&](int lane) {
+    if (access.address_of(lane) % access.bytes == 0) return;
+    std::string what = access.describe(lane);
+    what.replace(what.find(name_of(access.space)), std::string(name_of(access.space)).size(), "device");
+    fault(access.warp, lane, FaultKind::misaligned_address,
+          "misaligned " + what + ", which is no multiple of " + std::to_string(access.bytes));
+  });
+}
+
+void show_to_observers(const Access& access) {
+  for (const auto& observer : access.warp.block.launch.observers) observer->see(access);
+}
+
+/// What an earlier lane did wrong is said first.
+[[noreturn]] void out_of_bounds(Access& access, int lane, const std::string& where) {
+  access.lanes &= bit(lane) - 1;
+  const bool watched = access.space != MemorySpace::local && access.space != MemorySpace::parameter;
+  if (watched && access.lanes != 0) show_to_observers(access);
+  fault(access.warp, lane, FaultKind::illegal_address,
+        "out of bounds: " + access.describe(lane) + ", " + where);
+}
+
+// ---- Host memory, by space
+
+Region region_of(Allocation& allocation) {
+  return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow(), nullptr};
+}
+
+void find_global(Access& access) {
+  GlobalMemory& memory = access.warp.block.launch.memory;
+  Allocation* allocation = memory.find(access.lowest);
+  if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
+    access.regions[0] = region_of(*allocation);
+    if (access.contiguous) {
+      access.host[0] = allocation->at(access.lowest);
+      return;
+    }
+    for_each_lane(access.lanes, [&](int lane) {
+      access.host[static_cast<std::size_t>(lane)] = allocation->at(access.address_of(lane));
+    });
+    return;
+  }
+  access.contiguous = false;
+  access.one_region = false;
+  for_each_lane(access.lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    Allocation* own = memory.find(access.addresses[l]);
+    if (own == nullptr || !own->holds(access.addresses[l], access.bytes)) {
+      out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
+    }
+    access.regions[l] = region_of(*own);
+    access.host[l] = own->at(access.addresses[l]);
+  });
+}
+
+/// Each lane's bytes lie from `data_of(lane)` on, `size` of them.
+template <class DataOfLane>
+void find_within(Access& access, std::size_t size, DataOfLane data_of, const std::string& where) {
+  for_each_lane(access.lanes, [&](int lane) {
+    const std::uint64_t address = access.address_of(lane);
+    if (address > size || size - address < access.bytes) out_of_bounds(access, lane, where);
+    access.host[static_cast<std::size_t>(lane)] = data_of(lane) + address;
+  });
+}
+
+Region shared_region(Block& block) {
+  return {block.shared.data(), 0, &block.shared_written, &block.shared_shadow, &block};
+}
+
+/// Some of the lanes' addresses are in the shared memory of other blocks.
+void find_in_cluster(Access& access) {
+  access.contiguous = false;
+  access.one_region = false;
+  auto& blocks = access.warp.block.cluster->blocks;
+  for_each_lane(access.lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    const std::uint64_t rank = access.addresses[l] >> cluster_rank_shift;
+    const std::uint64_t offset = access.addresses[l] & ((1U << cluster_rank_shift) - 1);
+    if (rank > blocks.size())
+      out_of_bounds(access, lane, "and the cluster has " + std::to_string(blocks.size()) + " blocks");
+    Block& owner = rank == 0 ? access.warp.block : blocks[rank - 1];
+    if (offset > owner.shared.size() || owner.shared.size() - offset < access.bytes) {
+      out_of_bounds(access, lane, "and a block has " + std::to_string(owner.shared.size()) + " bytes");
+    }
+    check_is_there(access.warp, lane, owner);
+    access.regions[l] = shared_region(owner);
+    access.regions[l].begin = access.addresses[l] - offset;
+    access.host[l] = owner.shared.data() + offset;
+  });
+}
+
+void find_shared(Access& access) {
+  Block& block = access.warp.block;
+  std::vector<std::byte>& memory = block.shared;
+  access.regions[0] = shared_region(block);
+  if (access.highest >> cluster_rank_shift != 0) return find_in_cluster(access);
+  if (access.contiguous && access.highest < memory.size() && memory.size() - access.highest >= access.bytes) {
+    access.host[0] = memory.data() + access.lowest;
+    return;
+  }
+  access.contiguous = false;
+  std::string size = std::to_string(memory.size()) + " bytes";
+  const std::size_t dynamic = block.launch.configuration.dynamic_shared_bytes;
+  if (dynamic > 0 && dynamic < memory.size()) {
+    size += ": " + std::to_string(memory.size() - dynamic) + " of its __shared__ variables, then the " +
+            std::to_string(dynamic) + " of the launch";
+  }
+  find_within(
+      access, memory.size(), [&](int) { return memory.data(); }, "and the block has " + size);
+}
+
+/// Each lane has its own; it is neither counted nor watched.
+void find_local(Access& access) {
+  access.contiguous = false;
+  const std::uint32_t size = access.warp.program.local_bytes;
+  find_within(
+      access, size, [&](int lane) { return access.warp.local_of(lane); },
+      "and a thread has " + std::to_string(size) + " bytes");
+  if (access.kind != AccessKind::load) ++access.warp.block.launch.progress;
+}
+
+void find_parameter(Access& access) {
+  access.contiguous = false;
+  const std::vector<std::byte>& parameters = access.warp.block.launch.configuration.parameters;
+  const std::string where = "and the kernel has " + std::to_string(parameters.size()) + " bytes";
+  if (access.kind != AccessKind::load) out_of_bounds(access, first_lane(access.lanes), where);
+  find_within(
+      access, parameters.size(), [&](int) { return const_cast<std::byte*>(parameters.data()); }, where);
+}
+
+/// Finds the memory of an access all of whose lanes are in access.space.
+void find(Access& access) {
+  measure(access);
+  check_alignment(access);
+  switch (access.space) {
+    case MemorySpace::shared:
+      find_shared(access);
+      break;
+    case MemorySpace::local:
+      find_local(access);
+      break;
+    case MemorySpace::parameter:
+      find_parameter(access);
+      break;
+    default:
+      find_global(access);
+  }
+}
+
+void access_space(Access& access) {
+  find(access);
+  if (access.space == MemorySpace::local || access.space == MemorySpace::parameter) return;
+  show_to_observers(access);
+  if (access.kind == AccessKind::store) ++access.warp.block.launch.progress;
+}
+
+}  // namespace
+
+std::string Access::describe(int lane) const {
+  return std::string(name_of(kind)) + " of " + std::to_string(bytes) + " bytes of " + name_of(space) +
+         " memory at " + (is_shared() ? "byte " + std::to_string(address_of(lane)) : hex(address_of(lane)));
+}
+
+Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,
+              AccessKind kind, std::byte*& data) {
+  Access access(warp, instruction, kind, lane, nullptr);
+  read_addresses(access, address);
+  access.space = instruction.space;
+  find(access);
+  const auto l = static_cast<std::size_t>(first_lane(lane));
+  data = access.host[l];
+  Region region = access.regions[access.one_region ? 0 : l];
+  region.begin = region.owner != nullptr ? 0 : region.begin;
+  return region;
+}
+
+void check_is_there(const Warp& warp, int lane, const Block& other) {
+  Block& block = warp.block;
+  if (&other == &block) return;
+  if (other.done) {
+    fault(warp, lane, FaultKind::race,
+          "access to the shared memory of block " + describe_point(other.index) +
+              " of the cluster, which has returned (a cluster barrier before its end is missing)");
+  }
+  const LaunchOrder& order = block.launch.order;
+  if (block.acquired.of(other.number, order) == nullptr && warp.acquired.of(other.number, order) == nullptr) {
+    fault(warp, lane, FaultKind::race,
+          "access to the shared memory of block " + describe_point(other.index) +
+              " of the cluster, which need not have started (a cluster barrier before is missing)");
+  }
+  const_cast<Block&>(other).read_by_others = true;
+}
+
+HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask lanes, const Operand& address,
+                         AccessKind kind, ValueOfLane value_of) {
+  Access access(warp, instruction, kind, lanes, value_of);
+  read_addresses(access, address);
+  HostAccess result;
+  const auto add = [&result](const Access& done) {
+    result.contiguous = done.contiguous;
+    if (done.is_shared()) result.shared_lanes |= done.lanes;
+    if (done.contiguous) {
+      result.host[0] = done.host[0];
+    } else {
+      for_each_lane(done.lanes, [&](int lane) {
+        result.host[static_cast<std::size_t>(lane)] = done.host[static_cast<std::size_t>(lane)];
+      });
+    }
+  };
+  if (instruction.space != MemorySpace::generic) {
+    access.space = instruction.space;
+    access_space(access);
+    add(access);
+    return result;
+  }
+  // Generic addresses: the lanes of each space by themselves.
+  while (lanes != 0) {
+    const Window* window = window_of(access.addresses[static_cast<std::size_t>(first_lane(lanes))]);
+    Access part(warp, instruction, kind, 0, value_of);
+    for_each_lane(lanes, [&](int lane) {
+      if (window_of(access.address_of(lane)) == window) part.lanes |= bit(lane);
+    });
+    for (std::size_t lane = 0; lane < warp_size; ++lane) {
+      part.addresses[lane] = access.addresses[lane] - (window == nullptr ? 0 : window->begin);
+    }
+    part.space = window == nullptr ? MemorySpace::global : window->space;
+    access_space(part);
+    add(part);
+    lanes &= ~part.lanes;
+  }
+  return result;
+}
+
+}  // namespace sim

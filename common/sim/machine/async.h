@@ -1,0 +1,71 @@
+// Copies that are on their way while the kernel goes on: cp.async by groups, bulk copies that a mbarrier waits for.
+//
+// The bytes are read when the copy is issued and written when somebody has waited for it, as late as can be: who reads
+// them before has made a mistake, and is told so on every run.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/sim/ptx/program.h"
+
+namespace sim {
+
+class Block;
+class Warp;
+
+/// Bytes on their way into the shared memory of a block.
+struct Flight {
+  Block* to = nullptr;
+  std::size_t offset = 0;
+  std::vector<std::byte> data;
+};
+
+/// What a mbarrier waits for: bytes, or the copies that a lane had issued before.
+struct Arrival {
+  std::size_t mbarrier = 0;  ///< offset in the shared memory of the block
+  Flight flight;             ///< without data: none
+  Warp* warp = nullptr;      ///< cp.async.mbarrier.arrive: whose copies, of which lane, up to which group
+  int lane = 0;
+  std::uint32_t group = 0;
+};
+
+/// cp.async of the lanes of a warp, and bulk copies out of shared memory, in groups.
+struct AsyncCopies {
+  struct Copy {
+    Flight flight;
+    int lane = 0;
+    std::uint32_t group = 0;
+  };
+  std::vector<Copy> waiting;
+  std::array<std::uint32_t, warp_size> groups{};  ///< committed, of each lane
+  struct Sent {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    int lane = 0;
+    std::uint32_t group = 0;
+  };
+  std::vector<Sent> sent;
+  std::array<std::uint32_t, warp_size> bulk_groups{};
+};
+
+/// Writes what was on its way, as if it were done by this lane, which has waited for it.
+void land(const Flight& flight, const Warp& by, int lane);
+/// Those of a lane whose group is below `group`.
+void land_copies(Warp& warp, int lane, std::uint32_t group);
+
+/// Where a barrier in shared memory keeps what it is made of: its own way, which programs do not look into.
+struct Mbarrier {
+  bool phase = false;
+  std::uint32_t expected = 0;  ///< arrivals of a phase
+  std::uint32_t pending = 0;   ///< that are missing in this one
+  std::int32_t bytes = 0;      ///< that are missing, too
+  static Mbarrier load(const std::byte* from);
+  void store(std::byte* to) const;
+  /// After an arrival, or bytes: begins the next phase (true) if nothing is missing.
+  bool settle();
+};
+
+}  // namespace sim

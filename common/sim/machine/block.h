@@ -1,0 +1,84 @@
+// A block: its shared memory, its warps, its barriers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "common/sim/machine/byte_set.h"
+#include "common/sim/machine/launch.h"
+#include "common/sim/machine/warp.h"
+
+namespace sim {
+
+inline constexpr std::size_t block_barriers = 16;
+
+class Cluster;
+
+class Block {
+ public:
+  explicit Block(Launch& of);
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() = default;
+
+  Launch& launch;
+  std::uint64_t number = 0;  ///< in the grid
+  Dim3 index;
+  std::vector<std::byte> shared;
+  ByteSet shared_written;
+  RaceShadow shared_shadow;
+  std::deque<Warp> warps;             // which stay where they are
+  std::uint32_t reduced_threads = 0;  ///< of the barrier.red that is being released: how many threads ...
+  std::uint32_t reduced_true_threads = 0;  ///< ... and how many of them had a true predicate
+
+  /// What changes from block to block and from launch to launch (%ctaid and so on): Base::block.
+  std::byte* area() { return area_.data(); }
+
+  /// Begins anew as the block of that number.
+  void start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster);
+  /// Until all threads have returned (true), or all that could go on are waiting for something that others have to do.
+  bool run();
+  /// Of a block none of whose threads could go on whatever happened: by one of them.
+  [[noreturn]] void report_endless(bool waits) const;
+
+  /// Everything that every thread of the block did so far comes before what any of them does from now on.
+  void order();
+  void forget_order();
+
+  // ---- Order, as the race shadows know it
+  Stamp begin = 0;
+  Stamp turn_begin = 0;
+  Stamp last_barrier = 0;
+  Acquired acquired;
+
+  // ---- Its cluster
+  Cluster* cluster = nullptr;
+  std::uint32_t rank = 0;       ///< in the cluster
+  bool done = false;            ///< all threads have returned
+  bool read_by_others = false;  ///< others of the cluster have had access to its shared memory
+
+  // ---- Copies that are on their way
+  ByteSet in_flight;   ///< of shared memory: what they will write
+  ByteSet being_sent;  ///< and what they read
+  std::uint32_t flights = 0;
+  std::vector<Arrival> arrivals;  ///< that mbarriers of this block wait for
+
+  /// Threads that have arrived at a barrier without waiting there (bar.arrive).
+  std::array<std::uint32_t, block_barriers> arrived{};
+
+ private:
+  /// Lets those go on whose barrier everyone has reached. False when there are none.
+  bool release_barriers();
+  void release_barrier(std::uint32_t barrier);
+  void pass_cluster_barrier();
+  /// At its end: nobody of the cluster may still have access to its shared memory.
+  void finish();
+  [[noreturn]] void report_stuck_barrier() const;
+
+  std::vector<std::byte> area_;
+};
+
+}  // namespace sim

@@ -1,0 +1,61 @@
+// Which bytes of a piece of memory somebody has written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sim {
+
+class ByteSet {
+ public:
+  explicit ByteSet(std::size_t bytes) : bytes_(bytes), words_(bytes / word_bits + 1) {}
+
+  /// Adds `count` bytes from `first` on; they must lie within the set's size.
+  void add(std::size_t first, std::size_t count) {
+    if (full_) return;
+    if (count == bytes_) {
+      full_ = true;
+      return;
+    }
+    for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
+      words_[word] |= bits;
+      return true;
+    });
+  }
+  void remove(std::size_t first, std::size_t count);
+  void clear();
+  [[nodiscard]] bool contains_any(std::size_t first, std::size_t count) const {
+    return full_ || !for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
+             return (words_[word] & bits) == 0;
+           });
+  }
+  [[nodiscard]] bool contains(std::size_t first, std::size_t count) const {
+    return full_ || for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
+             return (words_[word] & bits) == bits;
+           });
+  }
+
+ private:
+  static constexpr std::size_t word_bits = 64;
+
+  /// Calls function(index of a word, the bits of it that belong to the range) until it returns false.
+  template <class Function>
+  static bool for_words(std::size_t first, std::size_t count, Function function) {
+    while (count > 0) {
+      const std::size_t bit = first % word_bits;
+      const std::size_t bits = count < word_bits - bit ? count : word_bits - bit;
+      const std::uint64_t ones = bits == word_bits ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+      if (!function(first / word_bits, ones << bit)) return false;
+      first += bits;
+      count -= bits;
+    }
+    return true;
+  }
+
+  std::size_t bytes_;
+  bool full_ = false;
+  std::vector<std::uint64_t> words_;
+};
+
+}  // namespace sim

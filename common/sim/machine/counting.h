@@ -1,0 +1,37 @@
+// The counters of a launch: kept per instruction while it runs, added up by source line and kernel
+// afterwards.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "common/sim/counters.h"
+#include "common/sim/ptx/program.h"
+
+namespace sim {
+
+/// Addresses of the lanes of one warp instruction; those of lanes that take no part are not looked at.
+using Addresses = std::array<std::uint64_t, warp_size>;
+
+struct InstructionCounters {
+  std::uint64_t executed = 0;
+  std::uint64_t lanes = 0;
+  bool stores = false;
+  bool shared = false;
+  SimAccesses accesses{};
+};
+
+/// Counts an access of the lanes in `lanes` (at least one) to `bytes` bytes each.
+void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  std::uint32_t bytes);
+void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  std::uint32_t bytes);
+/// The same for all 32 lanes, lane l at first + l * bytes.
+void count_global_contiguous(InstructionCounters& counters, std::uint64_t first, std::uint32_t bytes);
+void count_shared_contiguous(InstructionCounters& counters, std::uint32_t bytes);
+
+/// What one instruction contributes; block barriers are counted when a block passes.
+SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);
+
+}  // namespace sim

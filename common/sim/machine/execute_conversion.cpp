@@ -1,0 +1,261 @@
+// cvt: between all types of numbers.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "common/sim/machine/map.h"
+#include "common/sim/machine/numbers.h"
+#include "common/sim/machine/type_dispatch.h"
+#include "common/sim/ptx/opcodes.h"
+
+namespace sim {
+namespace {
+
+/// In `option`
+constexpr std::uint8_t to_whole_number = 1;  ///< .rni and its like
+constexpr std::uint8_t relu = 2;
+
+template <class T>
+constexpr bool is_small = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>;
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T> || is_small<T>;
+
+/// float for the small types, the value itself for others.
+template <class T>
+auto widened(T value) {
+  if constexpr (is_small<T>) {
+    return to_float(value);
+  } else {
+    return value;
+  }
+}
+
+Half nearest_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16U) & 0x8000U;
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return {canonical_nan_16};
+  std::uint32_t result = 0;
+  if (magnitude >= 0x47800000U) {  // 65536 and more
+    result = 0x7c00;
+  } else if (magnitude < 0x38800000U) {  // denormal: the addition rounds at the right place
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    result = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
+  } else {
+    const std::uint32_t odd = (magnitude >> 13U) & 1U;
+    result = (magnitude - (std::uint32_t{112} << 23U) + 0xfffU + odd) >> 13U;
+  }
+  return {static_cast<std::uint16_t>(sign | result)};
+}
+
+Bfloat16 nearest_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return {canonical_nan_16};
+  return {static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U)};
+}
+
+template <class To, class From>
+To float_to_float(From value, const Instruction& instruction) {
+  auto number = widened(value);
+  // To f16 an H200 rounds the denormal itself, whatever .ftz says: away from 0 it is f16's smallest number.
+  if (instruction.flush_to_zero && std::is_same_v<From, float> && !std::is_same_v<To, Half>) {
+    number = static_cast<decltype(number)>(flushed(static_cast<float>(number)));
+  }
+  if ((instruction.option & to_whole_number) != 0) {
+    switch (instruction.rounding) {
+      case Rounding::nearest:
+        number = std::nearbyint(number);
+        break;
+      case Rounding::zero:
+        number = std::trunc(number);
+        break;
+      case Rounding::down:
+        number = std::floor(number);
+        break;
+      case Rounding::up:
+        number = std::ceil(number);
+        break;
+    }
+  }
+  if (instruction.saturate) number = saturated(number);
+  if ((instruction.option & relu) != 0) number = rectified(number);
+  const bool nearest = instruction.rounding == Rounding::nearest;
+  if constexpr (std::is_same_v<To, Half>) {
+    if (nearest && sizeof number == sizeof(float)) return nearest_half(static_cast<float>(number));
+    return to_half(static_cast<double>(number), instruction.rounding);
+  } else if constexpr (std::is_same_v<To, Bfloat16>) {
+    if (nearest && sizeof number == sizeof(float)) return nearest_bfloat16(static_cast<float>(number));
+    return to_bfloat16(static_cast<double>(number), instruction.rounding);
+  } else if constexpr (std::is_same_v<To, float>) {
+    const float result =
+        nearest ? static_cast<float>(number) : to_float(static_cast<double>(number), instruction.rounding);
+    return instruction.flush_to_zero ? flushed(result) : result;
+  } else {
+    return number;
+  }
+}
+
+/// Exactly, or what does not fit into a double rounded to odd: not to be taken for a tie by a later rounding.
+template <class T>
+double to_double_for_rounding(T value) {
+  if constexpr (sizeof(T) == 8) {
+    constexpr T most_exact = T{1} << 53;
+    constexpr T lost = (T{1} << 11) - 1;
+    const bool fits =
+        std::cmp_less_equal(value, most_exact) && std::cmp_greater_equal(value, -std::int64_t{1} << 53);
+    if (!fits && (value & lost) != 0) value = (value & ~lost) | (lost + 1);
+  }
+  return static_cast<double>(value);
+}
+
+template <class To, class From>
+To integer_to_float(From value, const Instruction& instruction) {
+  const bool nearest = instruction.rounding == Rounding::nearest;
+  if (instruction.saturate) value = saturated(value);
+  if constexpr (std::is_same_v<To, double>) {
+    return static_cast<double>(value);
+  } else if constexpr (std::is_same_v<To, float>) {
+    return nearest ? static_cast<float>(value) : to_float(static_cast<double>(value), instruction.rounding);
+  } else if constexpr (std::is_same_v<To, Half>) {
+    return to_half(static_cast<double>(value), instruction.rounding);
+  } else {
+    return to_bfloat16(to_double_for_rounding(value), instruction.rounding);
+  }
+}
+
+template <class To, class From>
+To integer_to_integer(From value, const Instruction& instruction) {
+  if (!instruction.saturate) return static_cast<To>(value);
+  if (std::cmp_less(value, std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+  if (std::cmp_greater(value, std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+  return static_cast<To>(value);
+}
+
+template <class To, class From>
+To converted(From value, const Instruction& instruction) {
+  if constexpr (is_float<From> && is_float<To>) {
+    return float_to_float<To>(value, instruction);
+  } else if constexpr (is_float<To>) {
+    return integer_to_float<To>(value, instruction);
+  } else if constexpr (is_float<From>) {
+    auto number = widened(value);
+    if constexpr (std::is_same_v<From, float>) {
+      if (instruction.flush_to_zero) number = flushed(number);
+    }
+    return to_integer<To>(number, instruction.rounding);
+  } else {
+    return integer_to_integer<To>(value, instruction);
+  }
+}
+
+/// A register may be wider than the type: then its lower part is the source, and a result is extended.
+template <class To, class From>
+void convert(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const Operand& target = instruction.operands[0];
+  const Operand& source = instruction.operands[1];
+  if (target.bytes == sizeof(To) && source.bytes == sizeof(From)) {
+    const From* from = warp.lanes_of<From>(source);
+    for_lanes(warp.lanes_of<To>(target), lanes,
+              [&instruction, from](int lane) { return converted<To>(from[lane], instruction); });
+    return;
+  }
+  for_each_lane(lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    From value{};
+    std::memcpy(&value, warp.lanes_of<std::byte>(source) + l * source.bytes, sizeof value);
+    const To result = converted<To>(value, instruction);
+    std::uint64_t extended = 0;
+    if constexpr (std::is_integral_v<To>) {
+      extended = static_cast<std::uint64_t>(static_cast<std::int64_t>(result));  // a signed one with its sign
+    } else {
+      std::memcpy(&extended, &result, sizeof result);
+    }
+    std::memcpy(warp.lanes_of<std::byte>(target) + l * target.bytes, &extended, target.bytes);
+  });
+}
+
+template <class To>
+Handler handler_from(Type from) {
+  switch (from) {
+    case Type::f16:
+      return &convert<To, Half>;
+    case Type::bf16:
+      return &convert<To, Bfloat16>;
+    case Type::f32:
+      return &convert<To, float>;
+    case Type::f64:
+      return &convert<To, double>;
+    default:
+      return with_any_integer_type(from, []<class From>() -> Handler { return &convert<To, From>; });
+  }
+}
+
+Handler handler_for(Type to, Type from) {
+  switch (to) {
+    case Type::f16:
+      return handler_from<Half>(from);
+    case Type::bf16:
+      return handler_from<Bfloat16>(from);
+    case Type::f32:
+      return handler_from<float>(from);
+    case Type::f64:
+      return handler_from<double>(from);
+    default:
+      return with_any_integer_type(to, [from]<class To>() { return handler_from<To>(from); });
+  }
+}
+
+/// Two f32 into one register: the first source becomes the upper half.
+template <class Number>
+void convert_pair(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<std::uint32_t, float, float>(warp, instruction, lanes, [&instruction](float high, float low) {
+    const std::uint32_t upper = converted<Number>(high, instruction).bits;
+    return upper << 16U | converted<Number>(low, instruction).bits;
+  });
+}
+
+void take_cvt_rounding(Assembler& a) {
+  if (const auto whole = a.take_one_of({"rni", "rzi", "rmi", "rpi"})) {
+    a.instruction.rounding = static_cast<Rounding>(*whole);
+    a.instruction.option |= to_whole_number;
+  } else {
+    a.take_rounding();
+  }
+}
+
+void assemble_cvt(Assembler& a) {
+  take_cvt_rounding(a);
+  a.take_float_modifiers();
+  if (a.take("relu")) a.instruction.option |= relu;
+  const Type to = a.take_type();
+  const Type from = a.take_type();
+  if (to == Type::f16x2 || to == Type::bf16x2) {
+    a.refuse_if(from != Type::f32);
+    a.instruction.handler = to == Type::f16x2 ? &convert_pair<Half> : &convert_pair<Bfloat16>;
+    a.operands({to, from, from});
+    return;
+  }
+  a.refuse_if(from == Type::f16x2 || from == Type::bf16x2);
+  // From 64-bit whole numbers by way of double, which would round twice.
+  const bool directed = a.instruction.rounding != Rounding::nearest;
+  a.refuse_if(directed && is_floating_point(to) && !is_floating_point(from) && size_of(from) == 8);
+  a.refuse_if(directed && to == Type::f64 && (a.instruction.option & to_whole_number) == 0);
+  a.instruction.handler = handler_for(to, from);
+  a.refuse_if(a.operand_count() != 2);
+  a.destination(0, to, false);
+  a.source(1, from, false);
+  a.refuse_if(a.instruction.operands[0].bytes < size_of(to) ||
+              a.instruction.operands[1].bytes < size_of(from));
+}
+
+constexpr std::array table{OpcodeEntry{"cvt", &assemble_cvt}};
+
+}  // namespace
+
+OpcodeTable conversion_opcodes() {
+  return {table.data(), table.data() + table.size()};
+}
+
+}  // namespace sim

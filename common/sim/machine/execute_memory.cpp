@@ -1,0 +1,227 @@
+// Loads and stores.
+#include <array>
+#include <cstring>
+
+#include "common/sim/machine/access.h"
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/map.h"
+#include "common/sim/machine/type_dispatch.h"
+#include "common/sim/ptx/opcodes.h"
+
+namespace sim {
+namespace {
+
+// Places of the operands: the values (one per element of a vector), then the address.
+
+/// Element: as in memory. Register: as wide as the register, of the element's signedness.
+template <class Element, class Register>
+void load(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const std::size_t vector = instruction.vector;
+  const HostAccess access =
+      access_memory(warp, instruction, lanes, instruction.operands[vector], AccessKind::load);
+  if (instruction.strong) warp.poll();
+  for (std::size_t i = 0; i < vector; ++i) {
+    auto* to = warp.lanes_of<Register>(instruction.operands[i]);
+    const auto read = [i](const std::byte* from) {
+      Element value;
+      std::memcpy(&value, from + i * sizeof value, sizeof value);
+      return static_cast<Register>(value);
+    };
+    if (access.contiguous) {
+      const std::byte* from = access.host[0];
+      for (std::size_t lane = 0; lane < warp_size; ++lane)
+        to[lane] = read(from + lane * vector * sizeof(Element));
+    } else {
+      for_each_lane(lanes, [&](int lane) { to[lane] = read(access.host[static_cast<std::size_t>(lane)]); });
+    }
+  }
+}
+
+template <class Element, class Register>
+void stored_value(const Warp& warp, const Instruction& instruction, int lane, std::byte* to) {
+  for (std::size_t i = 0; i < instruction.vector; ++i) {
+    const auto element = static_cast<Element>(warp.lanes_of<Register>(instruction.operands[i])[lane]);
+    std::memcpy(to + i * sizeof element, &element, sizeof element);
+  }
+}
+
+template <class Element, class Register>
+void store(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const std::size_t vector = instruction.vector;
+  const HostAccess access = access_memory(warp, instruction, lanes, instruction.operands[vector],
+                                          AccessKind::store, &stored_value<Element, Register>);
+  for (std::size_t i = 0; i < vector; ++i) {
+    const Register* from = warp.lanes_of<Register>(instruction.operands[i]);
+    const auto write = [i](std::byte* to, Register value) {
+      const auto element = static_cast<Element>(value);
+      std::memcpy(to + i * sizeof element, &element, sizeof element);
+    };
+    if (access.contiguous) {
+      std::byte* to = access.host[0];
+      for (std::size_t lane = 0; lane < warp_size; ++lane) {
+        write(to + lane * vector * sizeof(Element), from[lane]);
+      }
+    } else {
+      for_each_lane(lanes, [&](int lane) { write(access.host[static_cast<std::size_t>(lane)], from[lane]); });
+    }
+  }
+}
+
+/// A kernel's parameter at a known place: the same value for all lanes.
+template <class T>
+void load_parameter(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const std::byte* parameter = warp.block.launch.configuration.parameters.data() + instruction.immediate;
+  for (std::size_t i = 0; i < instruction.vector; ++i) {
+    T value{};
+    std::memcpy(&value, parameter + i * sizeof value, sizeof value);
+    for_lanes(warp.lanes_of<T>(instruction.operands[i]), lanes, [value](int /*lane*/) { return value; });
+  }
+}
+
+MemorySpace take_space(Assembler& a) {
+  constexpr std::array spaces{MemorySpace::global,    MemorySpace::shared,    MemorySpace::shared,
+                              MemorySpace::shared,    MemorySpace::local,     MemorySpace::parameter,
+                              MemorySpace::parameter, MemorySpace::parameter, MemorySpace::constant};
+  const auto space = a.take_one_of({"global", "shared", "shared::cta", "shared::cluster", "local", "param",
+                                    "param::entry", "param::func", "const"});
+  return space ? spaces.at(*space) : MemorySpace::generic;
+}
+
+/// Hints to the caches, which are not simulated.
+void take_cache_hints(Assembler& a) {
+  (void)a.take("nc");
+  (void)a.take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
+  (void)a.take_one_of(
+      {"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"});
+  (void)a.take_one_of({"L2::evict_normal", "L2::evict_first", "L2::evict_last"});
+  (void)a.take_one_of({"L2::64B", "L2::128B", "L2::256B"});
+}
+
+void take_ordering(Assembler& a) {
+  const auto ordering = a.take_one_of({"release", "acquire", "relaxed", "volatile", "mmio"});
+  (void)a.take("weak");
+  (void)a.take_one_of({"cta", "cluster", "gpu", "sys"});
+  a.instruction.strong = a.instruction.acquires = ordering.has_value();
+  a.instruction.releases = ordering == std::size_t{0};
+}
+
+std::size_t take_vector(Assembler& a) {
+  const auto vector = a.take_one_of({"v2", "v4", "v8"});
+  return vector ? std::size_t{2} << *vector : 1;
+}
+
+/// The values of an access, and how they lie in memory.
+void assemble_values(Assembler& a, const WrittenOperand& values, bool loads) {
+  const std::size_t vector = take_vector(a);
+  const Type type = a.take_type();
+  a.refuse_if(type == Type::pred || (vector > 1) != (values.kind == WrittenOperand::Kind::vector));
+  a.refuse_if(vector > 1 && values.elements.size() != vector);
+  for (std::size_t i = 0; i < vector; ++i) {
+    const WrittenOperand& value = vector == 1 ? values : values.elements[i];
+    if (loads) {
+      a.destination_at(i, value, type, false);
+    } else {
+      a.source_at(i, value, type, false);
+    }
+    a.refuse_if(a.instruction.operands.at(i).bytes != a.instruction.operands[0].bytes);
+  }
+  a.instruction.vector = static_cast<std::uint8_t>(vector);
+  a.instruction.access_bytes = static_cast<std::uint8_t>(vector * size_of(type));
+  const std::uint32_t register_bytes = a.instruction.operands[0].bytes;
+  a.refuse_if(register_bytes < size_of(type));
+  const bool sign_extends = is_signed_integer(type);
+  a.instruction.handler = with_bits(size_of(type), [&]<class Element>() {
+    return with_bits(register_bytes, [&]<class Register>() -> Handler {
+      if constexpr (sizeof(Register) >= sizeof(Element)) {
+        if (!loads) return &store<Element, Register>;
+        using Signed = std::make_signed_t<Element>;
+        return sign_extends && sizeof(Register) > sizeof(Element) ? &load<Signed, Register>
+                                                                  : &load<Element, Register>;
+      }
+      throw Unsupported();
+    });
+  });
+}
+
+void assemble_ld(Assembler& a) {
+  take_ordering(a);
+  a.instruction.space = take_space(a);
+  take_cache_hints(a);
+  a.refuse_if(a.operand_count() != 2);
+  const bool is_parameter = a.instruction.space == MemorySpace::parameter;
+  assemble_values(a, a.written(0), true);
+  a.address_at(a.instruction.vector, a.written(1));
+  const Operand& base = a.instruction.operands.at(a.instruction.vector);
+  const std::uint32_t element_bytes = a.instruction.access_bytes / a.instruction.vector;
+  if (is_parameter && a.instruction.space == MemorySpace::parameter && base.base == Base::constants &&
+      a.instruction.operands[0].bytes == element_bytes) {
+    a.instruction.handler = with_bits(element_bytes, []<class T>() -> Handler { return &load_parameter<T>; });
+  }
+}
+
+void assemble_st(Assembler& a) {
+  take_ordering(a);
+  a.instruction.space = take_space(a);
+  take_cache_hints(a);
+  a.refuse_if(a.operand_count() != 2);
+  assemble_values(a, a.written(1), false);
+  a.address_at(a.instruction.vector, a.written(0));
+}
+
+// ---- Order between threads
+
+void fence(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
+  warp.fence();
+}
+/// Between accesses by loads and stores and those by bulk copies.
+void fence_proxy(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
+  warp.proxy_fence_time = warp.block.launch.next_time();
+}
+void assemble_fence(Assembler& a) {
+  if (a.take("proxy")) {
+    a.refuse_if(!a.take_one_of({"async", "async::generic"}));
+    (void)a.take_one_of({"acquire", "release"});
+    (void)a.take_one_of({"global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta",
+                         "sync_restrict::shared::cluster"});
+    (void)a.take("cluster");
+    a.instruction.handler = &fence_proxy;
+    return;
+  }
+  (void)a.take("mbarrier_init");
+  (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
+  (void)a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"});
+  a.refuse_if(a.operand_count() != 0);
+  a.instruction.handler = &fence;
+}
+
+void do_nothing(Warp& /*warp*/, const Instruction& /*instruction*/, LaneMask /*lanes*/) {}
+void assemble_prefetch(Assembler& a) {
+  (void)take_space(a);
+  (void)a.take_one_of({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
+  a.instruction.handler = &do_nothing;
+}
+void nanosleep(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
+  warp.poll();
+}
+void assemble_nanosleep(Assembler& a) {
+  (void)a.take_type();
+  a.instruction.handler = &nanosleep;
+}
+
+constexpr std::array table{
+    OpcodeEntry{"ld", &assemble_ld},
+    OpcodeEntry{"ldu", &assemble_ld},
+    OpcodeEntry{"st", &assemble_st},
+    OpcodeEntry{"membar", &assemble_fence},
+    OpcodeEntry{"fence", &assemble_fence},
+    OpcodeEntry{"prefetch", &assemble_prefetch},
+    OpcodeEntry{"nanosleep", &assemble_nanosleep},
+};
+
+}  // namespace
+
+OpcodeTable memory_opcodes() {
+  return {table.data(), table.data() + table.size()};
+}
+
+}  // namespace sim

@@ -1,0 +1,77 @@
+#include "common/sim/machine/faults.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/lanes.h"
+
+namespace sim {
+namespace {
+
+Dim3 thread_index(const Dim3& block, std::uint32_t thread) {
+  return {thread % block.x, thread / block.x % block.y, thread / block.x / block.y};
+}
+
+/// Without "..", and below the current folder without the way to it.
+std::string short_path(const std::string& written) {
+  std::error_code error;
+  const std::string path = std::filesystem::path(written).lexically_normal();
+  const std::string here = std::filesystem::current_path(error).string() + "/";
+  return !error && path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;
+}
+
+}  // namespace
+
+std::string Program::describe_location(std::uint32_t location, const char* separator) const {
+  std::ostringstream text;
+  const char* before = "";
+  for (std::uint32_t index = location; index != 0; index = locations[index].called_from) {
+    const auto file = files.find(locations[index].file);
+    text << before << (file == files.end() ? "?" : short_path(file->second)) << ':' << locations[index].line;
+    before = separator;
+  }
+  return text.str();
+}
+
+std::string describe_point(const Dim3& point) {
+  std::ostringstream text;
+  text << '(' << point.x << ", " << point.y << ", " << point.z << ')';
+  return text.str();
+}
+
+std::string describe_thread(const Block& block, std::uint32_t thread) {
+  return "thread " + describe_point(thread_index(block.launch.configuration.block, thread));
+}
+
+std::string describe_lanes(LaneMask lanes) {
+  std::ostringstream text;
+  text << (std::popcount(lanes) == 1 ? "lane" : "lanes");
+  const char* separator = " ";
+  for (int first = 0; first < warp_size; ++first) {
+    if (!contains(lanes, first)) continue;
+    int last = first;
+    while (last + 1 < warp_size && contains(lanes, last + 1)) ++last;
+    text << separator << first;
+    if (last > first) text << '-' << last;
+    separator = ", ";
+    first = last;
+  }
+  return text.str();
+}
+
+void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                     const std::string& what) {
+  const Program& program = block.launch.program;
+  const std::string location = program.describe_location(program.location_of[pc]);
+  std::string text = what + "\n    in " + program.demangled;
+  if (!location.empty()) text += "\n    at " + location;
+  text += "\n    by " + describe_thread(block, thread) + " of block " + describe_point(block.index);
+  throw Fault{kind, text};
+}
+
+void fault(const Warp& warp, int lane, FaultKind kind, const std::string& what) {
+  fault_of_thread(warp.block, warp.pc, warp.first_thread + static_cast<std::uint32_t>(lane), kind, what);
+}
+
+}  // namespace sim

@@ -1,0 +1,48 @@
+// What a kernel did wrong, and how it is said.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/sim/ptx/program.h"
+
+namespace sim {
+
+class Block;
+class Warp;
+
+/// Each is returned to the program as the CUDA error that a device would return; see runtime_errors.cpp.
+enum class FaultKind : std::uint8_t {
+  illegal_address,
+  misaligned_address,
+  not_written,  ///< read of bytes that nobody wrote
+  race,
+  shuffle,
+  barrier,
+  assertion,
+  trap,
+  endless,  ///< a loop or a wait that nothing can end
+  unknown_instruction,
+};
+
+/// Ends a launch. Thrown by the handlers, caught where the launch began.
+struct Fault {
+  FaultKind kind = FaultKind::trap;
+  std::string text;  ///< several lines, as printed
+};
+
+/// Throws the fault of a lane of the warp that is being executed, at its current instruction.
+[[noreturn]] void fault(const Warp& warp, int lane, FaultKind kind, const std::string& what);
+/// The same for an instruction and a thread of the block, which is not that of the current warp.
+[[noreturn]] void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                                  const std::string& what);
+
+struct Dim3;
+/// "(3, 0, 0)"
+std::string describe_point(const Dim3& point);
+/// "thread (3, 0, 0)"
+std::string describe_thread(const Block& block, std::uint32_t thread);
+/// "lanes 0-15, 20"
+std::string describe_lanes(LaneMask lanes);
+
+}  // namespace sim

@@ -1,0 +1,102 @@
+// Device memory: allocations at addresses of the simulated device, which the host cannot read by accident,
+// and which are the same in every run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/sim/machine/byte_set.h"
+#include "common/sim/machine/races.h"
+
+namespace sim {
+
+/// Generic addresses: each of these spaces has a window of its own, and what lies in none of them is global.
+inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t shared_window = std::uint64_t{1} << 48;
+inline constexpr std::uint64_t local_window = std::uint64_t{2} << 48;
+inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
+
+struct Allocation {
+  Allocation(std::uint64_t first_address, std::size_t size, std::string description);
+
+  [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
+  [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
+    return address >= begin && count <= bytes && address - begin <= bytes - count;
+  }
+  [[nodiscard]] std::byte* at(std::uint64_t address) const { return data.get() + (address - begin); }
+  /// Made when it is first wanted; null for an allocation too large to be watched.
+  RaceShadow* shadow();
+  void forget_races() {
+    if (shadow_) shadow_->clear();
+  }
+
+  std::uint64_t begin;
+  std::size_t bytes;
+  std::string what;                   ///< for people: "cudaMalloc" or "variable x"
+  std::unique_ptr<std::byte[]> data;  // NOLINT(modernize-avoid-c-arrays): not initialised twice
+  ByteSet written;
+
+ private:
+  std::unique_ptr<RaceShadow> shadow_;
+};
+
+class GlobalMemory {
+ public:
+  explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
+
+  /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
+  std::uint64_t allocate(std::size_t bytes, std::string what);
+  /// False when no allocation begins there.
+  bool free(std::uint64_t address);
+  /// The allocation that holds this address; null when none does.
+  Allocation* find(std::uint64_t address);
+
+  // The host's side. False when the range does not lie in one allocation.
+  bool copy_in(std::uint64_t to, const void* from, std::size_t bytes);
+  bool copy_out(void* to, std::uint64_t from, std::size_t bytes);
+  bool fill(std::uint64_t to, int value, std::size_t bytes);
+  bool forget(std::uint64_t first, std::size_t bytes);
+  /// Time as the race shadows know it: the next moment. It begins anew when it has run out of bits.
+  Stamp next_time();
+  void begin_launch() {
+    launch_before_ = launch_begin_;
+    launch_begin_ = next_time();
+    if (launch_begin_ < launch_before_) launch_before_ = launch_begin_;
+  }
+  [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
+  [[nodiscard]] Stamp launch_before() const { return launch_before_; }
+  [[nodiscard]] Stamp now() const { return now_; }
+  [[nodiscard]] static bool is_device_address(std::uint64_t address);
+
+  [[nodiscard]] std::size_t total_bytes() const { return total_bytes_; }
+  [[nodiscard]] std::size_t free_bytes() const { return total_bytes_ - used_bytes_; }
+
+  /// "4 bytes past the end of the 1024 bytes at 0x...", for an address that no allocation holds.
+  [[nodiscard]] std::string describe_outside(std::uint64_t address) const;
+
+ private:
+  Allocation* find_whole(std::uint64_t address, std::size_t bytes);
+
+  std::size_t total_bytes_;
+  std::size_t used_bytes_ = 0;
+  Stamp now_ = 0;
+  Stamp launch_begin_ = 0;
+  Stamp launch_before_ = 0;
+  std::uint64_t next_address_ = first_address;
+  std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;  // by their end
+  Allocation* latest_ = nullptr;                                      ///< the one found last
+  struct Freed {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  std::map<std::uint64_t, Freed> freed_;  // by their end
+
+  // Where no operating system puts a process's own memory.
+  static constexpr std::uint64_t first_address = std::uint64_t{0x1000} << 32;
+  static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x5000} << 32;
+};
+
+}  // namespace sim

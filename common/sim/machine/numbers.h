@@ -1,0 +1,120 @@
+// Arithmetic as the device does it, where C++ does it differently or has no type for it.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "common/sim/ptx/program.h"
+
+namespace sim {
+
+struct Half {
+  std::uint16_t bits = 0;
+};
+struct Bfloat16 {
+  std::uint16_t bits = 0;
+};
+
+/// The NaN that every f32 operation gives, whatever its operands.
+inline constexpr std::uint32_t canonical_nan_f32 = 0x7fffffff;
+inline constexpr std::uint16_t canonical_nan_16 = 0x7fff;
+
+inline float canonical(float value) {
+  return std::isnan(value) ? std::bit_cast<float>(canonical_nan_f32) : value;
+}
+inline double canonical(double value) {
+  return value;
+}
+
+/// Denormals become zero of the same sign.
+inline float flushed(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return (bits & 0x7f800000U) != 0 ? value : std::bit_cast<float>(bits & 0x80000000U);
+}
+
+inline double flushed(double value) {
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  return (bits & 0x7ff0000000000000U) != 0 ? value : std::copysign(0.0, value);
+}
+
+/// .relu: what is below zero, and -0, becomes +0; NaN stays.
+template <class T>
+T rectified(T value) {
+  return value <= T(0) ? T(0) : value;
+}
+
+/// To [0, 1]; NaN to 0.
+template <class T>
+T saturated(T value) {
+  return value > T(0) ? (value < T(1) ? value : T(1)) : T(0);
+}
+
+float to_float(Half value);
+inline float to_float(Bfloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16U);
+}
+
+/// Rounds once, from the exact value of `value`.
+Half to_half(double value, Rounding rounding);
+Bfloat16 to_bfloat16(double value, Rounding rounding);
+float to_float(double value, Rounding rounding);
+
+/// a * b + c with more bits than the rounding to T that follows needs: rounding it once more gives what
+/// rounding the exact value would. For 16-bit types.
+double fma_for_rounding(double a, double b, double c);
+
+/// a * b + c rounded once; exact operands, any rounding.
+float fma_rounded(float a, float b, float c, Rounding rounding);
+inline float fma_rounded(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+
+/// As min and max of PTX: a number wins over NaN, and -0 is less than +0.
+template <class T>
+T minimum(T a, T b) {
+  if (std::isnan(a)) return b;
+  if (std::isnan(b)) return a;
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+template <class T>
+T maximum(T a, T b) {
+  if (std::isnan(a)) return b;
+  if (std::isnan(b)) return a;
+  if (a == b) return std::signbit(a) ? b : a;
+  return a < b ? b : a;
+}
+
+/// To a whole number of type To, out of range to the nearest that there is. NaN: see the definition.
+template <class To, class From>
+To to_integer(From value, Rounding rounding) {
+  if (std::isnan(value)) {
+    // PTX: zero, unless the source is f64 or the destination has 64 bits; then the highest bit alone.
+    if (sizeof(From) < 8 && sizeof(To) < 8) return 0;
+    return static_cast<To>(std::uint64_t{1} << (8 * sizeof(To) - 1));
+  }
+  From whole = value;
+  switch (rounding) {
+    case Rounding::nearest:
+      whole = std::nearbyint(value);
+      break;
+    case Rounding::zero:
+      whole = std::trunc(value);
+      break;
+    case Rounding::down:
+      whole = std::floor(value);
+      break;
+    case Rounding::up:
+      whole = std::ceil(value);
+      break;
+  }
+  constexpr To least = std::numeric_limits<To>::min();
+  constexpr To most = std::numeric_limits<To>::max();
+  if (whole <= static_cast<From>(least)) return least;
+  if (whole >= static_cast<From>(most)) return most;
+  return static_cast<To>(whole);
+}
+
+}  // namespace sim

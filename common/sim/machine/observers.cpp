@@ -1,0 +1,267 @@
+// What is watched and counted of every access to global and shared memory.
+#include <algorithm>
+#include <string>
+
+#include "common/sim/machine/access.h"
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/faults.h"
+
+namespace sim {
+namespace {
+
+// ---- Bytes that nobody has written
+
+/// What lies at an address that nobody has written: where the bytes written are a single array, as most are, and the
+/// address is beside it, at which index. Otherwise "".
+std::string beside_what_is_written(const Allocation& allocation, std::uint64_t address, std::uint32_t bytes) {
+  const auto next = [&](std::size_t from, bool written) {
+    while (from < allocation.bytes && allocation.written.contains(from, 1) != written) ++from;
+    return from;
+  };
+  const std::size_t begin = next(0, true);
+  const std::size_t end = next(begin, false);
+  if (begin == end || next(end, true) != allocation.bytes) return "";
+  const std::size_t offset = address - allocation.begin;
+  if (offset < begin) {
+    return ": " + std::to_string(begin - offset) + " bytes before the " + std::to_string(end - begin) +
+           " bytes that are written there (is the index too small?)";
+  }
+  const bool elements =
+      bytes <= sizeof(double) && (offset - begin) % bytes == 0 && (end - begin) % bytes == 0;
+  const std::string unit = elements ? "element" : "byte";
+  const std::size_t unit_bytes = elements ? bytes : 1;
+  return ": " + unit + " " + std::to_string((offset - begin) / unit_bytes) + " of an array whose " + unit +
+         "s 0 to " + std::to_string((end - begin) / unit_bytes - 1) +
+         " are written (is the index too large?)";
+}
+
+class WrittenBytes : public AccessObserver {
+ public:
+  void see(const Access& access) override {
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      if (access.contiguous && access.kind != AccessKind::atomic) {
+        const std::size_t offset = access.lowest - region.begin;
+        const std::size_t all = std::size_t{access.bytes} * warp_size;
+        if (access.kind == AccessKind::store) return region.written->add(offset, all);
+        if (region.written->contains(offset, all)) return;
+      }
+      for_each_lane(lanes, [&](int lane) {
+        const std::size_t offset = access.address_of(lane) - region.begin;
+        if (access.kind != AccessKind::store && !region.written->contains(offset, access.bytes)) {
+          report(access, lane);
+        }
+        if (access.kind != AccessKind::load) region.written->add(offset, access.bytes);
+      });
+    });
+  }
+
+ private:
+  [[noreturn]] static void report(const Access& access, int lane) {
+    const std::uint64_t address = access.address_of(lane);
+    const std::string why =
+        access.is_shared()
+            ? " (is a barrier missing, or is the index too large?)"
+            : beside_what_is_written(*access.warp.block.launch.memory.find(address), address, access.bytes);
+    fault(access.warp, lane, FaultKind::not_written,
+          access.describe(lane) + ", which nobody has written yet" + why);
+  }
+};
+
+// ---- Bytes that are on their way
+
+class Flights : public AccessObserver {
+ public:
+  void see(const Access& access) override {
+    if (!access.is_shared()) return;
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      const Block& block = *region.owner;
+      if (block.flights == 0) return;
+      for_each_lane(lanes, [&](int lane) {
+        const std::size_t offset = access.address_of(lane) - region.begin;
+        if (block.in_flight.contains_any(offset, access.bytes)) {
+          fault(access.warp, lane, FaultKind::race,
+                access.describe(lane) +
+                    ", into which an asynchronous copy is on its way that nobody has waited for");
+        }
+        if (access.kind != AccessKind::load && block.being_sent.contains_any(offset, access.bytes)) {
+          fault(access.warp, lane, FaultKind::race,
+                access.describe(lane) +
+                    ", which a bulk copy may still be reading (cp.async.bulk.wait_group is missing)");
+        }
+      });
+    });
+  }
+};
+
+// ---- Races
+
+/// Names a place at which something can be released.
+std::uint64_t key(const Block& block, std::size_t offset) {
+  return shared_window + block.number * window_bytes + offset;
+}
+std::uint64_t key(const Region& region, std::uint64_t address) {
+  return region.owner != nullptr ? key(*region.owner, address - region.begin) : address;
+}
+
+class Races : public AccessObserver {
+ public:
+  void see(const Access& access) override {
+    const Instruction& instruction = access.instruction;
+    const bool strong = instruction.strong || access.kind == AccessKind::atomic;
+    if (instruction.acquires) acquire(access);
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      if (region.shadow == nullptr) return;
+      const RaceOrder order = access.warp.race_order(region.owner);
+      if (access.contiguous && !strong) {
+        const std::size_t offset = access.lowest - region.begin;
+        const Stamp now = access.warp.stamp_of(0, false);
+        if (access.kind == AccessKind::load
+                ? region.shadow->read_contiguous(offset, access.bytes, now, order)
+                : region.shadow->write_contiguous(offset, access.bytes, now, order)) {
+          return;
+        }
+      }
+      for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
+    });
+    if (strong) release(access);
+  }
+
+ private:
+  /// Whoever reads strongly knows what was released there. (So does a relaxed read, as on all GPUs that there are.)
+  static void acquire(const Access& access) {
+    Warp& warp = access.warp;
+    if (access.kind == AccessKind::store) return;
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      for_each_lane(lanes, [&](int lane) {
+        const std::uint32_t known = warp.block.launch.order.acquire(key(region, access.address_of(lane)));
+        if (known != LaunchOrder::none) warp.acquired.add(known);
+      });
+    });
+  }
+
+  /// A strong write makes known what came before the warp's last fence, or with `.release` all that came before it.
+  static void release(const Access& access) {
+    Warp& warp = access.warp;
+    LaunchOrder& order = warp.block.launch.order;
+    if (access.kind == AccessKind::load) return;
+    const bool adds = access.kind == AccessKind::atomic;
+    const Stamp known = access.instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
+    access.for_each_region([&](const Region& region, LaneMask lanes) {
+      for_each_lane(lanes, [&](int lane) {
+        const std::uint64_t at = key(region, access.address_of(lane));
+        if (known != 0) {
+          const std::uint32_t all = order.release(at, warp.knowledge(known), adds);
+          warp.acquired.clear();
+          warp.acquired.add(all);  // which has everything that was in it
+        } else if (!adds) {
+          order.forget_release(at);
+        }
+      });
+    });
+  }
+
+  static void check(const Access& access, const Region& region, int lane, bool strong,
+                    const RaceOrder& order) {
+    const Stamp now = access.warp.stamp_of(lane, strong);
+    const std::size_t offset = access.address_of(lane) - region.begin;
+    const bool loads = access.kind == AccessKind::load;
+    bool other_wrote = loads;
+    const Stamp other = loads ? region.shadow->read(offset, access.bytes, now, order)
+                              : region.shadow->write(offset, access.bytes, now, order, other_wrote);
+    if (other == 0 ||
+        (!loads && other_wrote && writes_the_same(access, lane, other, order, region.data + offset)))
+      return;
+    report(access, lane, other, other_wrote, order);
+  }
+
+  /// Writes the same as the other thread wrote there.
+  static bool writes_the_same(const Access& access, int lane, Stamp other, const RaceOrder& order,
+                              const std::byte* memory) {
+    if (access.value_of == nullptr) return false;
+    constexpr std::size_t most_bytes = 32;
+    std::array<std::byte, most_bytes> value{};
+    std::array<std::byte, most_bytes> before{};
+    access.value_of(access.warp, access.instruction, lane, value.data());
+    // The other thread may be a lane of this instruction, whose value is not in memory yet.
+    const std::uint32_t other_lane = thread_of(other).thread - access.warp.first_thread;
+    if (other >= order.turn_begin && other_lane < warp_size &&
+        contains(access.lanes, static_cast<int>(other_lane)) &&
+        access.addresses.at(other_lane) == access.address_of(lane)) {
+      access.value_of(access.warp, access.instruction, static_cast<int>(other_lane), before.data());
+    } else {
+      std::copy_n(memory, access.bytes, before.begin());
+    }
+    return value == before;
+  }
+
+  [[noreturn]] static void report(const Access& access, int lane, Stamp other, bool other_wrote,
+                                  const RaceOrder& order) {
+    const Block& block = access.warp.block;
+    const StampedThread thread = thread_of(other);
+    const std::uint64_t other_block =
+        other >= order.turn_begin ? block.number : block.launch.order.block_at(other);
+    const std::string did = other_wrote ? "wrote" : "read";
+    std::string by = thread.one ? describe_thread(block, thread.thread) : "several other threads";
+    if (other_block == LaunchOrder::no_block) {
+      by = "the kernel before " + did + ", which may not have ended (griddepcontrol.wait is missing)";
+    } else if (thread.several_blocks) {
+      by = "threads of several blocks " + did + ", and nothing orders them and this one";
+    } else if (other_block != block.number) {
+      by += " of block " + describe_point(block.launch.index_of(other_block)) + " " + did +
+            ", and nothing orders the two blocks";
+    } else {
+      by += " of the block " + did + " with no barrier between";
+    }
+    fault(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
+  }
+};
+
+// ---- Counters
+
+class Counting : public AccessObserver {
+ public:
+  void see(const Access& access) override {
+    // Constants lie in global memory, but a GPU fetches them through a cache of their own.
+    if (access.instruction.space == MemorySpace::constant) return;
+    InstructionCounters& counters = access.warp.counters();
+    counters.stores = access.kind != AccessKind::load;
+    if (access.is_shared()) {
+      if (access.contiguous && access.lowest % 128 == 0) {
+        count_shared_contiguous(counters, access.bytes);
+      } else {
+        count_shared(counters, access.addresses, access.lanes, access.bytes);
+      }
+    } else if (access.contiguous) {
+      count_global_contiguous(counters, access.lowest, access.bytes);
+    } else {
+      count_global(counters, access.addresses, access.lanes, access.bytes);
+    }
+  }
+};
+
+}  // namespace
+
+void make_known(Warp& warp, const Block& block, std::size_t offset) {
+  Launch& launch = warp.block.launch;
+  launch.order.release(key(block, offset), warp.knowledge(launch.next_time()), true);
+}
+
+void learn(Warp& warp, const Block& block, std::size_t offset) {
+  const std::uint32_t known = warp.block.launch.order.of_phase(key(block, offset));
+  if (known != LaunchOrder::none) warp.acquired.add(known);
+}
+
+void complete_phase(const Block& block, std::size_t offset) {
+  block.launch.order.complete_phase(key(block, offset));
+}
+
+std::vector<std::unique_ptr<AccessObserver>> access_observers() {
+  std::vector<std::unique_ptr<AccessObserver>> observers;
+  observers.push_back(std::make_unique<Flights>());
+  observers.push_back(std::make_unique<WrittenBytes>());
+  observers.push_back(std::make_unique<Races>());
+  observers.push_back(std::make_unique<Counting>());
+  return observers;
+}
+
+}  // namespace sim

@@ -1,0 +1,260 @@
+#include "common/sim/machine/races.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace sim {
+namespace {
+
+// In the thread bits of a reading stamp: below 1024 a thread, then "several of one warp", then these.
+constexpr std::uint32_t several_of_warp = 1024;
+constexpr std::uint32_t several_blocks = stamp_thread_mask - 1;
+constexpr std::uint32_t several = stamp_thread_mask;
+constexpr std::uint32_t log2_warp_size = 5;
+constexpr std::uint32_t no_warp = ~std::uint32_t{0};
+
+std::uint32_t who(Stamp stamp) {
+  return stamp & stamp_thread_mask;
+}
+
+std::uint32_t warp_of(Stamp stamp) {
+  const std::uint32_t thread = who(stamp);
+  if (thread < several_of_warp) return thread >> log2_warp_size;
+  return thread < several_blocks ? thread - several_of_warp : no_warp;
+}
+
+bool is_known(const Acquired* acquired, Stamp earlier, std::uint64_t block, const LaunchOrder& order) {
+  const Acquired::OfBlock* known = acquired->of(block, order);
+  if (known == nullptr) return false;
+  if (earlier < known->block_barrier) return true;
+  const auto warp = known->warps.find(warp_of(earlier));
+  return warp != known->warps.end() && earlier < warp->second;
+}
+
+/// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
+bool last_is_known(Stamp earlier, const RaceOrder& order) {
+  const std::uint64_t last = order.launch->block_at(earlier);
+  const auto knows = [&](const Acquired* acquired) {
+    const Acquired::OfBlock* known = acquired->of(last, *order.launch);
+    return known != nullptr && earlier < known->block_barrier;
+  };
+  return knows(order.acquired_by_block) || knows(order.acquired_by_warp);
+}
+
+bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
+  if (earlier < order.begin) return true;
+  if (who(earlier) == several_blocks) return last_is_known(earlier, order);
+  const std::uint64_t block = earlier >= order.turn_begin ? order.block : order.launch->block_at(earlier);
+  if (block == order.block) {
+    if (earlier < order.block_barrier || who(earlier) == who(now)) return true;
+    if (warp_of(earlier) == warp_of(now) && earlier < order.warp_barrier) return true;
+  }
+  return is_known(order.acquired_by_block, earlier, block, *order.launch) ||
+         is_known(order.acquired_by_warp, earlier, block, *order.launch);
+}
+
+/// Two atomics, or an atomic and a volatile access, do not race.
+bool both_strong(Stamp earlier, Stamp now) {
+  return (earlier & now & stamp_strong) != 0;
+}
+
+Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
+  if (earlier < order.begin || (earlier >= order.turn_begin && who(earlier) == who(now))) return now;
+  if (who(earlier) != several_blocks && ordered(earlier, now, order)) return now;
+  const Stamp time = now & ~(stamp_thread_mask | (earlier & now & stamp_strong ? 0 : stamp_strong));
+  if (earlier < order.turn_begin && order.launch->block_at(earlier) != order.block)
+    return time | several_blocks;
+  return time | (warp_of(earlier) == warp_of(now) ? several_of_warp + warp_of(now) : several);
+}
+
+}  // namespace
+
+// ---- What orders blocks
+
+void LaunchOrder::begin_launch(Stamp now, Stamp dependent) {
+  launch_begin_ = now;
+  dependent_begin_ = dependent;
+  turns_.clear();
+  knowledge_.clear();
+  released_.clear();
+  completed_.clear();
+}
+
+std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
+  const auto after = std::upper_bound(turns_.begin(), turns_.end(), stamp,
+                                      [](Stamp value, const Turn& turn) { return value < turn.begin; });
+  return after == turns_.begin() ? no_block : std::prev(after)->block;
+}
+
+std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool adds) {
+  const auto before = released_.find(address);
+  if (adds && before != released_.end()) known.earlier.push_back(before->second);
+  return released_[address] = add(std::move(known));
+}
+
+std::uint32_t LaunchOrder::add(Knowledge known) {
+  knowledge_.push_back(std::move(known));
+  return static_cast<std::uint32_t>(knowledge_.size() - 1);
+}
+
+std::uint32_t LaunchOrder::of_phase(std::uint64_t address) const {
+  const auto found = completed_.find(address);
+  return found == completed_.end() ? none : found->second;
+}
+
+std::uint32_t LaunchOrder::acquire(std::uint64_t address) const {
+  const auto found = released_.find(address);
+  return found == released_.end() ? none : found->second;
+}
+
+void Acquired::add(std::uint32_t knowledge) {
+  if (list_.empty() || list_.back() != knowledge) list_.push_back(knowledge);
+}
+
+void Acquired::add(const Acquired& other) {
+  for (const std::uint32_t knowledge : other.list_) add(knowledge);
+}
+
+void Acquired::clear() {
+  list_.clear();
+  blocks_.clear();
+  found_out_ = 0;
+}
+
+void Acquired::find_out(const LaunchOrder& order) const {
+  if (found_out_ == list_.size()) return;
+  std::vector<std::uint32_t> next(list_.begin() + static_cast<std::ptrdiff_t>(found_out_), list_.end());
+  found_out_ = list_.size();
+  std::unordered_map<std::uint32_t, bool> seen;
+  while (!next.empty()) {
+    const std::uint32_t index = next.back();
+    next.pop_back();
+    if (std::exchange(seen[index], true)) continue;
+    const Knowledge& known = order.known(index);
+    OfBlock& block = blocks_[known.block];
+    block.block_barrier = std::max(block.block_barrier, known.block_barrier);
+    Stamp& warp = block.warps[known.warp];
+    warp = std::max(warp, known.warp_time);
+    next.insert(next.end(), known.earlier.begin(), known.earlier.end());
+  }
+}
+
+const Acquired::OfBlock* Acquired::of(std::uint64_t block, const LaunchOrder& order) const {
+  if (list_.empty()) return nullptr;
+  find_out(order);
+  const auto found = blocks_.find(block);
+  return found == blocks_.end() ? nullptr : &found->second;
+}
+
+// ---- The shadow
+
+void RaceShadow::Free::operator()(Stamp* stamps) const {
+  std::free(stamps);  // NOLINT: the counterpart of calloc, whose pages cost nothing until they are touched
+}
+
+RaceShadow::Stamps RaceShadow::make_stamps(std::size_t count) {
+  auto* stamps = static_cast<Stamp*>(std::calloc(count, sizeof(Stamp)));  // NOLINT
+  if (stamps == nullptr) throw std::bad_alloc();
+  return Stamps(stamps);
+}
+
+RaceShadow::RaceShadow(std::size_t bytes)
+    : count_(bytes / grain_ + 1), reads_(make_stamps(count_)), writes_(make_stamps(count_)) {}
+
+void RaceShadow::clear() {
+  std::fill_n(reads_.get(), count_, 0);
+  std::fill_n(writes_.get(), count_, 0);
+}
+
+void RaceShadow::refine() {
+  const std::size_t count = count_ * grain_;
+  for (Stamps* stamps : {&reads_, &writes_}) {
+    Stamps finer = make_stamps(count);
+    for (std::size_t i = 0; i < count; ++i) finer[i] = (*stamps)[i / grain_];
+    *stamps = std::move(finer);
+  }
+  count_ = count;
+  grain_ = 1;
+}
+
+Stamp RaceShadow::read(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+  if (bytes < grain_) refine();
+  for (std::size_t i = first / grain_; i < (first + bytes) / grain_; ++i) {
+    if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
+    reads_[i] = with_reader(reads_[i], now, order);
+  }
+  return 0;
+}
+
+Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order,
+                        bool& other_wrote) {
+  if (bytes < grain_) refine();
+  for (std::size_t i = first / grain_; i < (first + bytes) / grain_; ++i) {
+    const bool read_before = !both_strong(reads_[i], now) && !ordered(reads_[i], now, order);
+    other_wrote = !read_before;
+    if (read_before) return reads_[i];
+    if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
+    // A plain write before it by the same thread still races with the atomics of others.
+    const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
+                              who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;
+    writes_[i] = plain_before ? now & ~stamp_strong : now;
+  }
+  return 0;
+}
+
+bool RaceShadow::record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
+                                   const RaceOrder& order) {
+  const std::size_t grains = bytes / grain_;
+  const Stamp* reads = reads_.get() + first / grain_;
+  const Stamp* writes = writes_.get() + first / grain_;
+  stamps += first / grain_;
+  const auto is_plain = [&](Stamp earlier, Stamp here) {
+    return (earlier < order.begin) |
+           ((earlier >= order.turn_begin) & ((earlier < order.block_barrier) | (who(earlier) == who(here))));
+  };
+  bool plain = true;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) {
+      plain &= is_plain(writes[i], now + lane);
+      plain &= is_plain(reads[i], now + lane);
+    }
+  }
+  if (!plain) return false;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) stamps[i] = now + lane;
+  }
+  return true;
+}
+
+bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+  if (bytes < grain_) refine();
+  return record_contiguous(reads_.get(), first, bytes, now, order);
+}
+
+bool RaceShadow::write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+  if (bytes < grain_) refine();
+  return record_contiguous(writes_.get(), first, bytes, now, order);
+}
+
+void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {
+  std::fill_n(writes_.get() + first / grain_, bytes / grain_, now);
+}
+
+Stamp RaceShadow::find_other(const RaceOrder& order) const {
+  for (const Stamps* stamps : {&reads_, &writes_}) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Stamp stamp = (*stamps)[i];
+      if (stamp < order.begin || order.launch->block_at(stamp) == order.block) continue;
+      if (!ordered(stamp, 0, order)) return stamp;
+    }
+  }
+  return 0;
+}
+
+StampedThread thread_of(Stamp stamp) {
+  return {who(stamp) < several_of_warp, who(stamp) == several_blocks, who(stamp)};
+}
+
+}  // namespace sim

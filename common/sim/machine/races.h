@@ -1,0 +1,151 @@
+// Finds two accesses to the same bytes by different threads of one launch, at least one of them a write, that nothing
+// orders: no barrier of the block, no __syncwarp, and between blocks (or within one) no release that was acquired.
+//
+// Time goes on at every barrier and whenever another block gets its turn, so that a time also says which block it was.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace sim {
+
+/// When and by whom: the time in the upper bits, then whether the access was strong, then the thread of its block.
+using Stamp = std::uint32_t;
+inline constexpr std::uint32_t stamp_time_shift = 12;
+inline constexpr Stamp stamp_strong = 1U << 11;
+inline constexpr Stamp stamp_thread_mask = stamp_strong - 1;
+
+/// What a release makes known: of one block, which of its accesses come before; and what that block knew itself.
+struct Knowledge {
+  std::uint64_t block = 0;
+  Stamp block_barrier = 0;             ///< accesses of all its threads below this
+  std::uint32_t warp = 0;              ///< of the warp that released ...
+  Stamp warp_time = 0;                 ///< ... accesses below this
+  std::vector<std::uint32_t> earlier;  ///< of what else it knew; indices
+};
+
+/// Of one launch: which block had its turn when, and what was released. `Stamp`s of earlier launches are ordered.
+class LaunchOrder {
+ public:
+  /// `dependent`: from when on others may still be at work: the kernel before, if this one may start before its end.
+  void begin_launch(Stamp now, Stamp dependent);
+  [[nodiscard]] Stamp dependent_begin() const { return dependent_begin_; }
+  void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
+  [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
+  [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
+
+  /// A write that releases replaces what its address released before, an atomic adds to it.
+  static constexpr std::uint64_t no_block = ~std::uint64_t{0};  ///< block_at() what an earlier launch did
+  std::uint32_t add(Knowledge known);
+  std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
+  void forget_release(std::uint64_t address) { released_.erase(address); }
+  /// Of what was released at the address; none: nothing.
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  [[nodiscard]] std::uint32_t acquire(std::uint64_t address) const;
+  /// The phase of a barrier is complete: who waits for it learns what was released until now, and no more.
+  void complete_phase(std::uint64_t address) { completed_[address] = acquire(address); }
+  [[nodiscard]] std::uint32_t of_phase(std::uint64_t address) const;
+  [[nodiscard]] const Knowledge& known(std::uint32_t index) const { return knowledge_[index]; }
+
+ private:
+  struct Turn {
+    Stamp begin = 0;
+    std::uint64_t block = 0;
+  };
+  Stamp launch_begin_ = 0;
+  Stamp dependent_begin_ = 0;
+  std::vector<Turn> turns_;
+  std::vector<Knowledge> knowledge_;
+  std::unordered_map<std::uint64_t, std::uint32_t> released_;   // by address
+  std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
+};
+
+/// What somebody has acquired, and everything that follows from it; found out when it is first asked for.
+class Acquired {
+ public:
+  void add(std::uint32_t knowledge);
+  void add(const Acquired& other);
+  [[nodiscard]] const std::vector<std::uint32_t>& list() const { return list_; }
+  void clear();
+
+  struct OfBlock {
+    Stamp block_barrier = 0;
+    std::unordered_map<std::uint32_t, Stamp> warps;
+  };
+  /// Null: nothing is known of that block.
+  [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order) const;
+
+ private:
+  void find_out(const LaunchOrder& order) const;
+  std::vector<std::uint32_t> list_;
+  mutable std::unordered_map<std::uint64_t, OfBlock> blocks_;
+  mutable std::size_t found_out_ = 0;  ///< how much of the list is in blocks_
+};
+
+/// What orders an access after earlier ones.
+struct RaceOrder {
+  const LaunchOrder* launch = nullptr;
+  std::uint64_t block = 0;
+  Stamp begin = 0;       ///< of the launch; of shared memory of the block: what is below was somebody else's
+  Stamp turn_begin = 0;  ///< stamps from here on are of this block
+  Stamp block_barrier = 0;  ///< this block's stamps below are before its last barrier
+  Stamp warp_barrier = 0;   ///< stamps below, of the same warp, are before its last bar.warp.sync
+  const Acquired* acquired_by_block = nullptr;
+  const Acquired* acquired_by_warp = nullptr;
+};
+
+/// Who was last to read and to write, for each grain of a piece of memory: two bytes, so that two threads may write
+/// neighbouring __half values, or one from the first access of a single byte on.
+class RaceShadow {
+ public:
+  explicit RaceShadow(std::size_t bytes);
+
+  /// Records an access of one thread, of `bytes` bytes from `first` on. Gives the stamp of an earlier access that it
+  /// races with, or 0.
+  Stamp read(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
+  Stamp write(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order, bool& other_wrote);
+
+  /// Records the accesses of 32 threads, thread t to `bytes` bytes at first + t * bytes, `now` being that of the first.
+  /// False, and nothing recorded, when one of them needs a closer look.
+  bool read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
+  bool write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
+
+  void clear();
+
+  /// The stamp of an access by another block that nothing orders before now, or 0.
+  [[nodiscard]] Stamp find_other(const RaceOrder& order) const;
+  /// The stamp of the last write to this byte.
+  /// Writes that nothing in between can have met.
+  void land(std::size_t first, std::size_t bytes, Stamp now);
+  [[nodiscard]] Stamp last_write(std::size_t byte) const { return writes_[byte / grain_]; }
+
+ private:
+  struct Free {
+    void operator()(Stamp* stamps) const;
+  };
+  using Stamps = std::unique_ptr<Stamp[], Free>;  // NOLINT(modernize-avoid-c-arrays): from calloc
+  static Stamps make_stamps(std::size_t count);
+  void refine();
+
+  /// Stamps of reads or of writes; neither may have been left there by another thread since the last barrier.
+  bool record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
+                         const RaceOrder& order);
+
+  std::size_t grain_ = 2;
+  std::size_t count_;
+  Stamps reads_;
+  Stamps writes_;
+};
+
+/// The thread of its block that an access was by, or which several.
+struct StampedThread {
+  bool one = false;
+  bool several_blocks = false;
+  std::uint32_t thread = 0;
+};
+StampedThread thread_of(Stamp stamp);
+
+}  // namespace sim

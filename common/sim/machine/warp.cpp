@@ -1,0 +1,309 @@
+#include "common/sim/machine/warp.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
+#include "common/sim/machine/faults.h"
+#include "common/sim/machine/lanes.h"
+#include "common/sim/machine/registers.h"
+
+namespace sim {
+namespace {
+
+constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+Warp::Warp(Block& of, std::uint32_t first)
+    : block(of), program(of.launch.program), first_thread(first), registers_(program.register_bytes) {
+  const Dim3& size = block.launch.configuration.block;
+  const auto lanes = static_cast<std::uint32_t>(std::min<std::uint64_t>(size.count() - first, warp_size));
+  existing = lanes == warp_size ? all_lanes : (1U << lanes) - 1;
+  local_.resize(std::size_t{program.local_bytes} * warp_size, std::byte{0xff});
+  bases_[static_cast<std::size_t>(Base::warp)] = registers_.data();
+  bases_[static_cast<std::size_t>(Base::constants)] = const_cast<std::byte*>(program.constants.data());
+  bases_[static_cast<std::size_t>(Base::block)] = block.area();
+  std::byte* area = registers_.data();
+  const auto put = [area](std::uint32_t offset, std::uint32_t lane, std::uint32_t value) {
+    std::memcpy(area + offset + lane * sizeof value, &value, sizeof value);
+  };
+  put(warp_slot::always, 0, all_lanes);
+  constexpr std::uint32_t one = warp_size * sizeof(std::uint32_t);
+  for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
+    const std::uint32_t thread = first_thread + lane;
+    put(warp_slot::warpid, lane, first_thread / warp_size);
+    put(warp_slot::tid, lane, thread % size.x);
+    put(warp_slot::tid + one, lane, thread / size.x % size.y);
+    put(warp_slot::tid + 2 * one, lane, thread / size.x / size.y);
+    put(warp_slot::laneid, lane, lane);
+    const std::uint32_t equal = 1U << lane;
+    const std::uint32_t less = equal - 1;
+    put(warp_slot::lanemasks, lane, equal);
+    put(warp_slot::lanemasks + one, lane, less);
+    put(warp_slot::lanemasks + 2 * one, lane, less | equal);
+    put(warp_slot::lanemasks + 3 * one, lane, ~(less | equal));
+    put(warp_slot::lanemasks + 4 * one, lane, ~less);
+  }
+}
+
+/// Registers stay as an earlier block left them: PTX writes each before it reads it.
+void Warp::start() {
+  alive = existing;
+  ready_.assign(1, {0, existing});
+  waiting_.clear();
+  forget_order();
+  proxy_fence_time = 0;
+  waited_for_kernel_before = false;
+  cluster_phase = 0;
+  copies = {};
+}
+
+LaneMask& Warp::carry() const {
+  return *reinterpret_cast<LaneMask*>(bases_[static_cast<std::size_t>(Base::warp)] + warp_slot::carry);
+}
+
+InstructionCounters& Warp::counters() {
+  return block.launch.counters[pc];
+}
+
+void Warp::give_way() {
+  turn_ -= instructions_left_;
+  instructions_left_ = 0;
+}
+
+std::uint64_t Warp::clock() const {
+  return block.launch.instructions + turn_ - instructions_left_;
+}
+
+void Warp::poll() {
+  if (++polls_ >= polls_per_turn) give_way();
+}
+
+// ---- Order
+
+void Warp::order() {
+  last_warp_barrier_ = block.launch.next_time();
+}
+
+void Warp::fence() {
+  fence_time = block.launch.next_time();
+}
+
+void Warp::forget_order() {
+  acquired.clear();
+  last_warp_barrier_ = 0;
+  fence_time = 0;
+}
+
+Stamp Warp::stamp_of(int lane, bool strong) const {
+  return block.launch.memory.now() | (strong ? stamp_strong : 0) |
+         (first_thread + static_cast<std::uint32_t>(lane));
+}
+
+RaceOrder Warp::race_order(const Block* owner_of_shared) const {
+  const LaunchOrder& launch = block.launch.order;
+  const Stamp launch_begin = waited_for_kernel_before ? launch.launch_begin() : launch.dependent_begin();
+  return {&launch,
+          block.number,
+          owner_of_shared != nullptr ? owner_of_shared->begin : launch_begin,
+          block.turn_begin,
+          block.last_barrier,
+          last_warp_barrier_,
+          &block.acquired,
+          &acquired};
+}
+
+Knowledge Warp::knowledge(Stamp of_warp) const {
+  Knowledge known{block.number, block.last_barrier, first_thread / warp_size, of_warp, block.acquired.list()};
+  known.earlier.insert(known.earlier.end(), acquired.list().begin(), acquired.list().end());
+  return known;
+}
+
+// ---- Running
+
+void Warp::add_ready(std::uint32_t at, LaneMask lanes) {
+  auto place = ready_.begin();
+  while (place != ready_.end() && place->pc > at) ++place;
+  if (place != ready_.end() && place->pc == at) {
+    place->lanes |= lanes;
+  } else {
+    ready_.insert(place, {at, lanes});
+  }
+}
+
+void Warp::run(std::uint64_t instructions) {
+  block.launch.instructions += turn_ - instructions_left_;  // of the turn before
+  turn_ = instructions;
+  instructions_left_ = instructions;
+  polls_ = 0;
+  for (;;) {
+    while (!ready_.empty() && instructions_left_ > 0) {
+      const LaneGroup group = ready_.back();
+      ready_.pop_back();
+      run_group(group);
+    }
+    if (!ready_.empty() || waiting_.empty()) return;
+    const auto is_warp_sync = [](const WaitingLanes& waiting) { return waiting.what == WaitFor::warp; };
+    if (std::none_of(waiting_.begin(), waiting_.end(), is_warp_sync)) return;
+    resolve_waiting_warp_syncs();
+  }
+}
+
+void Warp::run_group(LaneGroup group) {
+  const Instruction* const code = program.code.data();
+  InstructionCounters* const counted = block.launch.counters.data();
+  const std::byte* const registers = registers_.data();
+  const std::uint32_t stop = ready_.empty() ? nowhere : ready_.back().pc;
+  LaneMask lanes = group.lanes;
+  std::uint32_t at = group.pc;
+  while (at < stop && instructions_left_ > 0) {
+    const Instruction& instruction = code[at];
+    ++counted[at].executed;
+    --instructions_left_;
+    LaneMask predicate = 0;
+    std::memcpy(&predicate, registers + instruction.predicate, sizeof predicate);
+    const LaneMask active = lanes & (predicate ^ instruction.negate);
+    if (instruction.control == Control::none) {
+      if (active != 0) {
+        pc = at;
+        instruction.handler(*this, instruction, active);
+      }
+      ++at;
+      continue;
+    }
+    if (active == 0) {
+      ++at;
+      continue;
+    }
+    const LaneMask others = lanes & ~active;
+    if (instruction.control == Control::branch) {
+      if (others == 0) {
+        at = instruction.target;
+        continue;
+      }
+      // Split: the lanes at the lower program counter go first, the others wait for them there.
+      add_ready(instruction.target, active);
+      add_ready(at + 1, others);
+      return;
+    }
+    pc = at;
+    if (instruction.control == Control::warp_sync && others == 0 &&
+        complete_lanes(instruction, active) == active) {
+      instruction.handler(*this, instruction, active);
+      ++at;
+      continue;
+    }
+    if (instruction.control == Control::cluster_wait && others == 0 && block.cluster->has_passed(*this)) {
+      ++at;
+      continue;
+    }
+    if (others != 0) add_ready(at + 1, others);
+    if (instruction.control == Control::exit) {
+      alive &= ~active;
+      ++block.launch.progress;
+      block.cluster->complete_barrier();
+    } else if (instruction.control == Control::cluster_wait) {
+      waiting_.push_back({at, active, WaitFor::cluster_barrier, 0, 0});
+    } else if (instruction.control == Control::barrier) {
+      arrive_at_barrier(instruction, active);
+    } else {
+      arrive_at_warp_sync(instruction, active);
+    }
+    return;
+  }
+  add_ready(at, lanes);
+}
+
+bool Warp::goes_round(std::uint64_t most_instructions) {
+  const std::vector<LaneGroup> ready = ready_;
+  const std::vector<std::byte> registers = registers_;
+  const std::uint64_t progress = block.launch.progress;
+  for (std::uint64_t executed = 0; executed < most_instructions; ++executed) {
+    run(1);
+    if (ready_.empty() || polls_ > 0 || block.launch.progress != progress) return false;
+    if (ready_ == ready && registers_ == registers) return true;
+  }
+  return false;
+}
+
+// ---- Instructions that several lanes execute together
+
+/// Of the arrived lanes those whose whole mask has arrived; lanes that have exited are not waited for.
+LaneMask Warp::complete_lanes(const Instruction& instruction, LaneMask arrived) const {
+  const Operand& mask = instruction.operands[max_operands - 1];
+  const auto* masks = lanes_of<LaneMask>(mask);
+  if (mask.base == Base::constants) return (masks[0] & alive & ~arrived) == 0 ? arrived : 0;
+  LaneMask complete = 0;
+  for_each_lane(arrived, [&](int lane) {
+    const LaneMask needed = masks[lane] & alive;
+    if ((needed & ~arrived) == 0) complete |= bit(lane);
+  });
+  return complete;
+}
+
+void Warp::arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes) {
+  LaneMask arrived = lanes;
+  WaitingLanes here;
+  if (take_waiting(
+          [this](const WaitingLanes& waiting) { return waiting.what == WaitFor::warp && waiting.pc == pc; },
+          here)) {
+    arrived |= here.lanes;
+  }
+  const LaneMask complete = complete_lanes(instruction, arrived);
+  if (complete != 0) {
+    instruction.handler(*this, instruction, complete);
+    add_ready(pc + 1, complete);
+  }
+  if (arrived != complete) waiting_.push_back({pc, arrived & ~complete, WaitFor::warp, 0, 0});
+}
+
+/// No lane of the warp can go on, and some wait for others of the warp: those others may have exited since.
+void Warp::resolve_waiting_warp_syncs() {
+  const std::vector<WaitingLanes> all = waiting_;
+  for (const WaitingLanes& waiting : all) {
+    if (waiting.what != WaitFor::warp) continue;
+    pc = waiting.pc;
+    arrive_at_warp_sync(program.code[pc], 0);
+  }
+  if (!ready_.empty()) return;
+  for (const WaitingLanes& waiting : waiting_) {
+    if (waiting.what != WaitFor::warp) continue;
+    pc = waiting.pc;
+    const int lane = first_lane(waiting.lanes);
+    const auto* masks = lanes_of<LaneMask>(program.code[pc].operands[max_operands - 1]);
+    const LaneMask absent = masks[lane] & alive & ~waiting.lanes;
+    fault(*this, lane, FaultKind::shuffle,
+          "warp-wide operation names " + describe_lanes(absent) +
+              ", which wait elsewhere and never come: the mask must name exactly the lanes that take part");
+  }
+}
+
+// ---- The block's barriers
+
+void Warp::arrive_at_barrier(const Instruction& instruction, LaneMask lanes) {
+  const int lane = first_lane(lanes);
+  const std::uint32_t barrier = lanes_of<std::uint32_t>(instruction.operands[0])[lane];
+  const std::uint32_t expected = lanes_of<std::uint32_t>(instruction.operands[1])[lane];
+  if (barrier >= block_barriers) {
+    fault(*this, lane, FaultKind::barrier,
+          "there is no barrier " + std::to_string(barrier) + ", only 0 to 15");
+  }
+  for (WaitingLanes& waiting : waiting_) {
+    if (waiting.what == WaitFor::block_barrier && waiting.pc == pc && waiting.barrier == barrier) {
+      waiting.lanes |= lanes;
+      return;
+    }
+  }
+  waiting_.push_back({pc, lanes, WaitFor::block_barrier, barrier, expected});
+}
+
+void execute_unknown(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  fault(warp, first_lane(lanes), FaultKind::unknown_instruction,
+        "the simulator does not know the instruction " +
+            warp.program.unknown.at(static_cast<std::size_t>(instruction.immediate)));
+}
+
+}  // namespace sim

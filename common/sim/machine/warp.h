@@ -1,0 +1,143 @@
+// A warp: its registers, and where its lanes are. What the handlers of instructions take.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/sim/machine/async.h"
+#include "common/sim/machine/counting.h"
+#include "common/sim/machine/races.h"
+#include "common/sim/ptx/program.h"
+
+namespace sim {
+
+class Block;
+
+/// Lanes that stand at the same instruction.
+struct LaneGroup {
+  std::uint32_t pc = 0;
+  LaneMask lanes = 0;
+  friend bool operator==(const LaneGroup&, const LaneGroup&) = default;
+};
+
+enum class WaitFor : std::uint8_t { warp, block_barrier, cluster_barrier };
+
+/// Lanes that wait at an instruction.
+struct WaitingLanes {
+  std::uint32_t pc = 0;
+  LaneMask lanes = 0;
+  WaitFor what = WaitFor::warp;
+  std::uint32_t barrier = 0;           ///< which of the block's
+  std::uint32_t expected_threads = 0;  ///< 0: all of the block
+};
+
+class Warp {
+ public:
+  Warp(Block& of, std::uint32_t first);
+
+  Block& block;
+  const Program& program;
+  const std::uint32_t first_thread;
+  LaneMask existing = 0;  ///< fewer than 32 in the last warp of a block that is no multiple of 32
+  LaneMask alive = 0;     ///< existing and not exited
+  std::uint32_t pc = 0;   ///< of the instruction that is being executed
+
+  // ---- For the handlers
+
+  /// The values of an operand, one per lane.
+  template <class T>
+  T* lanes_of(const Operand& operand) const {
+    return reinterpret_cast<T*>(bases_[static_cast<std::size_t>(operand.base)] + operand.offset);
+  }
+  /// A predicate operand.
+  LaneMask& mask_of(const Operand& operand) const { return *lanes_of<LaneMask>(operand); }
+  [[nodiscard]] LaneMask& carry() const;
+  std::byte* local_of(int lane) {
+    return local_.data() + static_cast<std::size_t>(lane) * program.local_bytes;
+  }
+  InstructionCounters& counters();
+
+  /// For instructions by which a warp may be waiting for another one: after some of them the others get a turn.
+  void poll();
+  /// Instructions that the launch has executed: goes on while a warp runs, and tells nothing about time.
+  [[nodiscard]] std::uint64_t clock() const;
+  /// Ends the warp's turn.
+  void give_way();
+
+  // ---- Order
+
+  /// Whatever the warp's lanes did so far comes before what they do from now on.
+  void order();
+  /// What they did so far becomes known to whoever reads what one of them writes next, if that is strong.
+  void fence();
+  void forget_order();
+  [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
+  [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
+  [[nodiscard]] Knowledge knowledge(Stamp of_warp) const;
+  Acquired acquired;  ///< since the block's last barrier
+  Stamp fence_time = 0;
+  Stamp proxy_fence_time = 0;             ///< of its last fence.proxy.async
+  bool waited_for_kernel_before = false;  ///< griddepcontrol.wait
+  std::uint64_t cluster_phase = 0;        ///< of the cluster's barrier at which it arrived last; 0: at none
+
+  // ---- Copies that are on their way
+  AsyncCopies copies;
+
+  // ---- For the block
+
+  void start();
+  /// Until no lane can go on, or the turn is over.
+  void run(std::uint64_t instructions);
+  [[nodiscard]] bool is_ready() const { return !ready_.empty(); }
+  /// What ended its turn was that it seems to wait.
+  [[nodiscard]] bool was_polling() const { return polls_ >= polls_per_turn; }
+  [[nodiscard]] const std::vector<LaneGroup>& ready() const { return ready_; }
+  [[nodiscard]] const std::vector<WaitingLanes>& waiting() const { return waiting_; }
+  /// Takes one out of those that wait; false when there is none.
+  template <class Predicate>
+  bool take_waiting(Predicate predicate, WaitingLanes& taken);
+  /// Makes lanes ready at pc; joins those that are there.
+  void add_ready(std::uint32_t pc, LaneMask lanes);
+  /// Comes back to exactly where it is, and would for ever, unless somebody else changes memory.
+  [[nodiscard]] bool goes_round(std::uint64_t most_instructions);
+
+ private:
+  static constexpr std::uint32_t polls_per_turn = 32;
+
+  /// Runs lanes until they wait, have exited, are split, or reach the program counter of other lanes.
+  void run_group(LaneGroup group);
+  /// At an instruction that needs all lanes of a mask together: runs it for those that are complete, and lets the
+  /// others wait.
+  void arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes);
+  [[nodiscard]] LaneMask complete_lanes(const Instruction& instruction, LaneMask arrived) const;
+  void resolve_waiting_warp_syncs();
+  void arrive_at_barrier(const Instruction& instruction, LaneMask lanes);
+
+  std::array<std::byte*, 3> bases_{};  ///< by Base
+  std::vector<LaneGroup> ready_;       ///< descending by pc: the last one runs next
+  std::vector<WaitingLanes> waiting_;
+  std::uint64_t turn_ = 0;               ///< instructions of the turn, at most ...
+  std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them
+  std::uint32_t polls_ = 0;              ///< in this turn
+  Stamp last_warp_barrier_ = 0;
+  std::vector<std::byte> registers_;
+  std::vector<std::byte> local_;
+};
+
+template <class Predicate>
+bool Warp::take_waiting(Predicate predicate, WaitingLanes& taken) {
+  for (auto here = waiting_.begin(); here != waiting_.end(); ++here) {
+    if (!predicate(*here)) continue;
+    taken = *here;
+    waiting_.erase(here);
+    return true;
+  }
+  return false;
+}
+
+/// The handler of an instruction that is in no table.
+void execute_unknown(Warp& warp, const Instruction& instruction, LaneMask lanes);
+
+}  // namespace sim

@@ -1,0 +1,99 @@
+#include "common/sim/ptx/lexer.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+}
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+         c == '.' || c == '%';
+}
+
+}  // namespace
+
+void Lexer::skip_space() {
+  while (at_ < text_.size()) {
+    if (is_space(text_[at_])) {
+      ++at_;
+    } else if (text_.compare(at_, 2, "//") == 0) {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (text_.compare(at_, 2, "/*") == 0) {
+      const std::size_t end = text_.find("*/", at_ + 2);
+      if (end == std::string_view::npos) throw PtxError("a comment is not closed");
+      at_ = end + 2;
+    } else {
+      return;
+    }
+  }
+}
+
+std::string_view Lexer::next() {
+  skip_space();
+  if (at_ >= text_.size()) return {};
+  const std::size_t begin = at_;
+  if (text_[at_] == '"') {
+    const std::size_t end = text_.find('"', at_ + 1);
+    if (end == std::string_view::npos) throw PtxError("a string is not closed");
+    at_ = end + 1;
+  } else if (is_word(text_[at_])) {
+    // "ld.global.L1::no_allocate" is one word, too.
+    while (at_ < text_.size() && (is_word(text_[at_]) || text_.compare(at_, 2, "::") == 0)) {
+      at_ += text_[at_] == ':' ? 2 : 1;
+    }
+  } else {
+    ++at_;
+  }
+  return text_.substr(begin, at_ - begin);
+}
+
+std::string_view Lexer::peek() {
+  const std::size_t before = at_;
+  const std::string_view word = next();
+  at_ = before;
+  return word;
+}
+
+bool Lexer::accept(std::string_view word) {
+  const std::size_t before = at_;
+  if (next() == word) return true;
+  at_ = before;
+  return false;
+}
+
+void Lexer::expect(std::string_view word) {
+  const std::string_view got = next();
+  if (got != word)
+    throw PtxError("expected '" + std::string(word) + "' and found '" + std::string(got) + "'");
+}
+
+std::string_view Lexer::rest_of_line() {
+  const std::size_t begin = at_;
+  at_ = std::min(text_.find('\n', at_), text_.size());
+  return text_.substr(begin, at_ - begin);
+}
+
+void Lexer::skip_to(std::string_view wanted) {
+  for (std::string_view word = next(); word != wanted; word = next()) {
+    if (word.empty()) throw PtxError("'" + std::string(wanted) + "' is missing");
+  }
+}
+
+void Lexer::skip_braces() {
+  for (int depth = 1; depth > 0;) {
+    const std::string_view word = next();
+    if (word.empty()) throw PtxError("a brace is not closed");
+    if (word == "{") ++depth;
+    if (word == "}") --depth;
+  }
+}
+
+void Lexer::skip_statement() {
+  skip_to(";");
+}
+
+}  // namespace sim

@@ -1,0 +1,58 @@
+#include "common/sim/ptx/types.h"
+
+#include <array>
+
+namespace sim {
+namespace {
+
+struct TypeEntry {
+  std::string_view name;
+  Type type;
+  std::uint32_t bytes;
+};
+
+constexpr std::array<TypeEntry, 19> types{{{"pred", Type::pred, 4},
+                                           {"b8", Type::b8, 1},
+                                           {"b16", Type::b16, 2},
+                                           {"b32", Type::b32, 4},
+                                           {"b64", Type::b64, 8},
+                                           {"u8", Type::u8, 1},
+                                           {"u16", Type::u16, 2},
+                                           {"u32", Type::u32, 4},
+                                           {"u64", Type::u64, 8},
+                                           {"s8", Type::s8, 1},
+                                           {"s16", Type::s16, 2},
+                                           {"s32", Type::s32, 4},
+                                           {"s64", Type::s64, 8},
+                                           {"f16", Type::f16, 2},
+                                           {"bf16", Type::bf16, 2},
+                                           {"f16x2", Type::f16x2, 4},
+                                           {"bf16x2", Type::bf16x2, 4},
+                                           {"f32", Type::f32, 4},
+                                           {"f64", Type::f64, 8}}};
+
+}  // namespace
+
+std::optional<Type> type_named(std::string_view word) {
+  for (const TypeEntry& entry : types) {
+    if (entry.name == word) return entry.type;
+  }
+  return std::nullopt;
+}
+
+std::uint32_t size_of(Type type) {
+  for (const TypeEntry& entry : types) {
+    if (entry.type == type) return entry.bytes;
+  }
+  return 0;
+}
+
+bool is_signed_integer(Type type) {
+  return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
+}
+
+bool is_floating_point(Type type) {
+  return type >= Type::f16;
+}
+
+}  // namespace sim

@@ -1,0 +1,232 @@
+// The simulated device: one, with the attributes of an H200. Memory is half of the host's.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "common/sim/runtime/runtime.h"
+
+using sim::returned;
+using sim::runtime;
+namespace device = sim::device;
+
+std::size_t sim::simulated_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page_bytes <= 0) return std::size_t{1} << 30U;
+  return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes) / 2;
+}
+
+namespace {
+
+/// SIM_COMPUTE_CAPABILITY as 10 * major + minor, 0 where it is not set. Ends the program where it is no such
+/// thing.
+int wanted_compute_capability() {
+  const char* text = std::getenv("SIM_COMPUTE_CAPABILITY");
+  if (text == nullptr || *text == '\0') return 0;
+  int major = 0;
+  int minor = 0;
+  int length = 0;
+  if (std::sscanf(text, "%2d.%1d%n", &major, &minor, &length) == 2 && text[length] == '\0' && major > 0) {
+    return 10 * major + minor;
+  }
+  sim::say(std::string("SIM_COMPUTE_CAPABILITY: '") + text + "' is not accepted; accepted: such as 9.0");
+  std::exit(2);
+}
+
+struct Attribute {
+  cudaDeviceAttr attribute;
+  int value;
+};
+/// Those that are not here are not known, and asking for one is an error.
+constexpr auto attributes = std::to_array<Attribute>({
+    {cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
+    {cudaDevAttrMaxBlockDimX, device::max_block[0]},
+    {cudaDevAttrMaxBlockDimY, device::max_block[1]},
+    {cudaDevAttrMaxBlockDimZ, device::max_block[2]},
+    {cudaDevAttrMaxGridDimX, device::max_grid[0]},
+    {cudaDevAttrMaxGridDimY, device::max_grid[1]},
+    {cudaDevAttrMaxGridDimZ, device::max_grid[2]},
+    {cudaDevAttrMaxSharedMemoryPerBlock, device::shared_per_block},
+    {cudaDevAttrTotalConstantMemory, device::constant_bytes},
+    {cudaDevAttrWarpSize, sim::warp_size},
+    {cudaDevAttrMaxRegistersPerBlock, device::registers},
+    {cudaDevAttrMultiProcessorCount, device::multiprocessors},
+    {cudaDevAttrKernelExecTimeout, 0},
+    {cudaDevAttrIntegrated, 0},
+    {cudaDevAttrCanMapHostMemory, 0},
+    {cudaDevAttrComputeMode, 0},
+    {cudaDevAttrConcurrentKernels, 1},
+    {cudaDevAttrEccEnabled, 0},
+    {cudaDevAttrL2CacheSize, device::l2_bytes},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, device::max_threads_per_multiprocessor},
+    {cudaDevAttrUnifiedAddressing, 1},
+    {cudaDevAttrComputeCapabilityMajor, device::major},
+    {cudaDevAttrComputeCapabilityMinor, device::minor},
+    {cudaDevAttrStreamPrioritiesSupported, 1},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, device::shared_per_multiprocessor},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, device::registers},
+    {cudaDevAttrManagedMemory, 0},
+    {cudaDevAttrConcurrentManagedAccess, 0},
+    {cudaDevAttrPageableMemoryAccess, 0},
+    {cudaDevAttrCooperativeLaunch, 1},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, device::shared_per_block_optin},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
+    {cudaDevAttrReservedSharedMemoryPerBlock, device::reserved_shared_per_block},
+    {cudaDevAttrMemoryPoolsSupported, 0},
+    {cudaDevAttrClusterLaunch, 1},
+    {cudaDevAttrClockRate, 0},        // there is no time
+    {cudaDevAttrMemoryClockRate, 0},  // there is no time
+});
+
+cudaError_t check_ordinal(int ordinal) {
+  return returned(ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEntryPointQueryResult* status) {
+  *function = nullptr;
+  if (status != nullptr) *status = cudaDriverEntryPointSymbolNotFound;
+  return sim::not_supported((std::string("the driver's function ") + symbol).c_str());
+}
+
+}  // namespace
+
+int device::compute_capability() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : 10 * device::major + device::minor;
+}
+
+int device::newest_ptx() {
+  const int wanted = wanted_compute_capability();
+  return wanted != 0 ? wanted : std::numeric_limits<int>::max();
+}
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* ordinal) {
+  *ordinal = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int ordinal) {
+  return check_ordinal(ordinal);
+}
+cudaError_t cudaSetDeviceFlags(unsigned /*flags*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  *flags = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  const auto* found = std::find_if(attributes.begin(), attributes.end(), [attribute](const Attribute& known) {
+    return known.attribute == attribute;
+  });
+  if (found == attributes.end()) {
+    return sim::not_supported(("device attribute " + std::to_string(static_cast<int>(attribute))).c_str());
+  }
+  *value = found->value;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device::compute_capability() / 10;
+  if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device::compute_capability() % 10;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  *properties = {};
+  std::strncpy(properties->name, device::name, sizeof properties->name - 1);
+  properties->totalGlobalMem = runtime().memory.total_bytes();
+  properties->sharedMemPerBlock = device::shared_per_block;
+  properties->regsPerBlock = device::registers;
+  properties->warpSize = sim::warp_size;
+  properties->maxThreadsPerBlock = device::max_threads_per_block;
+  std::copy(device::max_block.begin(), device::max_block.end(), properties->maxThreadsDim);
+  std::copy(device::max_grid.begin(), device::max_grid.end(), properties->maxGridSize);
+  properties->totalConstMem = device::constant_bytes;
+  properties->major = device::compute_capability() / 10;
+  properties->minor = device::compute_capability() % 10;
+  properties->multiProcessorCount = device::multiprocessors;
+  properties->concurrentKernels = 1;
+  properties->cooperativeLaunch = 1;
+  properties->unifiedAddressing = 1;
+  properties->l2CacheSize = device::l2_bytes;
+  properties->maxThreadsPerMultiProcessor = device::max_threads_per_multiprocessor;
+  properties->maxBlocksPerMultiProcessor = device::max_blocks_per_multiprocessor;
+  properties->sharedMemPerMultiprocessor = device::shared_per_multiprocessor;
+  properties->regsPerMultiprocessor = device::registers;
+  properties->sharedMemPerBlockOptin = device::shared_per_block_optin;
+  properties->reservedSharedMemPerBlock = device::reserved_shared_per_block;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int /*ordinal*/, int /*peer*/) {
+  *can = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int ordinal) {
+  if (ordinal != 0) return check_ordinal(ordinal);
+  std::strncpy(id, "0000:00:00.0", static_cast<std::size_t>(length));
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return returned(sim::take_unreported());
+}
+cudaError_t cudaDeviceReset() {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSetLimit(cudaLimit /*limit*/, std::size_t /*value*/) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit /*limit*/) {
+  *value = 0;
+  return sim::not_supported("cudaDeviceGetLimit");
+}
+cudaError_t cudaCtxResetPersistingL2Cache() {  // there is no cache
+  return cudaSuccess;
+}
+cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}
+
+// ---- Ways to the driver, of which there is none.
+
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long /*flags*/,
+                                    cudaDriverEntryPointQueryResult* status) {
+  return no_driver_function(symbol, function, status);
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
+                                             unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* status) {
+  return no_driver_function(symbol, function, status);
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*ordinal*/) {
+  *pool = nullptr;
+  return sim::not_supported("cudaDeviceGetDefaultMemPool");
+}
+
+}  // extern "C"

@@ -1,0 +1,405 @@
+// Kernels: registering, launching, asking about them.
+#include <algorithm>
+#include <cstring>
+
+#include "common/sim/ptx/fatbinary.h"
+#include "common/sim/runtime/runtime.h"
+
+namespace sim {
+namespace {
+
+struct Pushed {
+  dim3 grid;
+  dim3 block;
+  std::size_t dynamic_shared = 0;
+  void* stream = nullptr;
+};
+std::vector<Pushed>& pushed_configurations() {
+  thread_local std::vector<Pushed> pushed;
+  return pushed;
+}
+
+cudaError_t error_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address:
+      return cudaErrorIllegalAddress;
+    case FaultKind::misaligned_address:
+      return cudaErrorMisalignedAddress;
+    case FaultKind::assertion:
+      return cudaErrorAssert;
+    case FaultKind::unknown_instruction:
+      return cudaErrorIllegalInstruction;
+    case FaultKind::not_written:
+    case FaultKind::race:
+    case FaultKind::shuffle:
+    case FaultKind::barrier:
+    case FaultKind::trap:
+    case FaultKind::endless:
+      return cudaErrorLaunchFailure;
+  }
+  return cudaErrorUnknown;
+}
+
+Dim3 sized(const dim3& size) {
+  return {size.x, size.y, size.z};
+}
+
+/// From 1 to `most` in each dimension.
+bool fits(const dim3& size, const std::array<int, 3>& most) {
+  const auto one = [](unsigned count, int limit) {
+    return count >= 1 && count <= static_cast<unsigned>(limit);
+  };
+  return one(size.x, most[0]) && one(size.y, most[1]) && one(size.z, most[2]);
+}
+
+/// Bytes of shared memory that a block may have, static and dynamic.
+std::size_t most_shared(const Program& program, const HostFunction& function) {
+  return function.most_dynamic_shared > 0
+             ? static_cast<std::size_t>(function.most_dynamic_shared) + program.static_shared_bytes
+             : device::shared_per_block;
+}
+
+/// From threads and shared memory. Registers are not known before ptxas, so they limit nothing here.
+int blocks_per_multiprocessor(const Program& program, std::uint64_t threads, std::size_t dynamic_shared) {
+  const std::uint64_t warps = (threads + warp_size - 1) / warp_size;
+  const std::size_t shared = dynamic_shared + program.static_shared_bytes + device::reserved_shared_per_block;
+  return std::min({device::max_blocks_per_multiprocessor,
+                   static_cast<int>(device::max_threads_per_multiprocessor / (warps * warp_size)),
+                   static_cast<int>(device::shared_per_multiprocessor / shared)});
+}
+
+/// What a device refuses before anything runs; says why.
+cudaError_t check_configuration(const Program& program, const HostFunction& function,
+                                const LaunchRequest& request) {
+  const auto refuse = [&](const std::string& why) {
+    say("launch of " + program.demangled + " refused: " + why);
+    return cudaErrorInvalidValue;
+  };
+  const auto text = [](const dim3& size) { return describe_point(sized(size)); };
+  if (!fits(request.grid, device::max_grid)) {
+    refuse("no grid can be " + text(request.grid));
+    return cudaErrorInvalidConfiguration;
+  }
+  const std::uint64_t threads = sized(request.block).count();
+  if (!fits(request.block, device::max_block) || threads > device::max_threads_per_block) {
+    refuse("no block can be " + text(request.block) + ": at most 1024 threads");
+    return cudaErrorInvalidConfiguration;
+  }
+  if (program.max_block_threads != 0 && threads > program.max_block_threads) {
+    refuse("it is compiled for at most " + std::to_string(program.max_block_threads) +
+           " threads in a block, not " + std::to_string(threads));
+    return cudaErrorLaunchFailure;
+  }
+  const std::size_t most = most_shared(program, function);
+  if (request.dynamic_shared + program.static_shared_bytes > most) {
+    return refuse("a block would have " +
+                  std::to_string(request.dynamic_shared + program.static_shared_bytes) +
+                  " bytes of shared memory, and may have " + std::to_string(most) +
+                  " (more than 48 KiB: cudaFuncSetAttribute)");
+  }
+  return cudaSuccess;
+}
+
+/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for.
+cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& program,
+                        const HostFunction& function, const LaunchRequest& request) {
+  Dim3 size{program.cluster[0], program.cluster[1], program.cluster[2]};
+  if (request.cluster.x != 0) size = sized(request.cluster);
+  if (size.count() == 0) return cudaSuccess;
+  const auto refuse = [&](const std::string& why) {
+    say("launch of " + program.demangled + " refused: clusters of " + describe_point(size) + " blocks, " +
+        why);
+    return cudaErrorInvalidClusterSize;
+  };
+  const unsigned most =
+      static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+  if (size.count() > most) {
+    return refuse("and at most " + std::to_string(most) +
+                  (function.large_clusters
+                       ? ""
+                       : " are accepted (16 with cudaFuncAttributeNonPortableClusterSizeAllowed)"));
+  }
+  if (request.grid.x % size.x != 0 || request.grid.y % size.y != 0 || request.grid.z % size.z != 0) {
+    return refuse("and the grid of " + describe_point(sized(request.grid)) + " is no multiple of that");
+  }
+  configuration.cluster = size;
+  return cudaSuccess;
+}
+
+cudaError_t run(const LaunchConfiguration& configuration) {
+  Launch launched(configuration, runtime().memory);
+  cudaError_t error = cudaSuccess;
+  try {
+    launched.run();
+  } catch (const Fault& fault) {
+    say(fault.text + "\n    the launch ends here");
+    record_fault(fault);
+    error = error_of(fault.kind);
+    runtime().unreported = error;
+  }
+  record_launch(launched);
+  return error;
+}
+
+/// Of a cooperative launch, with the barrier that its blocks share: cooperative groups find its address in %envreg1 and 2.
+cudaError_t run_cooperative(LaunchConfiguration configuration) {
+  struct GridWorkspace {
+    std::uint32_t bytes = sizeof(GridWorkspace);
+    std::uint32_t barrier = 0;
+  };
+  const GridWorkspace workspace;
+  GlobalMemory& memory = runtime().memory;
+  configuration.grid_workspace = memory.allocate(sizeof workspace, "the workspace of a cooperative launch");
+  if (!memory.copy_in(configuration.grid_workspace, &workspace, sizeof workspace))
+    return cudaErrorMemoryAllocation;
+  const cudaError_t error = run(configuration);
+  memory.free(configuration.grid_workspace);
+  return error;
+}
+
+}  // namespace
+
+cudaError_t launch(const LaunchRequest& request) {
+  Runtime& state = runtime();
+  const std::lock_guard lock(state.mutex);
+  const Program* program = nullptr;
+  if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
+    return error;
+  const HostFunction& function = state.functions.at(request.function);
+  if (const cudaError_t error = check_configuration(*program, function, request); error != cudaSuccess) {
+    return error;
+  }
+  LaunchConfiguration configuration;
+  configuration.resident_blocks =
+      static_cast<std::uint64_t>(device::multiprocessors) *
+      blocks_per_multiprocessor(*program, sized(request.block).count(), request.dynamic_shared);
+  if (request.cooperative && sized(request.grid).count() > configuration.resident_blocks) {
+    say("launch of " + program->demangled + " refused: a cooperative launch of " +
+        std::to_string(sized(request.grid).count()) + " blocks, and the GPU holds " +
+        std::to_string(configuration.resident_blocks) + " of them at a time");
+    return cudaErrorCooperativeLaunchTooLarge;
+  }
+  configuration.dependent = request.dependent;
+  if (const cudaError_t error = set_cluster(configuration, *program, function, request);
+      error != cudaSuccess) {
+    return error;
+  }
+  configuration.program = program;
+  configuration.grid = sized(request.grid);
+  configuration.block = sized(request.block);
+  configuration.dynamic_shared_bytes = static_cast<std::uint32_t>(request.dynamic_shared);
+  configuration.parameters.resize(program->parameter_bytes);
+  for (std::size_t i = 0; i < program->parameters.size(); ++i) {
+    const Parameter& parameter = program->parameters[i];
+    std::memcpy(configuration.parameters.data() + parameter.offset, request.arguments[i], parameter.bytes);
+  }
+  return enqueue(request.stream, [configuration, cooperative = request.cooperative] {
+    return cooperative ? run_cooperative(configuration) : run(configuration);
+  });
+}
+
+}  // namespace sim
+
+using sim::launch;
+using sim::returned;
+using sim::runtime;
+
+extern "C" {
+
+// ---- What nvcc's host code calls. NOLINTBEGIN(bugprone-reserved-identifier)
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  const std::lock_guard lock(runtime().mutex);
+  sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
+  sim::FatBinary binary;
+  binary.why_not = found.why_not;
+  binary.architecture = static_cast<int>(found.architecture);
+  if (!found.ptx.empty()) binary.module = std::make_unique<sim::Module>(std::move(found.ptx));
+  runtime().fat_binaries.push_back(std::move(binary));
+  return reinterpret_cast<void**>(runtime().fat_binaries.size());  // NOLINT: a number, never followed
+}
+
+void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
+void __cudaUnregisterFatBinary(void** /*handle*/) {}
+char __cudaInitModule(void** /*handle*/) {
+  return 1;
+}
+
+void __cudaRegisterFunction(void** handle, const char* host_function, char* /*device_function*/,
+                            const char* device_name, int /*thread_limit*/, void* /*tid*/, void* /*bid*/,
+                            void* /*block*/, void* /*grid*/, int* /*warp_size*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().functions[host_function] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, 0, -1};
+}
+
+void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_address*/, const char* device_name,
+                       int /*is_extern*/, std::size_t size, int /*is_constant*/, int /*is_global*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().variables[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t dynamic_shared, void* stream) {
+  sim::pushed_configurations().push_back({grid, block, dynamic_shared, stream});
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* dynamic_shared, void* stream) {
+  auto& pushed = sim::pushed_configurations();
+  if (pushed.empty()) return returned(cudaErrorMissingConfiguration);
+  *grid = pushed.back().grid;
+  *block = pushed.back().block;
+  *dynamic_shared = pushed.back().dynamic_shared;
+  *static_cast<void**>(stream) = pushed.back().stream;
+  pushed.pop_back();
+  return cudaSuccess;
+}
+
+cudaError_t __cudaGetKernel(void** kernel, const void* function) {
+  *kernel = const_cast<void*>(function);
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block, void** arguments,
+                               std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
+}
+
+cudaError_t __cudaLaunchKernel_ptsz(void* kernel, dim3 grid, dim3 block, void** arguments,
+                                    std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
+}
+
+// NOLINTEND(bugprone-reserved-identifier)
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
+                             std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
+}
+
+/// Attributes that only say when or where to run are accepted.
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+  sim::LaunchRequest request{function,  config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                             arguments, config->stream};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
+    const auto& cluster = attribute.val.clusterDim;
+    if (attribute.id == cudaLaunchAttributeClusterDimension)
+      request.cluster = {cluster.x, cluster.y, cluster.z};
+  }
+  return returned(launch(request));
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
+                                        std::size_t dynamic_shared, cudaStream_t stream) {
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream, true, {0, 0, 0}, false}));
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  const sim::HostFunction& known = runtime().functions.at(function);
+  *attributes = {};
+  attributes->sharedSizeBytes = program->static_shared_bytes;
+  attributes->localSizeBytes = program->local_bytes;
+  attributes->maxThreadsPerBlock = program->max_block_threads != 0
+                                       ? static_cast<int>(program->max_block_threads)
+                                       : sim::device::max_threads_per_block;
+  attributes->numRegs = 32;  // ptxas decides that after PTX; not known here
+  // CUB chooses by these the launch that fits what the kernel was compiled to.
+  attributes->ptxVersion =
+      runtime().fat_binaries.at(runtime().functions.at(function).fat_binary).architecture;
+  attributes->binaryVersion = attributes->ptxVersion;
+  attributes->maxDynamicSharedSizeBytes =
+      known.most_dynamic_shared > 0
+          ? known.most_dynamic_shared
+          : sim::device::shared_per_block - static_cast<int>(program->static_shared_bytes);
+  attributes->preferredShmemCarveout = known.carveout;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  sim::HostFunction& known = runtime().functions.at(function);
+  switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      if (value < 0 ||
+          value + static_cast<int>(program->static_shared_bytes) > sim::device::shared_per_block_optin) {
+        return returned(cudaErrorInvalidValue);
+      }
+      known.most_dynamic_shared = value;
+      return cudaSuccess;
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+      known.carveout = value;
+      return cudaSuccess;
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      known.large_clusters = value != 0;
+      return cudaSuccess;
+    default:
+      return sim::not_supported("this attribute of cudaFuncSetAttribute");
+  }
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void* /*function*/, cudaFuncCache /*config*/) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  const std::lock_guard lock(runtime().mutex);
+  const auto found = runtime().functions.find(function);
+  if (found == runtime().functions.end()) return returned(cudaErrorInvalidDeviceFunction);
+  *name = found->second.name.c_str();
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
+                                                                   int block_size, std::size_t dynamic_shared,
+                                                                   unsigned /*flags*/) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  if (block_size < 1) return returned(cudaErrorInvalidValue);
+  const std::size_t shared = dynamic_shared + program->static_shared_bytes;
+  const std::size_t most = sim::most_shared(*program, runtime().functions.at(function));
+  *blocks =
+      block_size > sim::device::max_threads_per_block || shared > most
+          ? 0
+          : sim::blocks_per_multiprocessor(*program, static_cast<std::uint64_t>(block_size), dynamic_shared);
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block_size,
+                                                          std::size_t dynamic_shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic_shared,
+                                                                0);
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_shared, const void* function,
+                                                      int blocks, int /*block_size*/) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  if (blocks < 1) return returned(cudaErrorInvalidValue);
+  const int each =
+      std::min(sim::device::shared_per_block_optin,
+               sim::device::shared_per_multiprocessor / blocks - sim::device::reserved_shared_per_block);
+  *dynamic_shared =
+      static_cast<std::size_t>(std::max(0, each - static_cast<int>(program->static_shared_bytes)));
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,324 @@
+// Copies that go on by themselves, barriers in shared memory, clusters, kernels that begin early: right, and each with
+// its usual mistake.
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cuda/barrier>
+#include <cuda/ptx>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
+#include "common/sim/tests/expect_fault.cuh"
+
+namespace {
+
+namespace cg = cooperative_groups;
+namespace ptx = cuda::ptx;
+
+constexpr int threads = 64;
+constexpr int n = 4 * threads;  // floats: a pack of 16 bytes a thread
+
+// ---- cp.async
+
+/// Each thread uses what it has fetched itself: no barrier is needed, but a wait.
+template <bool bug>
+__global__ void own_packs(const float4* x, float4* y) {
+  __shared__ float4 s[threads];
+  __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], sizeof(float4));
+  __pipeline_commit();
+  if (!bug) __pipeline_wait_prior(0);
+  y[threadIdx.x] = s[threadIdx.x];
+}
+template <bool bug>
+__global__ void packs_of_others(const float4* x, float4* y) {
+  __shared__ float4 s[threads];
+  __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], sizeof(float4));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  if (!bug) __syncthreads();
+  y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+}
+/// The next is fetched while this one is used: of two groups one may still be on its way.
+template <bool bug>
+__global__ void double_buffer(const float* x, float* y) {
+  __shared__ float s[2][threads];
+  __pipeline_memcpy_async(&s[0][threadIdx.x], &x[threadIdx.x], sizeof(float));
+  __pipeline_commit();
+  for (int i = 0; i < 4; ++i) {
+    if (i < 3)
+      __pipeline_memcpy_async(&s[(i + 1) % 2][threadIdx.x], &x[(i + 1) * threads + threadIdx.x],
+                              sizeof(float));
+    __pipeline_commit();
+    __pipeline_wait_prior(bug ? 2 : 1);
+    y[i * threads + threadIdx.x] = s[i % 2][threadIdx.x];
+  }
+}
+/// What is not read becomes zero.
+__global__ void zero_fill(const float4* x, float4* y) {
+  __shared__ float4 s[threads];
+  __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], sizeof(float4), threadIdx.x % 2 == 0 ? 0 : 8);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  y[threadIdx.x] = s[threadIdx.x];
+}
+template <bool bug>
+__global__ void overwrites_what_is_read(const float* x, float* y) {
+  __shared__ float s[threads];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+  if (!bug) __syncthreads();
+  __pipeline_memcpy_async(&s[threadIdx.x], &x[threads + threadIdx.x], sizeof(float));
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  y[threads + threadIdx.x] = s[threadIdx.x];
+}
+
+// ---- Bulk copies
+
+enum class Bulk { right, no_wait, no_barrier_after_init, too_few_bytes };
+
+template <Bulk bulk>
+__global__ void bulk_load(const float* x, float* y) {
+  __shared__ alignas(128) float s[n];
+  __shared__ std::uint64_t arrived;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&arrived, 1);
+    ptx::fence_proxy_async(ptx::space_shared);
+  }
+  if (bulk != Bulk::no_barrier_after_init) __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, s, x, sizeof s, &arrived);
+    const std::uint32_t bytes = bulk == Bulk::too_few_bytes ? sizeof s + 16 : sizeof s;
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived, bytes);
+  }
+  if (bulk != Bulk::no_wait) {
+    while (!ptx::mbarrier_try_wait_parity(&arrived, 0)) {
+    }
+  }
+  for (int i = 0; i < 4; ++i) y[i * threads + threadIdx.x] = s[n - 1 - (i * threads + threadIdx.x)];
+}
+
+enum class Store { right, no_proxy_fence, overwrites, odd_size };
+
+template <Store store>
+__global__ void bulk_store(float* y) {
+  __shared__ alignas(128) float s[n];
+  for (int i = 0; i < 4; ++i) s[i * threads + threadIdx.x] = i * threads + threadIdx.x;
+  if (store != Store::no_proxy_fence) ptx::fence_proxy_async(ptx::space_shared);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, y, s, store == Store::odd_size ? 8 : sizeof s);
+    ptx::cp_async_bulk_commit_group();
+    if (store != Store::overwrites) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+  }
+  __syncthreads();
+  s[threadIdx.x] = -1;
+}
+
+/// libcu++'s barrier, as a barrier of the block that is not __syncthreads.
+template <bool bug>
+__global__ void barrier_of_libcuxx(float* y) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+  __shared__ float s[threads];
+  if (threadIdx.x == 0) init(&barrier, threads);
+  __syncthreads();
+  for (int round = 0; round < 3; ++round) {
+    s[threadIdx.x] = threadIdx.x + round;
+    barrier.arrive_and_wait();
+    y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+    if (!bug) barrier.arrive_and_wait();
+  }
+}
+
+// ---- Clusters
+
+enum class Clustered { right, not_started, returns_early, no_barrier_between };
+
+template <Clustered way>
+__global__ void cluster_sum(const float* x, float* y) {
+  __shared__ float own;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) own = x[blockIdx.x];
+  if (way == Clustered::right || way == Clustered::returns_early) cluster.sync();
+  if (way == Clustered::no_barrier_between) {
+    cluster.sync();
+    if (threadIdx.x == 0) own = x[blockIdx.x] + 1;
+  }
+  if (threadIdx.x == 0) {
+    float sum = 0;
+    for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) sum += *cluster.map_shared_rank(&own, rank);
+    y[blockIdx.x] = sum;
+  }
+  if (way != Clustered::returns_early) cluster.sync();
+}
+__global__ void __cluster_dims__(2, 1, 1) compiled_for_two(unsigned* y) {
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0)
+    y[blockIdx.x] = 100 * cluster.num_blocks() + 10 * cluster.block_rank() + cluster.block_index().x;
+}
+/// One block fetches for all of the cluster.
+__global__ void multicast(const float* x, float* y) {
+  __shared__ alignas(128) float s[n];
+  __shared__ std::uint64_t arrived;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&arrived, 1);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived, sizeof s);
+  }
+  cluster.sync();
+  if (threadIdx.x == 0 && cluster.block_rank() == 0) {
+    asm volatile(  // libcu++ has it for the architectures alone on which it is fast
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], "
+        "%2, [%3], %4;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(s))),
+        "l"(__cvta_generic_to_global(x)), "r"(static_cast<unsigned>(sizeof s)),
+        "r"(static_cast<unsigned>(__cvta_generic_to_shared(&arrived))), "h"(std::uint16_t{3})
+        : "memory");
+  }
+  while (!ptx::mbarrier_try_wait_parity(&arrived, 0)) {
+  }
+  y[blockIdx.x * threads + threadIdx.x] = s[threadIdx.x];
+  cluster.sync();
+}
+
+// ---- Kernels that begin before the one before has ended
+
+__global__ void first_kernel(float* x) {
+  asm volatile("griddepcontrol.launch_dependents;");
+  x[threadIdx.x] = threadIdx.x;
+}
+template <bool bug>
+__global__ void second_kernel(const float* x, float* y) {
+  if (!bug) asm volatile("griddepcontrol.wait;" ::: "memory");
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
+cudaLaunchAttribute cluster_of(unsigned blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = blocks;
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  return attribute;
+}
+cudaLaunchAttribute early() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+template <class... Parameters, class... Arguments>
+void launch_with(cudaLaunchAttribute attribute, unsigned blocks, void (*kernel)(Parameters...),
+                 Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  (void)cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+}  // namespace
+
+int main() {
+  const Simulator simulator(__FILE__);
+  const DeviceMemory memory_x = allocate_device(n * sizeof(float));
+  const DeviceMemory memory_y = allocate_device(n * sizeof(float));
+  auto* x = static_cast<float*>(memory_x.get());
+  auto* y = static_cast<float*>(memory_y.get());
+  auto* packs_x = reinterpret_cast<const float4*>(x);
+  auto* packs_y = reinterpret_cast<float4*>(y);
+  constexpr auto failed = cudaErrorLaunchFailure;
+  std::vector<float> host(n);
+  std::string said;
+  const auto fresh = [&] {
+    std::iota(host.begin(), host.end(), 0.0f);
+    CUDA_CHECK(cudaMemcpy(x, host.data(), n * sizeof(float), cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaMemset(y, 0, n * sizeof(float)));
+  };
+  /// `at`: an element of y, and what it must be.
+  const auto right = [&](const char* name, int at, float value, auto launch) {
+    fresh();
+    simulator.expect(name, cudaSuccess, "", launch, said);
+    CUDA_CHECK(cudaMemcpy(host.data(), y, n * sizeof(float), cudaMemcpyDeviceToHost));
+    simulator.check(host[at] == value, "    its result", said + std::to_string(host[at]));
+  };
+  const auto wrong = [&](const char* name, const char* part, auto launch) {
+    fresh();
+    simulator.expect(name, failed, part, launch, said);
+  };
+  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
+    said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
+    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
+    right("own_packs, right", 77, 77, [&] { own_packs<false><<<1, threads>>>(packs_x, packs_y); });
+    wrong("own_packs", "an asynchronous copy is on its way",
+          [&] { own_packs<true><<<1, threads>>>(packs_x, packs_y); });
+    right("packs_of_others, right", 0, 252,
+          [&] { packs_of_others<false><<<1, threads>>>(packs_x, packs_y); });
+    wrong("packs_of_others", "a", [&] { packs_of_others<true><<<1, threads>>>(packs_x, packs_y); });
+    right("double_buffer, right", 200, 200, [&] { double_buffer<false><<<1, threads>>>(x, y); });
+    wrong("double_buffer", "an asynchronous copy is on its way",
+          [&] { double_buffer<true><<<1, threads>>>(x, y); });
+    right("zero_fill", 5, 5, [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
+    right("zero_fill, the rest", 6, 0, [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
+    right("overwrites_what_is_read, right", 64, 64,
+          [&] { overwrites_what_is_read<false><<<1, threads>>>(x, y); });
+    wrong("overwrites_what_is_read", "race", [&] { overwrites_what_is_read<true><<<1, threads>>>(x, y); });
+    right("bulk_load, right", 0, 255, [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
+    wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
+    wrong("bulk_load, no_barrier_after_init", "a",
+          [&] { bulk_load<Bulk::no_barrier_after_init><<<1, threads>>>(x, y); });
+    if (seed % 10 == 0) {
+      wrong("bulk_load, too_few_bytes", "waits for ever",
+            [&] { bulk_load<Bulk::too_few_bytes><<<1, threads>>>(x, y); });
+    }
+    right("bulk_store, right", 255, 255, [&] { bulk_store<Store::right><<<1, threads>>>(y); });
+    wrong("bulk_store, no_proxy_fence", "without a fence.proxy.async",
+          [&] { bulk_store<Store::no_proxy_fence><<<1, threads>>>(y); });
+    wrong("bulk_store, overwrites", "which a bulk copy may still be reading",
+          [&] { bulk_store<Store::overwrites><<<1, threads>>>(y); });
+    right("barrier_of_libcuxx, right", 0, 65, [&] { barrier_of_libcuxx<false><<<1, threads>>>(y); });
+    wrong("barrier_of_libcuxx", "race", [&] { barrier_of_libcuxx<true><<<1, threads>>>(y); });
+    right("cluster_sum, right", 3, 6,
+          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::right>, x, y); });
+    wrong("cluster_sum, not_started", "need not have started",
+          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::not_started>, x, y); });
+    wrong("cluster_sum, returns_early", "cluster",
+          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::returns_early>, x, y); });
+    wrong("cluster_sum, no_barrier_between", "nothing orders the two blocks",
+          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
+    right("multicast", 64 + 5, 5, [&] { launch_with(cluster_of(2), 2, multicast, x, y); });
+    right("second_kernel, right", 9, 9, [&] {
+      first_kernel<<<1, threads>>>(x);
+      launch_with(early(), 1, second_kernel<false>, x, y);
+    });
+    wrong("second_kernel", "griddepcontrol.wait is missing", [&] {
+      first_kernel<<<1, threads>>>(x);
+      launch_with(early(), 1, second_kernel<true>, x, y);
+    });
+  }
+  unsetenv("SIM_SEED");
+  said = "";
+  fresh();
+  simulator.expect("bulk_store, odd_size", cudaErrorMisalignedAddress, "no multiple of 16",
+                   [&] { bulk_store<Store::odd_size><<<1, threads>>>(y); });
+  compiled_for_two<<<4, threads>>>(reinterpret_cast<unsigned*>(y));
+  unsigned ranks[4] = {};
+  CUDA_CHECK(cudaMemcpy(ranks, y, sizeof ranks, cudaMemcpyDeviceToHost));
+  simulator.check(ranks[0] == 200 && ranks[1] == 211 && ranks[2] == 200 && ranks[3] == 211,
+                  "compiled_for_two", std::to_string(ranks[1]));
+  simulator.expect("a grid that is no multiple of its cluster", cudaErrorInvalidClusterSize, "",
+                   [&] { compiled_for_two<<<3, threads>>>(reinterpret_cast<unsigned*>(y)); });
+  simulator.expect("a cluster of 16", cudaErrorInvalidClusterSize, "",
+                   [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
+  CUDA_CHECK(
+      cudaFuncSetAttribute(cluster_sum<Clustered::right>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  right("a cluster of 16, asked for", 0, 120,
+        [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
+  return simulator.result();
+}

@@ -1,0 +1,304 @@
+// Blocks that work together: what they may do, in whatever order they run, and what is a mistake.
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+#include <cub/device/device_reduce.cuh>
+#include <cub/device/device_scan.cuh>
+#include <cuda/atomic>
+#include <numeric>
+#include <vector>
+
+#include "common/harness/cuda_check.h"
+#include "common/harness/cuda_handles.h"
+#include "common/sim/tests/expect_fault.cuh"
+
+namespace {
+
+constexpr int threads = 64;
+constexpr int blocks = 8;
+
+// ---- The last block adds up what all have written (as in NVIDIA's sample threadFenceReduction).
+
+template <bool bug>
+__global__ void last_block_sums(const float* x, float* partial, unsigned* ticket, float* sum) {
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) {
+    partial[blockIdx.x] = x[blockIdx.x];
+    if (!bug) __threadfence();
+    is_last = atomicAdd(ticket, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!is_last || threadIdx.x != 0) return;
+  float total = 0;
+  for (unsigned block = 0; block < gridDim.x; ++block) total += partial[block];
+  *sum = total;
+  *ticket = 0;
+}
+
+// ---- Each block waits for the next one, which has not started when it begins to wait.
+
+template <bool bug>
+__global__ void waits_for_the_next(float* data, volatile int* flag, float* y) {
+  if (threadIdx.x == 0) {
+    data[blockIdx.x] = blockIdx.x;
+    if (!bug) __threadfence();
+    flag[blockIdx.x] = 1;
+    const unsigned next = (blockIdx.x + 1) % gridDim.x;
+    while (flag[next] == 0) {
+    }
+    __threadfence();
+    y[blockIdx.x] = data[next];
+  }
+}
+
+/// The same in the words of libcu++; the flag is released to the block alone where it should be to the GPU.
+template <bool bug>
+__global__ void releases(float* data, int* flag, float* y) {
+  using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    data[0] = 7;
+    Flag(*flag).store(1, bug ? cuda::memory_order_relaxed : cuda::memory_order_release);
+  } else {
+    while (Flag(*flag).load(cuda::memory_order_acquire) == 0) {
+    }
+    y[blockIdx.x] = data[0];
+  }
+}
+
+// ---- A barrier of the grid
+
+template <bool bug>
+__global__ void grid_barrier(float* data, float* y) {
+  const auto grid = cooperative_groups::this_grid();
+  for (int round = 0; round < 3; ++round) {
+    data[blockIdx.x * blockDim.x + threadIdx.x] = round;
+    if (!bug) grid.sync();
+    y[blockIdx.x * blockDim.x + threadIdx.x] = data[(blockIdx.x + 1) % gridDim.x * blockDim.x + threadIdx.x];
+    grid.sync();
+  }
+}
+
+/// A barrier of the grid without a cooperative launch: the GPU need not hold all of the blocks.
+__global__ void own_grid_barrier(unsigned* arrived) {
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  atomicAdd(arrived, 1);
+  while (*static_cast<volatile unsigned*>(arrived) < gridDim.x) {
+  }
+}
+
+__global__ void spins(int n) {
+  int i = 0;
+  while (i < n) asm volatile("xor.b32 %0, %0, 1;" : "+r"(i));
+}
+__global__ void waits_for_nobody(volatile int* flag) {
+  while (*flag == 0) __nanosleep(100);
+}
+
+// ---- Races between blocks
+
+__global__ void two_blocks_write(float* y) {
+  if (threadIdx.x == 0) y[0] = blockIdx.x;
+}
+__global__ void reads_what_another_block_wrote(float* x, float* y) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  x[i] = i;
+  y[i] = x[gridDim.x * blockDim.x - 1 - i];
+}
+__global__ void writes_what_another_block_read(float* x) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  x[i] = x[gridDim.x * blockDim.x - 1 - i] + 1;
+}
+__global__ void own_part(float* x) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  x[i] = x[i] + 1;
+}
+__global__ void reads_the_same(const float* x, float* y) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[0];
+}
+
+// ---- Within a block: atomics, bytes, volatile accesses, fences
+
+template <bool bug>
+__global__ void atomics_and_a_store(int* y) {
+  __shared__ int sum;
+  if (threadIdx.x == 0) sum = 0;
+  if (!bug) __syncthreads();
+  atomicAdd(&sum, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) *y = sum;
+}
+template <bool bug>
+__global__ void bytes(char* y) {
+  __shared__ char s[threads];
+  s[threadIdx.x] = 0;
+  __syncthreads();
+  s[threadIdx.x] = static_cast<char>(threadIdx.x);
+  if (!bug) __syncthreads();
+  y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+}
+template <bool bug>
+__global__ void volatile_store(int* y) {
+  __shared__ int s[threads];
+  s[threadIdx.x] = 0;
+  __syncthreads();
+  *static_cast<volatile int*>(&s[threadIdx.x]) = threadIdx.x;
+  if (!bug) __syncthreads();
+  y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+}
+/// A fence orders the memory of one thread; it does not wait for another.
+template <bool bug>
+__global__ void fence_for_a_barrier(int* y) {
+  __shared__ int s[threads];
+  s[threadIdx.x] = 0;
+  __syncthreads();
+  s[threadIdx.x] = threadIdx.x;
+  __threadfence_block();
+  if (!bug) __syncthreads();
+  y[threadIdx.x] = s[threads - 1 - threadIdx.x];
+}
+/// Half of the warps fetch, the others use: barrier 1 is arrived at by the first and waited at by the others.
+template <bool bug>
+__global__ void producer_and_consumer(int* y) {
+  __shared__ int s[threads];
+  if (threadIdx.x < 32) {
+    s[threadIdx.x] = threadIdx.x;
+    if (!bug) asm volatile("barrier.cta.arrive 1, 64;" ::: "memory");
+  } else {
+    asm volatile("barrier.cta.sync 1, 64;" ::: "memory");
+    y[threadIdx.x] = s[threadIdx.x - 32];
+  }
+}
+
+// ---- Addresses
+
+/// Lanes that point into different spaces with one instruction.
+__global__ void mixed_spaces(float* x, float* y) {
+  __shared__ float s[32];
+  s[threadIdx.x] = 100 + threadIdx.x;
+  const float* from = threadIdx.x % 2 == 0 ? &s[threadIdx.x] : &x[threadIdx.x];
+  asm volatile("" : "+l"(from));
+  y[threadIdx.x] = *from;
+}
+
+}  // namespace
+
+int main() {
+  const Simulator simulator(__FILE__);
+  constexpr int n = blocks * threads;
+  const DeviceMemory memory_x = allocate_device(n * sizeof(float));
+  const DeviceMemory memory_y = allocate_device(n * sizeof(float));
+  const DeviceMemory memory_flags = allocate_device(n * sizeof(int));
+  auto* x = static_cast<float*>(memory_x.get());
+  auto* y = static_cast<float*>(memory_y.get());
+  auto* flags = static_cast<int*>(memory_flags.get());
+  auto* ticket = reinterpret_cast<unsigned*>(flags);
+  int multiprocessors = 0;
+  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  constexpr auto fine = cudaSuccess;
+  constexpr auto failed = cudaErrorLaunchFailure;
+  const auto fresh = [&] {
+    std::vector<float> ascending(n);
+    std::iota(ascending.begin(), ascending.end(), 0.0f);
+    CUDA_CHECK(cudaMemcpy(x, ascending.data(), n * sizeof(float), cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaMemset(y, 0, n * sizeof(float)));
+    CUDA_CHECK(cudaMemset(flags, 0, n * sizeof(int)));
+  };
+  const auto first_of_y = [&] {
+    float value = 0;
+    CUDA_CHECK(cudaMemcpy(&value, y, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+  };
+  const auto cooperative = [&](auto* kernel, int grid) {
+    void* arguments[] = {&x, &y};
+    (void)cudaLaunchCooperativeKernel(kernel, grid, threads, arguments, 0, nullptr);
+  };
+
+  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
+    const std::string said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
+    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
+    const auto right = [&](const char* name, auto launch) {
+      fresh();
+      simulator.expect(name, fine, "", launch, said);
+    };
+    const auto wrong = [&](const char* name, const char* part, auto launch) {
+      fresh();
+      simulator.expect(name, failed, part, launch, said);
+    };
+    right("last_block_sums, right",
+          [&] { last_block_sums<false><<<blocks, threads>>>(x, x + 32, ticket, y); });
+    simulator.check(first_of_y() == 28, "its sum", said + std::to_string(first_of_y()));
+    wrong("last_block_sums", "nothing orders the two blocks",
+          [&] { last_block_sums<true><<<blocks, threads>>>(x, x + 32, ticket, y); });
+    right("waits_for_the_next, right", [&] { waits_for_the_next<false><<<blocks, threads>>>(x, flags, y); });
+    simulator.check(first_of_y() == 1, "its neighbour's value", said + std::to_string(first_of_y()));
+    wrong("waits_for_the_next", "nothing orders the two blocks",
+          [&] { waits_for_the_next<true><<<blocks, threads>>>(x, flags, y); });
+    right("releases, right", [&] { releases<false><<<blocks, threads>>>(x, flags, y); });
+    wrong("releases", "nothing orders the two blocks",
+          [&] { releases<true><<<blocks, threads>>>(x, flags, y); });
+    right("grid_barrier, right", [&] { cooperative(grid_barrier<false>, blocks); });
+    simulator.check(first_of_y() == 2, "the neighbour's last value", said + std::to_string(first_of_y()));
+    wrong("grid_barrier", "nothing orders the two blocks", [&] { cooperative(grid_barrier<true>, blocks); });
+    wrong("two_blocks_write", "race: write of 4 bytes of global memory",
+          [&] { two_blocks_write<<<2, threads>>>(y); });
+    wrong("reads_what_another_block_wrote", "nothing orders",
+          [&] { reads_what_another_block_wrote<<<blocks, threads>>>(x, y); });
+    wrong("writes_what_another_block_read", "nothing orders",
+          [&] { writes_what_another_block_read<<<blocks, threads>>>(x); });
+    right("own_part", [&] { own_part<<<blocks, threads>>>(x); });
+    right("reads_the_same", [&] { reads_the_same<<<blocks, threads>>>(x, y); });
+    right("atomics_and_a_store, right", [&] { atomics_and_a_store<false><<<1, threads>>>(flags); });
+    right("bytes, right", [&] { bytes<false><<<1, threads>>>(reinterpret_cast<char*>(y)); });
+    wrong("bytes", "race", [&] { bytes<true><<<1, threads>>>(reinterpret_cast<char*>(y)); });
+    right("volatile_store, right", [&] { volatile_store<false><<<1, threads>>>(flags); });
+    wrong("volatile_store", "race", [&] { volatile_store<true><<<1, threads>>>(flags); });
+    right("fence_for_a_barrier, right", [&] { fence_for_a_barrier<false><<<1, threads>>>(flags); });
+    wrong("fence_for_a_barrier", "race", [&] { fence_for_a_barrier<true><<<1, threads>>>(flags); });
+    right("producer_and_consumer, right", [&] { producer_and_consumer<false><<<1, threads>>>(flags); });
+    wrong("producer_and_consumer", "barrier 1 is never reached by all",
+          [&] { producer_and_consumer<true><<<1, threads>>>(flags); });
+    right("mixed_spaces", [&] { mixed_spaces<<<1, 32>>>(x, y); });
+    simulator.check(first_of_y() == 100, "its first value", said + std::to_string(first_of_y()));
+  }
+  unsetenv("SIM_SEED");
+  fresh();
+  simulator.expect("atomics_and_a_store", failed, "race",
+                   [&] { atomics_and_a_store<true><<<1, threads>>>(flags); });
+  fresh();
+  simulator.expect("own_grid_barrier, that fits", fine, "",
+                   [&] { own_grid_barrier<<<2 * multiprocessors, 1024>>>(ticket); });
+  fresh();
+  simulator.expect("own_grid_barrier", failed, "waits for ever",
+                   [&] { own_grid_barrier<<<2 * multiprocessors + 1, 1024>>>(ticket); });
+  fresh();
+  simulator.expect("waits_for_nobody", failed, "waits for ever",
+                   [&] { waits_for_nobody<<<2, threads>>>(flags); });
+  simulator.expect("spins", failed, "endless loop", [&] { spins<<<2, threads>>>(2); });
+  simulator.expect("grid_barrier that is too large", cudaErrorCooperativeLaunchTooLarge, "",
+                   [&] { cooperative(grid_barrier<false>, 32 * multiprocessors + 1); });
+
+  // Scans whose tiles wait for earlier ones (decoupled look-back).
+  constexpr int many = 100'003;
+  const DeviceMemory memory_in = allocate_device(many * sizeof(int));
+  const DeviceMemory memory_out = allocate_device(many * sizeof(int));
+  auto* in = static_cast<int*>(memory_in.get());
+  auto* out = static_cast<int*>(memory_out.get());
+  std::vector<int> host(many, 1);
+  CUDA_CHECK(cudaMemcpy(in, host.data(), many * sizeof(int), cudaMemcpyHostToDevice));
+  for (const char* seed : {"", "1", "2"}) {
+    setenv("SIM_SEED", seed, 1);
+    std::size_t bytes_needed = 0;
+    CUDA_CHECK(cub::DeviceScan::InclusiveSum(nullptr, bytes_needed, in, out, many));
+    const DeviceMemory workspace = allocate_device(bytes_needed);
+    simulator.expect("cub::DeviceScan", fine, "", [&] {
+      (void)cub::DeviceScan::InclusiveSum(workspace.get(), bytes_needed, in, out, many);
+    });
+    CUDA_CHECK(cudaMemcpy(host.data(), out, many * sizeof(int), cudaMemcpyDeviceToHost));
+    int wrong = 0;
+    for (int i = 0; i < many; ++i) wrong += host[i] == i + 1 ? 0 : 1;
+    simulator.check(wrong == 0, "its sums", std::to_string(wrong) + " wrong");
+  }
+  return simulator.result();
+}
