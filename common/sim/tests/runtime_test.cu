@@ -111,7 +111,7 @@ void test_libraries() {
   (void)cudaDeviceSynchronize();
   const std::string text = simulator->last_fault();
   expect(simulator->faults() == faults + 1 &&
-             contains(text, "'frobnicate.u32', line " + std::to_string(strange_line)) &&
+             contains(text, "'frobnicate.u32 %r2, %r1', line " + std::to_string(strange_line)) &&
              contains(text, "in strange"),
          "its report names instruction, line and kernel", text);
   expect_error(launch(good, x.get()), cudaSuccess, "the next launch works");
