@@ -112,11 +112,7 @@ void show_to_observers(const Access& access) {
   for (const auto& observer : access.warp.block.launch.observers) observer->see(access);
 }
 
-/// What an earlier lane did wrong is said first.
-[[noreturn]] void out_of_bounds(Access& access, int lane, const std::string& where) {
-  access.lanes &= bit(lane) - 1;
-  const bool watched = access.space != MemorySpace::local && access.space != MemorySpace::parameter;
-  if (watched && access.lanes != 0) show_to_observers(access);
+[[noreturn]] void out_of_bounds(const Access& access, int lane, const std::string& where) {
   fault(access.warp, lane, FaultKind::illegal_address,
         "out of bounds: " + access.describe(lane) + ", " + where);
 }
@@ -147,6 +143,8 @@ void find_global(Access& access) {
     const auto l = static_cast<std::size_t>(lane);
     Allocation* own = memory.find(access.addresses[l]);
     if (own == nullptr || !own->holds(access.addresses[l], access.bytes)) {
+      access.lanes &= bit(lane) - 1;  // what an earlier lane did wrong is said first
+      if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }
     access.regions[l] = region_of(*own);

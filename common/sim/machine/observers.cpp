@@ -208,7 +208,7 @@ class Races : public AccessObserver {
       by = "threads of several blocks " + did + ", and nothing orders them and this one";
     } else if (other_block != block.number) {
       by += " of block " + describe_point(block.launch.index_of(other_block)) + " " + did +
-            ", and nothing orders the two blocks";
+            ", and nothing orders the two blocks (does each write its own part alone?)";
     } else {
       by += " of the block " + did + " with no barrier between";
     }
