@@ -36,7 +36,7 @@ Device open_device() {
   CUDA_CHECK(cudaSetDevice(0));
   cudaDeviceProp properties{};
   CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-  const Device device{
+  Device device{
       .gpu = properties.name,
       .compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor),
       .multiprocessors = properties.multiProcessorCount,

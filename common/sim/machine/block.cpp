@@ -67,7 +67,8 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   arrivals.clear();
   const Dim3 size = launch.cluster_size();
   const auto put3 = [this](std::uint32_t which, const Dim3& value) {
-    fill3(area(), block_slot::cluster + which * 3 * warp_size * sizeof(std::uint32_t), value);
+    constexpr std::uint32_t three = 3 * warp_size * sizeof(std::uint32_t);
+    fill3(area(), block_slot::cluster + which * three, value);
   };
   const Dim3& grid = launch.configuration.grid;
   put3(0, {index.x / size.x, index.y / size.y, index.z / size.z});

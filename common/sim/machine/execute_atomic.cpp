@@ -1,6 +1,7 @@
 // Atomics: lanes one after the other, in the order of their numbers.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "common/sim/machine/access.h"
@@ -113,11 +114,12 @@ void update(Warp& warp, const Instruction& instruction, LaneMask lanes, const Ho
   for_each_lane(lanes, [&](int lane) {
     std::byte* place = access.contiguous ? access.host[0] + static_cast<std::size_t>(lane) * sizeof(T)
                                          : access.host[static_cast<std::size_t>(lane)];
-    T old;
-    std::memcpy(&old, place, sizeof old);
+    std::array<std::byte, sizeof(T)> before;  // NOLINT: filled in the next line
+    std::memcpy(before.data(), place, sizeof before);
+    const T old = std::bit_cast<T>(before);
     const T value = Function{}(old, b[lane], c[lane]);
-    changes = changes || std::memcmp(&value, &old, sizeof value) != 0;
     std::memcpy(place, &value, sizeof value);
+    changes = changes || std::memcmp(place, before.data(), sizeof before) != 0;
     if (to != nullptr) to[lane] = old;
   });
   if (changes) {

@@ -34,8 +34,8 @@ Launch::Launch(const LaunchConfiguration& of, GlobalMemory& global_memory)
 Launch::~Launch() = default;
 
 std::size_t Launch::shared_bytes() const {
-  const std::size_t before_dynamic =
-      (program.static_shared_bytes + dynamic_shared_align - 1) / dynamic_shared_align * dynamic_shared_align;
+  constexpr std::size_t align = dynamic_shared_align;
+  const std::size_t before_dynamic = (program.static_shared_bytes + align - 1) / align * align;
   return before_dynamic + configuration.dynamic_shared_bytes;
 }
 
