@@ -310,6 +310,7 @@ void assemble_cp(Assembler& a) {
     a.address(0);
     a.instruction.space = MemorySpace::shared;
     a.instruction.access_bytes = 8;
+    a.instruction.strong = true;
     a.instruction.handler = &arrive_after_copies;
   } else if (a.take("commit_group")) {
     a.instruction.handler = &commit_group;
@@ -347,9 +348,9 @@ struct BarrierAt {
 /// Of each lane; an access to its eight bytes like any other.
 template <class Function>
 void for_each_barrier(Warp& warp, const Instruction& instruction, LaneMask lanes, AccessKind kind,
-                      Function function) {
+                      Function function, ValueOfLane value_of = nullptr) {
   const HostAccess access =
-      access_memory(warp, instruction, lanes, instruction.operands[barrier_place], kind);
+      access_memory(warp, instruction, lanes, instruction.operands[barrier_place], kind, value_of);
   for_each_lane(lanes, [&](int lane) {
     const auto l = static_cast<std::size_t>(lane);
     std::byte* data = access.contiguous ? access.host[0] + l * 8 : access.host[l];
@@ -363,15 +364,19 @@ void for_each_barrier(Warp& warp, const Instruction& instruction, LaneMask lanes
   });
 }
 
+void initial_state(const Warp& warp, const Instruction& instruction, int lane, std::byte* to) {
+  Mbarrier barrier;
+  barrier.expected = barrier.pending = warp.lanes_of<std::uint32_t>(instruction.operands[2])[lane];
+  barrier.store(to);
+}
 void init(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  const auto* counts = warp.lanes_of<std::uint32_t>(instruction.operands[2]);
-  for_each_barrier(warp, instruction, lanes, AccessKind::store, [&](int lane, const BarrierAt& at) {
-    Mbarrier barrier;
-    barrier.expected = barrier.pending = counts[lane];
-    if (counts[lane] == 0)
+  const auto initialise = [&](int lane, const BarrierAt& at) {
+    initial_state(warp, instruction, lane, at.data);
+    if (Mbarrier::load(at.data).expected == 0) {
       fault(warp, lane, FaultKind::barrier, "a mbarrier that nobody arrives at: its count is 0");
-    barrier.store(at.data);
-  });
+    }
+  };
+  for_each_barrier(warp, instruction, lanes, AccessKind::store, initialise, &initial_state);
 }
 
 /// Arrivals of which there may not be more than the barrier expects.

@@ -25,22 +25,35 @@ std::uint32_t warp_of(Stamp stamp) {
   return thread < several_blocks ? thread - several_of_warp : no_warp;
 }
 
-bool is_known(const Acquired* acquired, Stamp earlier, std::uint64_t block, const LaunchOrder& order) {
-  const Acquired::OfBlock* known = acquired->of(block, order);
-  if (known == nullptr) return false;
-  if (earlier < known->block_barrier) return true;
-  const auto warp = known->warps.find(warp_of(earlier));
-  return warp != known->warps.end() && earlier < warp->second;
+/// Accesses of this warp of the block below it are known.
+Stamp known_until(const RaceOrder& order, std::uint64_t block, std::uint32_t warp) {
+  Stamp until = 0;
+  for (const Acquired* acquired : {order.acquired_by_block, order.acquired_by_warp}) {
+    const Acquired::OfBlock* known = acquired->of(block, *order.launch);
+    if (known == nullptr) continue;
+    until = std::max(until, known->block_barrier);
+    const auto of_warp = known->warps.find(warp);
+    if (of_warp != known->warps.end()) until = std::max(until, of_warp->second);
+  }
+  return until;
+}
+
+bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& order) {
+  if (order.acquired_by_block->list().empty() && order.acquired_by_warp->list().empty()) return false;
+  if (warp_of(earlier) != no_warp) return earlier < known_until(order, block, warp_of(earlier));
+  // Several of the block, of which the stamp has the time of the last: that one is known, and something of all others.
+  bool last = false;
+  for (std::uint32_t warp = 0; warp < order.warps; ++warp) {
+    const Stamp until = known_until(order, block, warp);
+    last = last || earlier < until;
+    if (until < order.block_barrier && !(block == order.block && warp == warp_of(now))) return false;
+  }
+  return last;
 }
 
 /// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
 bool last_is_known(Stamp earlier, const RaceOrder& order) {
-  const std::uint64_t last = order.launch->block_at(earlier);
-  const auto knows = [&](const Acquired* acquired) {
-    const Acquired::OfBlock* known = acquired->of(last, *order.launch);
-    return known != nullptr && earlier < known->block_barrier;
-  };
-  return knows(order.acquired_by_block) || knows(order.acquired_by_warp);
+  return earlier < known_until(order, order.launch->block_at(earlier), no_warp);
 }
 
 bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
@@ -51,8 +64,7 @@ bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
     if (earlier < order.block_barrier || who(earlier) == who(now)) return true;
     if (warp_of(earlier) == warp_of(now) && earlier < order.warp_barrier) return true;
   }
-  return is_known(order.acquired_by_block, earlier, block, *order.launch) ||
-         is_known(order.acquired_by_warp, earlier, block, *order.launch);
+  return is_known(earlier, now, block, order);
 }
 
 /// Two atomics, or an atomic and a volatile access, do not race.

@@ -89,6 +89,7 @@ class Acquired {
 struct RaceOrder {
   const LaunchOrder* launch = nullptr;
   std::uint64_t block = 0;
+  std::uint32_t warps = 0;  ///< of a block
   Stamp begin = 0;       ///< of the launch; of shared memory of the block: what is below was somebody else's
   Stamp turn_begin = 0;  ///< stamps from here on are of this block
   Stamp block_barrier = 0;  ///< this block's stamps below are before its last barrier

@@ -108,6 +108,7 @@ RaceOrder Warp::race_order(const Block* owner_of_shared) const {
   const Stamp launch_begin = waited_for_kernel_before ? launch.launch_begin() : launch.dependent_begin();
   return {&launch,
           block.number,
+          static_cast<std::uint32_t>(block.warps.size()),
           owner_of_shared != nullptr ? owner_of_shared->begin : launch_begin,
           block.turn_begin,
           block.last_barrier,
