@@ -159,9 +159,8 @@ cudaError_t run_cooperative(LaunchConfiguration configuration) {
 
 }  // namespace
 
-cudaError_t launch(const LaunchRequest& request) {
+cudaError_t prepare(const LaunchRequest& request, Work& work) {
   Runtime& state = runtime();
-  const std::lock_guard lock(state.mutex);
   const Program* program = nullptr;
   if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
     return error;
@@ -189,13 +188,22 @@ cudaError_t launch(const LaunchRequest& request) {
   configuration.block = sized(request.block);
   configuration.dynamic_shared_bytes = static_cast<std::uint32_t>(request.dynamic_shared);
   configuration.parameters.resize(program->parameter_bytes);
+  if (request.arguments == nullptr && !program->parameters.empty()) return cudaErrorInvalidValue;
   for (std::size_t i = 0; i < program->parameters.size(); ++i) {
     const Parameter& parameter = program->parameters[i];
     std::memcpy(configuration.parameters.data() + parameter.offset, request.arguments[i], parameter.bytes);
   }
-  return enqueue(request.stream, [configuration, cooperative = request.cooperative] {
+  work = [configuration, cooperative = request.cooperative] {
     return cooperative ? run_cooperative(configuration) : run(configuration);
-  });
+  };
+  return cudaSuccess;
+}
+
+cudaError_t launch(const LaunchRequest& request) {
+  const std::lock_guard lock(runtime().mutex);
+  Work work;
+  const cudaError_t error = prepare(request, work);
+  return error != cudaSuccess ? error : enqueue(request.stream, cudaGraphNodeTypeKernel, std::move(work));
 }
 
 }  // namespace sim
@@ -221,7 +229,15 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
 void __cudaUnregisterFatBinary(void** /*handle*/) {}
-char __cudaInitModule(void** /*handle*/) {
+/// Called before the host's code first uses a __managed__ variable.
+char __cudaInitModule(void** handle) {
+  const std::lock_guard lock(runtime().mutex);
+  const std::size_t fat_binary = reinterpret_cast<std::size_t>(handle) - 1;
+  const sim::FatBinary& binary = runtime().fat_binaries.at(fat_binary);
+  for (const auto& [pointer, variable] : runtime().managed) {
+    if (variable.fat_binary != fat_binary || *pointer != nullptr || !binary.module) continue;
+    *pointer = reinterpret_cast<void*>(sim::address_of(variable));  // NOLINT(performance-no-int-to-ptr)
+  }
   return 1;
 }
 
@@ -236,6 +252,14 @@ void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_addres
                        int /*is_extern*/, std::size_t size, int /*is_constant*/, int /*is_global*/) {
   const std::lock_guard lock(runtime().mutex);
   runtime().variables[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
+}
+
+/// `host_variable`: where the host's code reads its address.
+void __cudaRegisterManagedVar(void** handle, void** host_variable, char* /*device_address*/,
+                              const char* device_name, int /*is_extern*/, std::size_t size,
+                              int /*is_constant*/, int /*is_global*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().managed[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t dynamic_shared, void* stream) {
@@ -278,6 +302,8 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 
 /// Attributes that only say when or where to run are accepted.
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs > 0))
+    return returned(cudaErrorInvalidValue);
   sim::LaunchRequest request{function,  config->gridDim, config->blockDim, config->dynamicSmemBytes,
                              arguments, config->stream};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -299,6 +325,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  if (attributes == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   const sim::Program* program = nullptr;
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
@@ -355,6 +382,7 @@ cudaError_t cudaFuncSetCacheConfig(const void* /*function*/, cudaFuncCache /*con
 }
 
 cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  if (name == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   const auto found = runtime().functions.find(function);
   if (found == runtime().functions.end()) return returned(cudaErrorInvalidDeviceFunction);
@@ -370,7 +398,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  if (block_size < 1) return returned(cudaErrorInvalidValue);
+  if (block_size < 1 || blocks == nullptr) return returned(cudaErrorInvalidValue);
   const std::size_t shared = dynamic_shared + program->static_shared_bytes;
   const std::size_t most = sim::most_shared(*program, runtime().functions.at(function));
   *blocks =
@@ -393,7 +421,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_share
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  if (blocks < 1) return returned(cudaErrorInvalidValue);
+  if (blocks < 1 || dynamic_shared == nullptr) return returned(cudaErrorInvalidValue);
   const int each =
       std::min(sim::device::shared_per_block_optin,
                sim::device::shared_per_multiprocessor / blocks - sim::device::reserved_shared_per_block);
