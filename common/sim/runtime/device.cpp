@@ -262,6 +262,11 @@ cudaError_t cudaProfilerStop() {
   return cudaSuccess;
 }
 
+/// Only puts five numbers together; arrays, which it describes, are not simulated.
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+  return {x, y, z, w, kind};
+}
+
 // ---- Ways to the driver, of which there is none.
 
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long /*flags*/,

@@ -100,19 +100,43 @@ cudaError_t check_configuration(const Program& program, const HostFunction& func
   return cudaSuccess;
 }
 
-/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for.
+/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for; 1 when neither says.
+Dim3 cluster_of(const Program& program, const LaunchRequest& request) {
+  if (request.cluster.x != 0) return sized(request.cluster);
+  const Dim3 compiled{program.cluster[0], program.cluster[1], program.cluster[2]};
+  return compiled.count() == 0 ? Dim3{} : compiled;
+}
+
+unsigned most_cluster(const HostFunction& function) {
+  return static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+}
+
+/// Attributes that only say when or where to run are accepted.
+LaunchRequest request_of(const cudaLaunchConfig_t& config, const void* function, void** arguments) {
+  LaunchRequest request{function,  config.gridDim, config.blockDim, config.dynamicSmemBytes,
+                        arguments, config.stream};
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
+    const auto& cluster = attribute.val.clusterDim;
+    if (attribute.id == cudaLaunchAttributeClusterDimension)
+      request.cluster = {cluster.x, cluster.y, cluster.z};
+  }
+  return request;
+}
+
 cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& program,
                         const HostFunction& function, const LaunchRequest& request) {
-  Dim3 size{program.cluster[0], program.cluster[1], program.cluster[2]};
-  if (request.cluster.x != 0) size = sized(request.cluster);
-  if (size.count() == 0) return cudaSuccess;
+  const Dim3 size = cluster_of(program, request);
   const auto refuse = [&](const std::string& why) {
     say("launch of " + program.demangled + " refused: clusters of " + describe_point(size) + " blocks, " +
         why);
     return cudaErrorInvalidClusterSize;
   };
-  const unsigned most =
-      static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+  const unsigned most = most_cluster(function);
   if (size.count() > most) {
     return refuse("and at most " + std::to_string(most) +
                   (function.large_clusters
@@ -288,8 +312,10 @@ cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block, void** argum
   return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
 }
 
+/// Of code whose default stream is one per thread; by it the others know of that, too.
 cudaError_t __cudaLaunchKernel_ptsz(void* kernel, dim3 grid, dim3 block, void** arguments,
                                     std::size_t dynamic_shared, cudaStream_t stream) {
+  runtime().default_is_per_thread = true;
   return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
 }
 
@@ -300,23 +326,17 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
 }
 
-/// Attributes that only say when or where to run are accepted.
+cudaError_t cudaLaunchKernel_ptsz(const void* function, dim3 grid, dim3 block, void** arguments,
+                                  std::size_t dynamic_shared, cudaStream_t stream) {
+  runtime().default_is_per_thread = true;
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
+}
+
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  if (config == nullptr || (config->attrs == nullptr && config->numAttrs > 0))
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs > 0)) {
     return returned(cudaErrorInvalidValue);
-  sim::LaunchRequest request{function,  config->gridDim, config->blockDim, config->dynamicSmemBytes,
-                             arguments, config->stream};
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const cudaLaunchAttribute& attribute = config->attrs[i];
-    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
-    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
-      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
-    }
-    const auto& cluster = attribute.val.clusterDim;
-    if (attribute.id == cudaLaunchAttributeClusterDimension)
-      request.cluster = {cluster.x, cluster.y, cluster.z};
   }
-  return returned(launch(request));
+  return returned(launch(sim::request_of(*config, function, arguments)));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
@@ -412,6 +432,48 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                           std::size_t dynamic_shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic_shared,
                                                                 0);
+}
+
+/// How many clusters of such a launch the GPU holds at a time.
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                           const cudaLaunchConfig_t* config) {
+  if (clusters == nullptr || config == nullptr) return returned(cudaErrorInvalidValue);
+  *clusters = 0;
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  const sim::HostFunction& known = runtime().functions.at(function);
+  const std::uint64_t size = sim::cluster_of(*program, sim::request_of(*config, function, nullptr)).count();
+  if (size > sim::most_cluster(known)) return returned(cudaErrorInvalidClusterSize);
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
+  if (error != cudaSuccess) return error;
+  // A cluster lies in one GPC.
+  for (const int multiprocessors : sim::device::gpcs) {
+    *clusters += multiprocessors * blocks / static_cast<int>(size);
+  }
+  return cudaSuccess;
+}
+
+/// The largest cluster of which such a launch fits the GPU.
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
+                                                 const cudaLaunchConfig_t* config) {
+  if (size == nullptr || config == nullptr) return returned(cudaErrorInvalidValue);
+  *size = 0;
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
+  if (error != cudaSuccess) return error;
+  if (blocks > 0) *size = static_cast<int>(sim::most_cluster(runtime().functions.at(function)));
+  return cudaSuccess;
 }
 
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_shared, const void* function,

@@ -134,6 +134,7 @@ class Runtime {
   std::unordered_map<cudaGraphNode_t, GraphNode*> graph_nodes;
   StreamState default_stream;
   StreamState per_thread_stream;
+  bool default_is_per_thread = false;
 
   cudaError_t last_error = cudaSuccess;
   /// Of a launch whose own return value may have been dropped, as <<<>>> does: the next call that waits gives
@@ -187,6 +188,9 @@ inline constexpr int shared_per_multiprocessor = 228 * 1024;
 inline constexpr int reserved_shared_per_block = 1024;
 inline constexpr int registers = 65536;
 inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
+/// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and
+/// 16 blocks at one block per multiprocessor.
+inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int memory_bus_bits = 6144;
 inline constexpr int constant_bytes = 64 * 1024;

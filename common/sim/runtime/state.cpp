@@ -4,6 +4,7 @@
 
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/runtime/runtime.h"
+#include "common/sim/runtime/say_unsimulated.h"
 
 namespace sim {
 
@@ -41,9 +42,14 @@ cudaError_t not_supported(const char* name) {
   return returned(cudaErrorNotSupported);
 }
 
+int say_unsimulated(const char* name) {
+  return not_supported(name);
+}
+
 StreamState* Runtime::stream(cudaStream_t handle) {
-  if (handle == nullptr || handle == cudaStreamLegacy) return &default_stream;
-  return handle == cudaStreamPerThread ? &per_thread_stream : streams.find(handle);
+  const bool is_per_thread = handle == cudaStreamPerThread || (handle == nullptr && default_is_per_thread);
+  if (is_per_thread) return &per_thread_stream;
+  return handle == nullptr || handle == cudaStreamLegacy ? &default_stream : streams.find(handle);
 }
 
 void* next_handle() {

@@ -339,6 +339,7 @@ void test_fork_and_join() {
   add<<<1, 1, 0, side>>>(x, 1);
   expect(value_of(x) == 20, "and the other stream is free", std::to_string(value_of(x)));
 
+#ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
   expect_success(cudaEventRecord(forks, side), "an event outside");
   expect_success(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal), "of a capture");
   expect_error(cudaStreamWaitEvent(origin, forks, 0), cudaErrorStreamCaptureIsolation,
@@ -347,6 +348,14 @@ void test_fork_and_join() {
   expect_error(cudaGetLastError(), cudaErrorStreamCaptureImplicit, "the legacy stream would wait for it");
   expect_error(cudaStreamEndCapture(origin, &graph), cudaErrorStreamCaptureInvalidated, "which ends it");
   expect(value_of(x) == 20, "and does nothing", std::to_string(value_of(x)));
+#else
+  expect_success(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal), "a capture begins");
+  add<<<1, 1>>>(x, 1);
+  expect_success(cudaGetLastError(), "the thread's own stream waits for no other");
+  expect_success(cudaStreamEndCapture(origin, &graph), "the capture ends");
+  expect_success(cudaGraphDestroy(graph), "its graph is empty");
+  expect(value_of(x) == 21, "and the work was done", std::to_string(value_of(x)));
+#endif
   (void)cudaEventDestroy(forks);
   (void)cudaEventDestroy(joins);
   (void)cudaStreamDestroy(side);
@@ -425,6 +434,52 @@ void test_graph_by_hand() {
   (void)cudaFree(x);
 }
 
+// ---- What the GPU holds
+
+void test_clusters() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1024);
+  config.blockDim = dim3(1024);
+  config.dynamicSmemBytes = 120 << 10;  // one block per multiprocessor
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  (void)cudaFuncSetAttribute(twice, cudaFuncAttributeMaxDynamicSharedMemorySize, 120 << 10);
+  int count = 0;
+  expect_success(cudaOccupancyMaxPotentialClusterSize(&count, twice, &config), "the largest cluster");
+  expect(count == 8, "has 8 blocks", std::to_string(count));
+  attribute.val.clusterDim = {16, 1, 1};
+  expect_error(cudaOccupancyMaxActiveClusters(&count, twice, &config), cudaErrorInvalidClusterSize,
+               "and not 16");
+  (void)cudaFuncSetAttribute(twice, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  expect_success(cudaOccupancyMaxPotentialClusterSize(&count, twice, &config), "unless it asks for that");
+  expect(count == 16, "then it has 16", std::to_string(count));
+  for (const auto& [size, held] : {std::array{2, 66}, {4, 30}, {8, 15}, {16, 7}}) {
+    attribute.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
+    expect_success(cudaOccupancyMaxActiveClusters(&count, twice, &config), "clusters");
+    expect(count == held, "as many as an H200 holds", std::to_string(count));
+  }
+  int block = 0;
+  int grid = 0;
+  expect_success(cudaOccupancyMaxPotentialBlockSize(&grid, &block, add), "the best block");
+  expect(block == 1024 && grid == 264, "fills the GPU", std::to_string(block));
+}
+
+// ---- What is not there
+
+void test_unsimulated() {
+  cudaArray_t array = nullptr;
+  const cudaChannelFormatDesc floats = cudaCreateChannelDesc<float>();
+  expect(floats.x == 32 && floats.w == 0 && floats.f == cudaChannelFormatKindFloat, "a format is described");
+  cudaError_t error = cudaSuccess;
+  const std::string said = said_by([&] {
+    for (int i = 0; i < 2; ++i) error = cudaMallocArray(&array, &floats, 16);
+  });
+  expect_error(error, cudaErrorNotSupported, "arrays are an error");
+  expect(said == "simulator: cudaMallocArray is not simulated\n", "which is said, once", said);
+}
+
 }  // namespace
 
 int main() {
@@ -435,5 +490,7 @@ int main() {
   test_copies();
   test_fork_and_join();
   test_graph_by_hand();
+  test_clusters();
+  test_unsimulated();
   return failures == 0 ? 0 : 1;
 }

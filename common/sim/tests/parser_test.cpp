@@ -92,6 +92,9 @@ TEST(Lexer, CutsWords) {
                                           ";"};
   EXPECT_EQ(words_of("@!%p1 ld.global.nc.L1::no_allocate.v2.f32 {%f1,%f2}, [%rd1+-8];"), expected);
 }
+TEST(Lexer, DirectivesNeedNoBlank) {
+  EXPECT_EQ(words_of(".reg.b32 %r;"), (std::vector<std::string>{".reg", ".b32", "%r", ";"}));
+}
 TEST(Lexer, LabelsEndWithOneColon) {
   EXPECT_EQ(words_of("$L__BB0_1: ret;"), (std::vector<std::string>{"$L__BB0_1", ":", "ret", ";"}));
 }
