@@ -96,7 +96,8 @@ std::string convert(Warp& warp, std::string specification, Arguments& arguments,
   return formatted(specification + "ll" + conversion, arguments.take<long long>());
 }
 
-std::string print(Warp& warp, const std::string& format, Arguments arguments, int lane) {
+/// `taken`: how many arguments the format has taken.
+std::string print(Warp& warp, const std::string& format, Arguments arguments, int lane, int& taken) {
   std::string text;
   for (std::size_t at = 0; at < format.size();) {
     if (format[at] != '%') {
@@ -108,6 +109,7 @@ std::string print(Warp& warp, const std::string& format, Arguments arguments, in
     if (format[end] == '%') {
       text += '%';
     } else {
+      ++taken;
       text += convert(warp, format.substr(at, end - at + 1), arguments, lane);
     }
     at = end + 1;
@@ -120,9 +122,9 @@ void call_vprintf(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   for_each_lane(lanes, [&](int lane) {
     const std::string format = string_at(warp, parameter<std::uint64_t>(warp, instruction, 0, lane), lane);
     const Arguments arguments(warp, parameter<std::uint64_t>(warp, instruction, 1, lane), lane);
-    const std::string text = print(warp, format, arguments, lane);
+    int result = 0;  // the number of arguments, as on a GPU, and not of characters
+    const std::string text = print(warp, format, arguments, lane, result);
     std::fputs(text.c_str(), stdout);
-    const auto result = static_cast<int>(text.size());
     const auto offset = *warp.lanes_of<std::uint64_t>(instruction.operands[2]);
     std::memcpy(warp.local_of(lane) + offset, &result, sizeof result);
   });
