@@ -1,4 +1,5 @@
 // Functions of the device's runtime library that kernels call: printf and assert.
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -109,8 +110,9 @@ std::string print(Warp& warp, const std::string& format, Arguments arguments, in
     if (format[end] == '%') {
       text += '%';
     } else {
-      ++taken;
-      text += convert(warp, format.substr(at, end - at + 1), arguments, lane);
+      const std::string specification = format.substr(at, end - at + 1);
+      taken += 1 + static_cast<int>(std::count(specification.begin(), specification.end(), '*'));
+      text += convert(warp, specification, arguments, lane);
     }
     at = end + 1;
   }
