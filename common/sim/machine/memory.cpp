@@ -39,6 +39,12 @@ Allocation::Allocation(std::uint64_t first_address, std::size_t size, std::strin
   if (kind != MemoryKind::device) written.add(0, size);
 }
 
+/// Memory that the host shares is unmapped, so that it cannot be used afterwards, nor taken for memory that is there.
+void Allocation::Release::operator()(std::byte* memory) const {
+  if (kind == MemoryKind::device) std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
+  if (kind == MemoryKind::managed || kind == MemoryKind::host) munmap(memory, bytes);
+}
+
 RaceShadow* Allocation::shadow() {
   if (!shadow_ && bytes <= most_watched_bytes) shadow_ = std::make_unique<RaceShadow>(bytes);
   return shadow_.get();
@@ -47,7 +53,8 @@ RaceShadow* Allocation::shadow() {
 std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
   if (bytes > free_bytes() || bytes > end_of_addresses - next_address_ - gap) return 0;
   const std::uint64_t address = next_address_;
-  Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), &std::free);
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): not initialised twice
+  Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), {MemoryKind::device, bytes});
   if (!data) return 0;
   std::memset(data.get(), 0xff, bytes);
   std::unique_ptr<Allocation> allocation;
@@ -64,12 +71,10 @@ std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
 }
 
 void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind) {
-  constexpr std::size_t page = 4096;
   if (bytes > total_bytes_) return nullptr;
-  Allocation::Data data(static_cast<std::byte*>(std::aligned_alloc(page, (bytes + page - 1) / page * page)),
-                        &std::free);
-  if (!data) return nullptr;
-  std::memset(data.get(), 0, bytes);
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  Allocation::Data data(static_cast<std::byte*>(mapped), {kind, bytes});
   void* const first = data.get();
   const auto address = reinterpret_cast<std::uint64_t>(first);
   allocations_[address + bytes] =
@@ -79,9 +84,9 @@ void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKin
 
 void GlobalMemory::register_host(void* first, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uint64_t>(first);
-  allocations_[address + bytes] =
-      std::make_unique<Allocation>(address, bytes, "cudaHostRegister", MemoryKind::registered,
-                                   Allocation::Data(static_cast<std::byte*>(first), [](void*) {}));
+  allocations_[address + bytes] = std::make_unique<Allocation>(
+      address, bytes, "cudaHostRegister", MemoryKind::registered,
+      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}));
 }
 
 bool GlobalMemory::free(std::uint64_t address) {
@@ -181,7 +186,7 @@ std::string GlobalMemory::describe_outside(std::uint64_t address) const {
   std::ostringstream text;
   const bool is_device = is_device_address(address);
   if (const auto freed = freed_.upper_bound(address);
-      is_device && freed != freed_.end() && address >= freed->second.begin) {
+      freed != freed_.end() && address >= freed->second.begin && (is_device || !is_mapped(address))) {
     text << address - freed->second.begin << " bytes into memory that was freed ("
          << freed->second.end - freed->second.begin << " bytes at 0x" << std::hex << freed->second.begin
          << ")";

@@ -23,7 +23,12 @@ inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
 enum class MemoryKind : std::uint8_t { device, managed, host, registered };
 
 struct Allocation {
-  using Data = std::unique_ptr<std::byte, void (*)(void*)>;
+  struct Release {
+    MemoryKind kind;
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
+  using Data = std::unique_ptr<std::byte, Release>;
   Allocation(std::uint64_t first_address, std::size_t size, std::string description, MemoryKind whose,
              Data memory);
 

@@ -39,7 +39,7 @@ std::vector<sim::GraphExecState::Step> in_order(const sim::GraphState& graph) {
   for (std::size_t before = graph.nodes.size(); before != done.size();) {
     before = done.size();
     for (const auto& node : graph.nodes) {
-      const auto is_done = [&](const sim::GraphNode* earlier) { return done.count(earlier) != 0; };
+      const auto is_done = [&](const sim::GraphNode* earlier) { return done.contains(earlier); };
       if (is_done(node.get()) || !std::all_of(node->after.begin(), node->after.end(), is_done)) continue;
       done.insert(node.get());
       steps.push_back({node->handle, node->work});

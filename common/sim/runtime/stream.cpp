@@ -191,7 +191,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (milliseconds == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  for (const cudaEvent_t event : {start, end}) {
+  for (cudaEvent_t event : {start, end}) {
     const sim::EventState* state = runtime().events.find(event);
     if (const cudaError_t error = check_event(state); error != cudaSuccess) return returned(error);
     if (!state->recorded || !state->times) return returned(cudaErrorInvalidResourceHandle);

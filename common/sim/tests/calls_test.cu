@@ -191,6 +191,10 @@ void test_shared_memory() {
              contains(simulator->last_fault(), "(cudaMallocManaged)"),
          "which is named", simulator->last_fault());
   expect_success(cudaFree(x), "and is freed by cudaFree");
+  (void)said_by([&] { add<<<1, 32>>>(x, 1); });
+  expect_error(cudaDeviceSynchronize(), cudaErrorIllegalAddress, "after which kernels cannot use it");
+  expect(contains(simulator->last_fault(), "0 bytes into memory that was freed (128 bytes"),
+         "and are told why", simulator->last_fault());
 
   int* in_kernel = nullptr;
   expect_success(cudaHostAlloc(&x, 128, cudaHostAllocMapped), "cudaHostAlloc");
