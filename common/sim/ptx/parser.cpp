@@ -96,6 +96,7 @@ struct WrittenCall {
 };
 
 std::string demangled_name(const std::string& name) {
+  if (name.rfind("_Z", 0) != 0) return name;  // "f" is no function, but the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
