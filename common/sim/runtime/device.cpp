@@ -77,7 +77,7 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrDirectManagedMemAccessFromHost, 0},
     {cudaDevAttrHostRegisterSupported, 1},
     {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
-    {cudaDevAttrMaxPitch, std::numeric_limits<int>::max()},
+    {cudaDevAttrMaxPitch, static_cast<int>(device::most_pitch)},
     {cudaDevAttrTextureAlignment, 512},
     {cudaDevAttrTexturePitchAlignment, 32},
     {cudaDevAttrSurfaceAlignment, 512},
@@ -210,7 +210,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   properties->memoryBusWidth = device::memory_bus_bits;
   properties->globalL1CacheSupported = 1;
   properties->localL1CacheSupported = 1;
-  properties->memPitch = std::numeric_limits<int>::max();
+  properties->memPitch = device::most_pitch;
   properties->textureAlignment = 512;
   properties->texturePitchAlignment = 32;
   properties->surfaceAlignment = 512;

@@ -179,6 +179,7 @@ std::uint64_t sim::address_of(const Runtime::HostVariable& variable) {
 cudaError_t sim::prepare(const CopyRequest& request, Work& work) {
   const auto& [to, from, width, height, to_pitch, from_pitch, kind] = request;
   if (width > to_pitch || width > from_pitch) return cudaErrorInvalidPitchValue;
+  if (height > 1 && std::max(to_pitch, from_pitch) > device::most_pitch) return cudaErrorInvalidPitchValue;
   if (width > 0 && height > 0) {
     if (to == nullptr || from == nullptr || !direction_matches(to, from, kind)) return cudaErrorInvalidValue;
   }
@@ -201,7 +202,8 @@ cudaError_t sim::prepare(const CopyRequest& request, Work& work) {
 cudaError_t sim::prepare(const FillRequest& request, Work& work) {
   const auto [to, value, value_bytes, width, height, pitch] = request;
   if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4) return cudaErrorInvalidValue;
-  if (height > 1 && width * value_bytes > pitch) return cudaErrorInvalidPitchValue;
+  const bool is_pitch = width <= pitch / value_bytes && pitch <= device::most_pitch;
+  if (height > 1 && !is_pitch) return cudaErrorInvalidPitchValue;
   if (to == nullptr && width > 0 && height > 0) return cudaErrorInvalidValue;
   work = [request] {
     GlobalMemory& memory = runtime().memory;
@@ -242,6 +244,10 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) {
 cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
   constexpr std::size_t alignment = 512;
   if (pitch == nullptr) return returned(cudaErrorInvalidValue);
+  const std::size_t total = runtime().memory.total_bytes();
+  if (width > total || height > total / std::max<std::size_t>(width, 1)) {
+    return returned(cudaErrorMemoryAllocation);
+  }
   *pitch = (width + alignment - 1) / alignment * alignment;
   return returned(allocate(pointer, *pitch * height, "cudaMallocPitch"));
 }
@@ -265,6 +271,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*
   const std::lock_guard lock(runtime().mutex);
   if (pointer == nullptr || bytes == 0 || is_device(pointer)) return returned(cudaErrorInvalidValue);
   GlobalMemory& memory = runtime().memory;
+  if (bytes > memory.total_bytes()) return returned(cudaErrorMemoryAllocation);
   if (memory.find(number_of(pointer)) != nullptr || memory.find(number_of(pointer) + bytes - 1) != nullptr) {
     return returned(cudaErrorHostMemoryAlreadyRegistered);
   }

@@ -193,6 +193,7 @@ inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks
 inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int memory_bus_bits = 6144;
+inline constexpr std::size_t most_pitch = 0x7fffffff;
 inline constexpr int constant_bytes = 64 * 1024;
 /// 10 * major + minor, or what SIM_COMPUTE_CAPABILITY says.
 int compute_capability();

@@ -278,6 +278,18 @@ void test_copies() {
   expect_error(cudaMemcpyToSymbol(on_device, host.data(), 20), cudaErrorInvalidValue, "a number too many");
   (void)cudaFree(x);
   (void)cudaFree(y);
+
+  // Sizes that are no sizes.
+  constexpr std::size_t huge = ~std::size_t{0};
+  void* none = nullptr;
+  expect_error(cudaMalloc(&none, huge), cudaErrorMemoryAllocation, "huge: cudaMalloc");
+  expect_error(cudaMallocManaged(&none, huge), cudaErrorMemoryAllocation, "huge: cudaMallocManaged");
+  expect_error(cudaMallocHost(&none, huge), cudaErrorMemoryAllocation, "huge: cudaMallocHost");
+  expect_error(cudaMallocPitch(&none, &pitch, huge, 2), cudaErrorMemoryAllocation, "huge: cudaMallocPitch");
+  expect_error(cudaHostRegister(back.data(), huge, 0), cudaErrorMemoryAllocation, "huge: cudaHostRegister");
+  expect_error(cudaMemcpy2D(back.data(), huge, host.data(), huge, 4, 3, cudaMemcpyHostToHost),
+               cudaErrorInvalidPitchValue, "huge: the pitch of cudaMemcpy2D");
+  expect_error(cudaMemset2D(back.data(), huge, 0, 4, 3), cudaErrorInvalidPitchValue, "huge: of cudaMemset2D");
 }
 
 // ---- Captures and graphs
