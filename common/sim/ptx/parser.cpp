@@ -664,7 +664,8 @@ void KernelParser::refuse_recursion(std::size_t function, std::vector<int>& stat
       instruction.control = Control::none;
       instruction.handler = &execute_unknown;
       instruction.immediate = static_cast<std::int64_t>(program_.unknown.size());
-      program_.unknown.push_back("'" + call.spelling + " " + demangled_name(std::string(functions_[call.callee].name)) +
+      program_.unknown.push_back("'" + call.spelling + " " +
+                                 demangled_name(std::string(functions_[call.callee].name)) +
                                  "': recursion is not simulated");
     } else {
       refuse_recursion(call.callee, state);
