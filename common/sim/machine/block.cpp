@@ -111,7 +111,7 @@ void Block::pass_cluster_barrier() {
     while (cluster->has_passed(warp) &&
            warp.take_waiting([](const WaitingLanes& any) { return any.what == WaitFor::cluster_barrier; },
                              waiting)) {
-      warp.add_ready(waiting.pc + 1, waiting.lanes);
+      warp.add_ready({waiting.pc + 1, waiting.lanes, waiting.frame});
     }
   }
 }
@@ -215,7 +215,7 @@ void Block::release_barrier(std::uint32_t barrier) {
     const WaitingLanes* first = nullptr;
     for (const WaitingLanes& waiting : warp.waiting()) {
       if (!is_here(waiting)) continue;
-      if (first != nullptr && first->pc != waiting.pc) {
+      if (first != nullptr && (first->pc != waiting.pc || first->frame != waiting.frame)) {
         fault_of_thread(*this, waiting.pc,
                         warp.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
                         FaultKind::barrier,
@@ -257,7 +257,7 @@ void Block::release_barrier(std::uint32_t barrier) {
     counted = true;
     const Instruction& instruction = launch.program.code[waiting.pc];
     if (instruction.handler != nullptr) instruction.handler(warp, instruction, waiting.lanes);
-    warp.add_ready(waiting.pc + 1, waiting.lanes);
+    warp.add_ready({waiting.pc + 1, waiting.lanes, waiting.frame});
   }
 }
 

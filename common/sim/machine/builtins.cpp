@@ -1,4 +1,5 @@
 // Functions of the device's runtime library that kernels call: printf and assert.
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -96,7 +97,8 @@ std::string convert(Warp& warp, std::string specification, Arguments& arguments,
   return formatted(specification + "ll" + conversion, arguments.take<long long>());
 }
 
-std::string print(Warp& warp, const std::string& format, Arguments arguments, int lane) {
+/// `taken`: how many arguments the format has taken.
+std::string print(Warp& warp, const std::string& format, Arguments arguments, int lane, int& taken) {
   std::string text;
   for (std::size_t at = 0; at < format.size();) {
     if (format[at] != '%') {
@@ -108,7 +110,9 @@ std::string print(Warp& warp, const std::string& format, Arguments arguments, in
     if (format[end] == '%') {
       text += '%';
     } else {
-      text += convert(warp, format.substr(at, end - at + 1), arguments, lane);
+      const std::string specification = format.substr(at, end - at + 1);
+      taken += 1 + static_cast<int>(std::count(specification.begin(), specification.end(), '*'));
+      text += convert(warp, specification, arguments, lane);
     }
     at = end + 1;
   }
@@ -120,9 +124,9 @@ void call_vprintf(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   for_each_lane(lanes, [&](int lane) {
     const std::string format = string_at(warp, parameter<std::uint64_t>(warp, instruction, 0, lane), lane);
     const Arguments arguments(warp, parameter<std::uint64_t>(warp, instruction, 1, lane), lane);
-    const std::string text = print(warp, format, arguments, lane);
+    int result = 0;  // the number of arguments, as on a GPU, and not of characters
+    const std::string text = print(warp, format, arguments, lane, result);
     std::fputs(text.c_str(), stdout);
-    const auto result = static_cast<int>(text.size());
     const auto offset = *warp.lanes_of<std::uint64_t>(instruction.operands[2]);
     std::memcpy(warp.local_of(lane) + offset, &result, sizeof result);
   });

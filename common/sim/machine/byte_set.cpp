@@ -15,6 +15,22 @@ void ByteSet::remove(std::size_t first, std::size_t count) {
   });
 }
 
+void ByteSet::copy(std::size_t first, const ByteSet& from, std::size_t from_first, std::size_t count) {
+  if (from.contains(from_first, count)) return add(first, count);
+  if (&from == this) return copy(first, ByteSet(from), from_first, count);
+  remove(first, count);
+  for (std::size_t done = 0; done < count;) {
+    std::size_t some = std::min(count - done, word_bits);
+    if (!from.contains_any(from_first + done, some)) {
+      done += some;
+      continue;
+    }
+    if (!from.contains(from_first + done, some)) some = 1;
+    if (from.contains(from_first + done, some)) add(first + done, some);
+    done += some;
+  }
+}
+
 void ByteSet::clear() {
   full_ = false;
   std::fill(words_.begin(), words_.end(), 0);

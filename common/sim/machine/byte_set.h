@@ -24,6 +24,8 @@ class ByteSet {
     });
   }
   void remove(std::size_t first, std::size_t count);
+  /// Of `count` bytes from `first` on those that `from` has, `from_first` standing for `first`.
+  void copy(std::size_t first, const ByteSet& from, std::size_t from_first, std::size_t count);
   void clear();
   [[nodiscard]] bool contains_any(std::size_t first, std::size_t count) const {
     return full_ || !for_words(first, count, [this](std::size_t word, std::uint64_t bits) {

@@ -1,5 +1,9 @@
 #include "common/sim/machine/memory.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <sstream>
@@ -10,18 +14,35 @@ namespace {
 constexpr std::uint64_t alignment = 256;
 /// Between two allocations, so that a row too many lands in none. Addresses cost nothing.
 constexpr std::uint64_t gap = std::uint64_t{1} << 20;
+/// So near to memory of the host that kernels may use, an address is one that is out of its bounds.
+constexpr std::uint64_t gap_on_host = 4096;
 /// Above this an allocation is not watched for races: the watch takes four times as much memory.
 constexpr std::size_t most_watched_bytes = std::size_t{1} << 28;
 
+/// Is there memory of this process?
+bool is_mapped(std::uint64_t address) {
+  const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): asked about, not followed
+  return msync(reinterpret_cast<void*>(address / page_bytes * page_bytes), 1, MS_ASYNC) == 0;
+}
+
 }  // namespace
 
-Allocation::Allocation(std::uint64_t first_address, std::size_t size, std::string description)
+Allocation::Allocation(std::uint64_t first_address, std::size_t size, std::string description,
+                       MemoryKind whose, Data memory)
     : begin(first_address),
       bytes(size),
       what(std::move(description)),
-      data(new std::byte[size]),  // NOLINT(modernize-avoid-c-arrays)
+      kind(whose),
+      data(std::move(memory)),
       written(size) {
-  std::memset(data.get(), 0xff, size);
+  if (kind != MemoryKind::device) written.add(0, size);
+}
+
+/// Memory that the host shares is unmapped, so that it cannot be used afterwards, nor taken for memory that is there.
+void Allocation::Release::operator()(std::byte* memory) const {
+  if (kind == MemoryKind::device) std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
+  if (kind == MemoryKind::managed || kind == MemoryKind::host) munmap(memory, bytes);
 }
 
 RaceShadow* Allocation::shadow() {
@@ -32,9 +53,14 @@ RaceShadow* Allocation::shadow() {
 std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
   if (bytes > free_bytes() || bytes > end_of_addresses - next_address_ - gap) return 0;
   const std::uint64_t address = next_address_;
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): not initialised twice
+  Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), {MemoryKind::device, bytes});
+  if (!data) return 0;
+  std::memset(data.get(), 0xff, bytes);
   std::unique_ptr<Allocation> allocation;
   try {
-    allocation = std::make_unique<Allocation>(address, bytes, std::move(what));
+    allocation =
+        std::make_unique<Allocation>(address, bytes, std::move(what), MemoryKind::device, std::move(data));
   } catch (const std::bad_alloc&) {
     return 0;
   }
@@ -44,11 +70,30 @@ std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
   return address;
 }
 
+void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind) {
+  if (bytes > total_bytes_) return nullptr;
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  Allocation::Data data(static_cast<std::byte*>(mapped), {kind, bytes});
+  void* const first = data.get();
+  const auto address = reinterpret_cast<std::uint64_t>(first);
+  allocations_[address + bytes] =
+      std::make_unique<Allocation>(address, bytes, std::move(what), kind, std::move(data));
+  return first;
+}
+
+void GlobalMemory::register_host(void* first, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uint64_t>(first);
+  allocations_[address + bytes] = std::make_unique<Allocation>(
+      address, bytes, "cudaHostRegister", MemoryKind::registered,
+      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}));
+}
+
 bool GlobalMemory::free(std::uint64_t address) {
   const auto found = allocations_.upper_bound(address);
   if (found == allocations_.end() || found->second->begin != address) return false;
-  used_bytes_ -= found->second->bytes;
-  freed_[found->first] = {found->second->begin, found->first};
+  if (found->second->kind == MemoryKind::device) used_bytes_ -= found->second->bytes;
+  freed_[found->first] = {found->second->begin, found->first, found->second->what};
   allocations_.erase(found);
   latest_ = nullptr;
   return true;
@@ -83,6 +128,16 @@ bool GlobalMemory::copy_out(void* to, std::uint64_t from, std::size_t bytes) {
   return true;
 }
 
+bool GlobalMemory::copy_within(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
+  if (bytes == 0) return true;
+  Allocation* target = find_whole(to, bytes);
+  const Allocation* source = find_whole(from, bytes);
+  if (target == nullptr || source == nullptr) return false;
+  std::memmove(target->at(to), source->at(from), bytes);
+  target->written.copy(to - target->begin, source->written, from - source->begin, bytes);
+  return true;
+}
+
 bool GlobalMemory::fill(std::uint64_t to, int value, std::size_t bytes) {
   if (bytes == 0) return true;
   Allocation* allocation = find_whole(to, bytes);
@@ -113,10 +168,25 @@ bool GlobalMemory::is_device_address(std::uint64_t address) {
   return address >= first_address && address < end_of_addresses;
 }
 
+std::string GlobalMemory::why_not_free(std::uint64_t address) {
+  std::ostringstream text;
+  if (const Allocation* inside = find(address)) {
+    text << "it is " << address - inside->begin << " bytes into the " << inside->bytes << " bytes at 0x"
+         << std::hex << inside->begin << " (" << inside->what << ")";
+    return text.str();
+  }
+  const auto freed = freed_.upper_bound(address);
+  if (freed == freed_.end() || freed->second.begin != address) return "nothing was allocated there";
+  text << "the " << freed->second.end - freed->second.begin << " bytes at 0x" << std::hex << address << " ("
+       << freed->second.what << ") have been freed before";
+  return text.str();
+}
+
 std::string GlobalMemory::describe_outside(std::uint64_t address) const {
   std::ostringstream text;
+  const bool is_device = is_device_address(address);
   if (const auto freed = freed_.upper_bound(address);
-      freed != freed_.end() && address >= freed->second.begin) {
+      freed != freed_.end() && address >= freed->second.begin && (is_device || !is_mapped(address))) {
     text << address - freed->second.begin << " bytes into memory that was freed ("
          << freed->second.end - freed->second.begin << " bytes at 0x" << std::hex << freed->second.begin
          << ")";
@@ -125,14 +195,19 @@ std::string GlobalMemory::describe_outside(std::uint64_t address) const {
   const auto after = allocations_.upper_bound(address);
   const Allocation* next = after == allocations_.end() ? nullptr : after->second.get();
   const Allocation* previous = after == allocations_.begin() ? nullptr : std::prev(after)->second.get();
-  const bool near_previous = previous != nullptr && address - previous->end() < gap;
-  const bool near_next = next != nullptr && next->begin - address < gap;
+  const std::uint64_t near = is_device ? gap : gap_on_host;
+  const bool near_previous = previous != nullptr && address - previous->end() < near;
+  const bool near_next = next != nullptr && next->begin - address < near;
   if (near_previous && (!near_next || address - previous->end() < next->begin - address)) {
     text << address - previous->end() << " bytes past the end of the " << previous->bytes << " bytes at 0x"
          << std::hex << previous->begin << " (" << previous->what << ")";
   } else if (near_next) {
     text << next->begin - address << " bytes before the start of the " << next->bytes << " bytes at 0x"
          << std::hex << next->begin << " (" << next->what << ")";
+  } else if (is_mapped(address)) {
+    text << "which is a host pointer: kernels reach the memory of cudaMalloc, cudaMallocManaged, "
+            "cudaMallocHost and "
+            "cudaHostRegister, and no other";
   } else {
     text << "which belongs to no array";
   }

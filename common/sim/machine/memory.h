@@ -19,8 +19,18 @@ inline constexpr std::uint64_t shared_window = std::uint64_t{1} << 48;
 inline constexpr std::uint64_t local_window = std::uint64_t{2} << 48;
 inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
 
+/// Whose memory it is. All but the device's has the same address on the host, and counts as written.
+enum class MemoryKind : std::uint8_t { device, managed, host, registered };
+
 struct Allocation {
-  Allocation(std::uint64_t first_address, std::size_t size, std::string description);
+  struct Release {
+    MemoryKind kind;
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
+  using Data = std::unique_ptr<std::byte, Release>;
+  Allocation(std::uint64_t first_address, std::size_t size, std::string description, MemoryKind whose,
+             Data memory);
 
   [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
@@ -35,8 +45,9 @@ struct Allocation {
 
   std::uint64_t begin;
   std::size_t bytes;
-  std::string what;                   ///< for people: "cudaMalloc" or "variable x"
-  std::unique_ptr<std::byte[]> data;  // NOLINT(modernize-avoid-c-arrays): not initialised twice
+  std::string what;  ///< for people: "cudaMalloc" or "variable x"
+  MemoryKind kind;
+  Data data;
   ByteSet written;
 
  private:
@@ -49,14 +60,22 @@ class GlobalMemory {
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
   std::uint64_t allocate(std::size_t bytes, std::string what);
+  /// Memory of the host, filled with zeros, that kernels use at the same address; null when there is not that much left.
+  void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind);
+  /// Memory of the host that is there already, and stays when it is freed here.
+  void register_host(void* first, std::size_t bytes);
   /// False when no allocation begins there.
   bool free(std::uint64_t address);
+  /// "the 1024 bytes at 0x... (cudaMalloc) have been freed before", for an address that cannot be freed.
+  [[nodiscard]] std::string why_not_free(std::uint64_t address);
   /// The allocation that holds this address; null when none does.
   Allocation* find(std::uint64_t address);
 
   // The host's side. False when the range does not lie in one allocation.
   bool copy_in(std::uint64_t to, const void* from, std::size_t bytes);
   bool copy_out(void* to, std::uint64_t from, std::size_t bytes);
+  /// From device to device: what nobody has written is unwritten at its new place, too.
+  bool copy_within(std::uint64_t to, std::uint64_t from, std::size_t bytes);
   bool fill(std::uint64_t to, int value, std::size_t bytes);
   bool forget(std::uint64_t first, std::size_t bytes);
   /// Time as the race shadows know it: the next moment. It begins anew when it has run out of bits.
@@ -91,6 +110,7 @@ class GlobalMemory {
   struct Freed {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
+    std::string what;
   };
   std::map<std::uint64_t, Freed> freed_;  // by their end
 

@@ -52,7 +52,8 @@ Warp::Warp(Block& of, std::uint32_t first)
 /// Registers stay as an earlier block left them: PTX writes each before it reads it.
 void Warp::start() {
   alive = existing;
-  ready_.assign(1, {0, existing});
+  ready_.assign(1, {0, existing, 0});
+  frames_.clear();
   waiting_.clear();
   forget_order();
   proxy_fence_time = 0;
@@ -125,15 +126,67 @@ Knowledge Warp::knowledge(Stamp of_warp) const {
 
 // ---- Running
 
-void Warp::add_ready(std::uint32_t at, LaneMask lanes) {
+void Warp::add_ready(const LaneGroup& group) {
   auto place = ready_.begin();
-  while (place != ready_.end() && place->pc > at) ++place;
-  if (place != ready_.end() && place->pc == at) {
-    place->lanes |= lanes;
+  while (place != ready_.end() && comes_before(group, *place)) ++place;
+  if (place != ready_.end() && place->pc == group.pc && place->frame == group.frame) {
+    place->lanes |= group.lanes;
   } else {
-    ready_.insert(place, {at, lanes});
+    ready_.insert(place, group);
   }
 }
+
+// ---- Calls
+
+std::uint32_t Warp::enter(std::uint32_t parent, std::uint32_t return_pc) {
+  const Frame wanted{parent, return_pc};
+  for (std::size_t number = frames_.size(); number > 0; --number) {
+    if (frames_[number - 1] == wanted) return static_cast<std::uint32_t>(number);
+  }
+  frames_.push_back(wanted);
+  return static_cast<std::uint32_t>(frames_.size());
+}
+
+void Warp::leave(std::uint32_t left) {
+  const auto is_there = [left](const auto& lanes) { return lanes.frame == left; };
+  if (left == frames_.size() && std::none_of(ready_.begin(), ready_.end(), is_there) &&
+      std::none_of(waiting_.begin(), waiting_.end(), is_there)) {
+    frames_.pop_back();
+  }
+}
+
+void Warp::copy_local(const std::vector<Call::Copy>& copies_of_call, LaneMask lanes) {
+  for (const Call::Copy& copy : copies_of_call) {
+    for_each_lane(lanes, [&](int lane) {
+      std::memmove(local_of(lane) + copy.to, local_of(lane) + copy.from, copy.bytes);
+    });
+  }
+}
+
+bool Warp::comes_before(const LaneGroup& a, const LaneGroup& b) const {
+  if (a.frame == b.frame) return a.pc < b.pc;
+  // Parents have lower numbers, so that going up from the higher number ends where the two have parted. There, lanes in a
+  // call stand between it and what follows.
+  std::uint64_t a_place = std::uint64_t{a.pc} * 2;
+  std::uint64_t b_place = std::uint64_t{b.pc} * 2;
+  for (std::uint32_t a_frame = a.frame, b_frame = b.frame; a_frame != b_frame;) {
+    std::uint32_t& higher = a_frame > b_frame ? a_frame : b_frame;
+    (a_frame > b_frame ? a_place : b_place) = std::uint64_t{frame_of(higher).return_pc} * 2 - 1;
+    higher = frame_of(higher).parent;
+  }
+  return a_place < b_place;
+}
+
+std::uint32_t Warp::stop_in(std::uint32_t of_frame) const {
+  if (ready_.empty()) return nowhere;
+  const LaneGroup& next = ready_.back();
+  std::uint32_t stop = next.pc;
+  std::uint32_t at = next.frame;
+  for (; at > of_frame; at = frame_of(at).parent) stop = frame_of(at).return_pc;
+  return at == of_frame ? stop : nowhere;
+}
+
+// ----
 
 void Warp::run(std::uint64_t instructions) {
   block.launch.instructions += turn_ - instructions_left_;  // of the turn before
@@ -157,7 +210,8 @@ void Warp::run_group(LaneGroup group) {
   const Instruction* const code = program.code.data();
   InstructionCounters* const counted = block.launch.counters.data();
   const std::byte* const registers = registers_.data();
-  const std::uint32_t stop = ready_.empty() ? nowhere : ready_.back().pc;
+  frame = group.frame;
+  std::uint32_t stop = stop_in(frame);
   LaneMask lanes = group.lanes;
   std::uint32_t at = group.pc;
   while (at < stop && instructions_left_ > 0) {
@@ -186,11 +240,28 @@ void Warp::run_group(LaneGroup group) {
         continue;
       }
       // Split: the lanes at the lower program counter go first, the others wait for them there.
-      add_ready(instruction.target, active);
-      add_ready(at + 1, others);
+      add_ready({instruction.target, active, frame});
+      add_ready({at + 1, others, frame});
       return;
     }
     pc = at;
+    if (instruction.control == Control::call || instruction.control == Control::ret) {
+      const std::uint32_t before = frame;
+      if (others != 0) add_ready({at + 1, others, frame});
+      if (instruction.control == Control::call) {
+        copy_local(program.calls[static_cast<std::size_t>(instruction.immediate)].arguments, active);
+        frame = enter(frame, at + 1);
+        at = instruction.target;
+      } else {
+        at = frame_of(frame).return_pc;
+        frame = frame_of(frame).parent;
+        copy_local(program.calls[static_cast<std::size_t>(code[at - 1].immediate)].results, active);
+        leave(before);
+      }
+      lanes = active;
+      stop = stop_in(frame);
+      continue;
+    }
     if (instruction.control == Control::warp_sync && others == 0 &&
         complete_lanes(instruction, active) == active) {
       instruction.handler(*this, instruction, active);
@@ -201,13 +272,13 @@ void Warp::run_group(LaneGroup group) {
       ++at;
       continue;
     }
-    if (others != 0) add_ready(at + 1, others);
+    if (others != 0) add_ready({at + 1, others, frame});
     if (instruction.control == Control::exit) {
       alive &= ~active;
       ++block.launch.progress;
       block.cluster->complete_barrier();
     } else if (instruction.control == Control::cluster_wait) {
-      waiting_.push_back({at, active, WaitFor::cluster_barrier, 0, 0});
+      waiting_.push_back({at, active, WaitFor::cluster_barrier, 0, 0, frame});
     } else if (instruction.control == Control::barrier) {
       arrive_at_barrier(instruction, active);
     } else {
@@ -215,17 +286,18 @@ void Warp::run_group(LaneGroup group) {
     }
     return;
   }
-  add_ready(at, lanes);
+  add_ready({at, lanes, frame});
 }
 
 bool Warp::goes_round(std::uint64_t most_instructions) {
   const std::vector<LaneGroup> ready = ready_;
   const std::vector<std::byte> registers = registers_;
+  const std::vector<Frame> frames = frames_;
   const std::uint64_t progress = block.launch.progress;
   for (std::uint64_t executed = 0; executed < most_instructions; ++executed) {
     run(1);
     if (ready_.empty() || polls_ > 0 || block.launch.progress != progress) return false;
-    if (ready_ == ready && registers_ == registers) return true;
+    if (ready_ == ready && frames_ == frames && registers_ == registers) return true;
   }
   return false;
 }
@@ -249,16 +321,18 @@ void Warp::arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes) {
   LaneMask arrived = lanes;
   WaitingLanes here;
   if (take_waiting(
-          [this](const WaitingLanes& waiting) { return waiting.what == WaitFor::warp && waiting.pc == pc; },
+          [this](const WaitingLanes& waiting) {
+            return waiting.what == WaitFor::warp && waiting.pc == pc && waiting.frame == frame;
+          },
           here)) {
     arrived |= here.lanes;
   }
   const LaneMask complete = complete_lanes(instruction, arrived);
   if (complete != 0) {
     instruction.handler(*this, instruction, complete);
-    add_ready(pc + 1, complete);
+    add_ready({pc + 1, complete, frame});
   }
-  if (arrived != complete) waiting_.push_back({pc, arrived & ~complete, WaitFor::warp, 0, 0});
+  if (arrived != complete) waiting_.push_back({pc, arrived & ~complete, WaitFor::warp, 0, 0, frame});
 }
 
 /// No lane of the warp can go on, and some wait for others of the warp: those others may have exited since.
@@ -267,6 +341,7 @@ void Warp::resolve_waiting_warp_syncs() {
   for (const WaitingLanes& waiting : all) {
     if (waiting.what != WaitFor::warp) continue;
     pc = waiting.pc;
+    frame = waiting.frame;
     arrive_at_warp_sync(program.code[pc], 0);
   }
   if (!ready_.empty()) return;
@@ -293,12 +368,13 @@ void Warp::arrive_at_barrier(const Instruction& instruction, LaneMask lanes) {
           "there is no barrier " + std::to_string(barrier) + ", only 0 to 15");
   }
   for (WaitingLanes& waiting : waiting_) {
-    if (waiting.what == WaitFor::block_barrier && waiting.pc == pc && waiting.barrier == barrier) {
+    if (waiting.what == WaitFor::block_barrier && waiting.pc == pc && waiting.frame == frame &&
+        waiting.barrier == barrier) {
       waiting.lanes |= lanes;
       return;
     }
   }
-  waiting_.push_back({pc, lanes, WaitFor::block_barrier, barrier, expected});
+  waiting_.push_back({pc, lanes, WaitFor::block_barrier, barrier, expected, frame});
 }
 
 void execute_unknown(Warp& warp, const Instruction& instruction, LaneMask lanes) {

@@ -19,7 +19,15 @@ class Block;
 struct LaneGroup {
   std::uint32_t pc = 0;
   LaneMask lanes = 0;
+  std::uint32_t frame = 0;  ///< of which call; 0: in the kernel itself
   friend bool operator==(const LaneGroup&, const LaneGroup&) = default;
+};
+
+/// A call that lanes are in. Lanes that were called from different places do not meet before they have returned.
+struct Frame {
+  std::uint32_t parent = 0;
+  std::uint32_t return_pc = 0;
+  friend bool operator==(const Frame&, const Frame&) = default;
 };
 
 enum class WaitFor : std::uint8_t { warp, block_barrier, cluster_barrier };
@@ -31,6 +39,7 @@ struct WaitingLanes {
   WaitFor what = WaitFor::warp;
   std::uint32_t barrier = 0;           ///< which of the block's
   std::uint32_t expected_threads = 0;  ///< 0: all of the block
+  std::uint32_t frame = 0;
 };
 
 class Warp {
@@ -40,9 +49,10 @@ class Warp {
   Block& block;
   const Program& program;
   const std::uint32_t first_thread;
-  LaneMask existing = 0;  ///< fewer than 32 in the last warp of a block that is no multiple of 32
-  LaneMask alive = 0;     ///< existing and not exited
-  std::uint32_t pc = 0;   ///< of the instruction that is being executed
+  LaneMask existing = 0;    ///< fewer than 32 in the last warp of a block that is no multiple of 32
+  LaneMask alive = 0;       ///< existing and not exited
+  std::uint32_t pc = 0;     ///< of the instruction that is being executed
+  std::uint32_t frame = 0;  ///< and the call that it is in
 
   // ---- For the handlers
 
@@ -98,8 +108,8 @@ class Warp {
   /// Takes one out of those that wait; false when there is none.
   template <class Predicate>
   bool take_waiting(Predicate predicate, WaitingLanes& taken);
-  /// Makes lanes ready at pc; joins those that are there.
-  void add_ready(std::uint32_t pc, LaneMask lanes);
+  /// Makes lanes ready; joins those that are there.
+  void add_ready(const LaneGroup& lanes);
   /// Comes back to exactly where it is, and would for ever, unless somebody else changes memory.
   [[nodiscard]] bool goes_round(std::uint64_t most_instructions);
 
@@ -108,6 +118,16 @@ class Warp {
 
   /// Runs lanes until they wait, have exited, are split, or reach the program counter of other lanes.
   void run_group(LaneGroup group);
+  /// The frame of a call from `parent`.
+  std::uint32_t enter(std::uint32_t parent, std::uint32_t return_pc);
+  /// Forgets a frame that no lane is in any more.
+  void leave(std::uint32_t left);
+  void copy_local(const std::vector<Call::Copy>& copies, LaneMask lanes);
+  [[nodiscard]] const Frame& frame_of(std::uint32_t number) const { return frames_[number - 1]; }
+  /// In the order of the text as if each call were replaced by the function's body.
+  [[nodiscard]] bool comes_before(const LaneGroup& a, const LaneGroup& b) const;
+  /// Where lanes of a frame, who come before all that are ready, would pass the next of these.
+  [[nodiscard]] std::uint32_t stop_in(std::uint32_t of_frame) const;
   /// At an instruction that needs all lanes of a mask together: runs it for those that are complete, and lets the
   /// others wait.
   void arrive_at_warp_sync(const Instruction& instruction, LaneMask lanes);
@@ -116,7 +136,8 @@ class Warp {
   void arrive_at_barrier(const Instruction& instruction, LaneMask lanes);
 
   std::array<std::byte*, 3> bases_{};  ///< by Base
-  std::vector<LaneGroup> ready_;       ///< descending by pc: the last one runs next
+  std::vector<LaneGroup> ready_;       ///< descending by place: the last one runs next
+  std::vector<Frame> frames_;          ///< the first has the number 1; parents have lower numbers
   std::vector<WaitingLanes> waiting_;
   std::uint64_t turn_ = 0;               ///< instructions of the turn, at most ...
   std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them

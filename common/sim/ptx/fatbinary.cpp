@@ -31,6 +31,7 @@ struct Entry {
   std::uint32_t architecture;
 };
 constexpr std::uint32_t wrapper_magic = 0x466243b1;
+constexpr std::uint32_t linked_version = 2;  // what the device linker made, and where its parts are
 constexpr std::uint32_t header_magic = 0xba55ed50;
 constexpr std::uint16_t ptx_kind = 1;
 constexpr std::size_t flags_offset = 40;
@@ -59,6 +60,13 @@ FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest) {
   const auto header = read<Header>(wrapped.data);
   if (header.magic != header_magic) {
     found.why_not = "they are in a fat binary that the simulator does not know";
+    return found;
+  }
+  if (wrapped.version == linked_version) {
+    found.why_not =
+        "they were linked on their own (-rdc=true), which is not simulated; compile them without it, from "
+        "one "
+        "file";
     return found;
   }
   bool has_compressed_ptx = false;

@@ -41,8 +41,10 @@ std::string_view Lexer::next() {
     if (end == std::string_view::npos) throw PtxError("a string is not closed");
     at_ = end + 1;
   } else if (is_word(text_[at_])) {
-    // "ld.global.L1::no_allocate" is one word, too.
+    // "ld.global.L1::no_allocate" is one word, too; ".reg.b32" are two.
+    const bool is_directive = text_[at_] == '.';
     while (at_ < text_.size() && (is_word(text_[at_]) || text_.compare(at_, 2, "::") == 0)) {
+      if (is_directive && at_ != begin && text_[at_] == '.') break;
       at_ += text_[at_] == ':' ? 2 : 1;
     }
   } else {

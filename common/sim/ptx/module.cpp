@@ -114,6 +114,10 @@ ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name) {
       if (align == 0 || (align & (align - 1)) != 0 || align > largest_align) {
         throw PtxError("an alignment that is no power of two up to 128");
       }
+    } else if (word == ".attribute") {
+      lexer.expect("(");
+      variable.managed = lexer.accept(".managed");
+      lexer.skip_to(")");
     } else if (word == ".v2") {
       values = 2;
     } else if (word == ".v4") {
@@ -252,7 +256,11 @@ std::uint64_t Module::variable_address(const std::string& name, GlobalMemory& me
   const ModuleVariable* found = variable(name);
   if (found == nullptr || found->space == MemorySpace::shared) return 0;
   const std::vector<std::byte> bytes = initial_bytes(*found);
-  const std::uint64_t address = memory.allocate(std::max<std::size_t>(bytes.size(), 1), "variable " + name);
+  const std::size_t size = std::max<std::size_t>(bytes.size(), 1);
+  const std::string what = "variable " + name;
+  const std::uint64_t address =
+      found->managed ? reinterpret_cast<std::uint64_t>(memory.allocate_host(size, what, MemoryKind::managed))
+                     : memory.allocate(size, what);
   memory.copy_in(address, bytes.data(), bytes.size());
   addresses_[name] = address;
   return address;

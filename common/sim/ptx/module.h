@@ -20,6 +20,7 @@ struct ModuleVariable {
   std::uint32_t align = 1;
   std::uint64_t bytes = 0;  ///< 0: the block's dynamic shared memory
   Type element = Type::b8;
+  bool managed = false;          ///< __managed__: the host uses it at the same address
   std::string_view initialiser;  ///< what stands between '=' and ';', or nothing
 };
 

@@ -24,9 +24,6 @@
 namespace sim {
 namespace {
 
-/// Kernels that call functions deeper than this are taken to recurse.
-constexpr int deepest_call = 32;
-
 constexpr std::uint64_t most_registers = 1'000'000;
 
 std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) {
@@ -77,10 +74,29 @@ struct Scope {
 struct Body {
   std::unordered_map<std::string_view, std::uint32_t> labels;
   std::vector<std::pair<std::uint32_t, std::string_view>> branches;
-  std::vector<std::uint32_t> returns;  ///< in a called function: branches to its end
+};
+
+/// A function that is called: its body stands once behind that of the kernel, whoever calls it. What it is given and what
+/// it returns lie at one place, so that it cannot call itself.
+struct CalledFunction {
+  std::string_view name;
+  std::string_view text;
+  std::uint32_t begin = 0;
+  std::vector<Parameter> parameters;
+  std::vector<Parameter> results;
+  std::vector<std::size_t> calls;  ///< indices into calls_
+};
+
+struct WrittenCall {
+  std::uint32_t pc = 0;
+  std::size_t callee = 0;                ///< index into functions_
+  std::vector<std::uint32_t> arguments;  ///< where they lie in local memory
+  std::vector<std::uint32_t> results;
+  std::string spelling;
 };
 
 std::string demangled_name(const std::string& name) {
+  if (name.rfind("_Z", 0) != 0) return name;  // "f" is no function, but the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
@@ -117,6 +133,7 @@ class KernelParser final : public OperandResolver {
 
  private:
   using Kind = WrittenOperand::Kind;
+  static constexpr std::size_t kernel_itself = ~std::size_t{0};
 
   // ---- Reading
   void parse_parameters(Lexer& lexer);
@@ -137,10 +154,12 @@ class KernelParser final : public OperandResolver {
   void assemble(std::string_view spelling, std::vector<WrittenOperand> operands);
   void emit(Instruction instruction);
   void emit_unknown(std::string_view spelling);
-  void emit_call_of(std::string_view callee, const ModuleFunction& function,
-                    const std::vector<std::string_view>& results,
-                    const std::vector<std::string_view>& arguments);
-  void bind_call_parameters(Lexer& lexer, const std::vector<std::string_view>& names, Scope& scope);
+  std::vector<std::uint32_t> places_of(const std::vector<std::string_view>& names);
+  void emit_call_of(std::string_view callee, const ModuleFunction& function, WrittenCall call);
+  void parse_function(std::size_t index);
+  std::vector<Parameter> parse_function_parameters(Lexer& lexer);
+  void link_calls();
+  void refuse_recursion(std::size_t function, std::vector<int>& state);
 
   // ---- Names
   [[nodiscard]] std::optional<Register> find_register(std::string_view name) const;
@@ -155,6 +174,9 @@ class KernelParser final : public OperandResolver {
   Area local_;
   std::vector<Scope> scopes_;
   std::vector<Body> bodies_;
+  std::vector<CalledFunction> functions_;
+  std::vector<WrittenCall> calls_;
+  std::size_t caller_ = kernel_itself;  ///< index into functions_
   std::unordered_map<std::string_view, Variable> shared_at_file_scope_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, Operand> known_constants_;
   std::vector<std::uint32_t> constants_after_static_shared_;  // offsets
@@ -196,6 +218,8 @@ Program KernelParser::parse(const std::string& name) {
   }
   parse_body(lexer, true);
   close_scope();
+  for (std::size_t index = 0; index < functions_.size(); ++index) parse_function(index);
+  link_calls();
 
   const std::uint32_t dynamic_begin = round_up(program_.static_shared_bytes, dynamic_shared_align);
   for (const std::uint32_t offset : constants_after_static_shared_) {
@@ -271,15 +295,12 @@ void KernelParser::parse_body(Lexer& lexer, bool is_kernel) {
     }
     program_.code[pc].target = target->second;
   }
-  const auto end = static_cast<std::uint32_t>(program_.code.size());
-  for (const std::uint32_t pc : body.returns) program_.code[pc].target = end;
-  if (is_kernel) {  // a branch to a label at the very end, and a body without ret
-    Instruction instruction;
-    instruction.control = Control::exit;
-    predicate_ = warp_slot::always;
-    negate_ = 0;
-    emit(instruction);
-  }
+  // A branch to a label at the very end, and a body without ret.
+  Instruction instruction;
+  instruction.control = is_kernel ? Control::exit : Control::ret;
+  predicate_ = warp_slot::always;
+  negate_ = 0;
+  emit(instruction);
 }
 
 bool KernelParser::parse_directive(Lexer& lexer, std::string_view word) {
@@ -443,9 +464,7 @@ void KernelParser::parse_statement(Lexer& lexer, std::string_view word, bool is_
     emit(instruction);
   } else if (word == "exit" || word == "ret" || word == "ret.uni") {
     lexer.expect(";");
-    const bool returns = opcode == "ret" && !is_kernel;
-    instruction.control = returns ? Control::branch : Control::exit;
-    if (returns) bodies_.back().returns.push_back(static_cast<std::uint32_t>(program_.code.size()));
+    instruction.control = opcode == "ret" && !is_kernel ? Control::ret : Control::exit;
     emit(instruction);
   } else if (opcode == "call") {
     parse_call(lexer, word);
@@ -529,17 +548,15 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
 
   const ModuleFunction* function = module_.function(callee);
   const Handler builtin = find_builtin(callee);
-  if (function != nullptr && bodies_.size() < deepest_call) {
-    emit_call_of(callee, *function, results, arguments);
+  if (function != nullptr) {
+    emit_call_of(callee, *function, {0, 0, places_of(arguments), places_of(results), std::string(spelling)});
   } else if (function == nullptr && builtin != nullptr) {
     Instruction instruction;
     instruction.handler = builtin;
     std::size_t place = 0;
     for (const auto& list : {arguments, results}) {
-      for (const std::string_view name : list) {
-        const auto variable = find_variable(name);
-        if (!variable) throw PtxError("no parameter " + std::string(name));
-        instruction.operands.at(place++) = constant(variable->address, Type::b64);
+      for (const std::uint32_t address : places_of(list)) {
+        instruction.operands.at(place++) = constant(address, Type::b64);
       }
     }
     emit(instruction);
@@ -548,52 +565,113 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
   }
 }
 
-void KernelParser::bind_call_parameters(Lexer& lexer, const std::vector<std::string_view>& names,
-                                        Scope& scope) {
-  std::size_t index = 0;
-  if (lexer.accept(")")) return;
-  do {
-    lexer.expect(".param");
-    std::string_view name;
-    parse_declaration(lexer, name);
-    const auto variable = index < names.size() ? find_variable(names[index++]) : std::nullopt;
-    if (!variable) throw PtxError("a call does not give parameter " + std::string(name));
-    scope.variables[name] = *variable;
-  } while (lexer.accept(","));
-  lexer.expect(")");
+/// Where the parameters of a call lie in local memory.
+std::vector<std::uint32_t> KernelParser::places_of(const std::vector<std::string_view>& names) {
+  std::vector<std::uint32_t> places;
+  for (const std::string_view name : names) {
+    const auto variable = find_variable(name);
+    if (!variable || variable->space != MemorySpace::local)
+      throw PtxError("no parameter " + std::string(name));
+    places.push_back(static_cast<std::uint32_t>(variable->address));
+  }
+  return places;
 }
 
-void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& function,
-                                const std::vector<std::string_view>& results,
-                                const std::vector<std::string_view>& arguments) {
-  // Lanes that do not take the call go around it.
-  std::optional<std::uint32_t> around;
-  if (predicate_ != warp_slot::always) {
-    around = static_cast<std::uint32_t>(program_.code.size());
-    Instruction instruction;
-    instruction.control = Control::branch;
-    negate_ = ~negate_;
-    emit(instruction);
+void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& function, WrittenCall call) {
+  const auto known = std::find_if(functions_.begin(), functions_.end(),
+                                  [callee](const CalledFunction& any) { return any.name == callee; });
+  call.callee = static_cast<std::size_t>(known - functions_.begin());
+  call.pc = static_cast<std::uint32_t>(program_.code.size());
+  if (known == functions_.end()) functions_.push_back({callee, function.text, 0, {}, {}, {}});
+  if (caller_ != kernel_itself) functions_[caller_].calls.push_back(calls_.size());
+  Instruction instruction;
+  instruction.control = Control::call;
+  instruction.immediate = static_cast<std::int64_t>(calls_.size());
+  calls_.push_back(std::move(call));
+  emit(instruction);
+}
+
+/// Behind what is there already: nothing of it shares registers or local memory with a function.
+void KernelParser::parse_function(std::size_t index) {
+  caller_ = index;
+  location_ = 0;
+  registers_.next = registers_.most;
+  local_.next = local_.most;
+  statement_ = functions_[index].text;
+  const std::string_view name = functions_[index].name;
+  Lexer lexer(statement_);
+  open_scope();
+  if (!lexer.accept(name)) {
+    functions_[index].results = parse_function_parameters(lexer);
+    lexer.expect(name);
   }
-  Scope parameters;
-  Lexer lexer(function.text);
-  if (!results.empty()) {
-    lexer.expect("(");
-    bind_call_parameters(lexer, results, parameters);
-  }
-  lexer.expect(callee);
-  if (lexer.accept("(")) bind_call_parameters(lexer, arguments, parameters);
+  functions_[index].parameters = parse_function_parameters(lexer);
   while (!lexer.accept("{")) {
     if (lexer.next().empty()) throw PtxError("a called function has no body");
   }
-  const std::uint32_t call_location = location_;
-  parameters.registers_before = registers_.next;
-  parameters.local_before = local_.next;
-  scopes_.push_back(std::move(parameters));
+  functions_[index].begin = static_cast<std::uint32_t>(program_.code.size());
   parse_body(lexer, false);
   close_scope();
-  location_ = call_location;
-  if (around) program_.code[*around].target = static_cast<std::uint32_t>(program_.code.size());
+}
+
+std::vector<Parameter> KernelParser::parse_function_parameters(Lexer& lexer) {
+  std::vector<Parameter> parameters;
+  if (!lexer.accept("(") || lexer.accept(")")) return parameters;
+  do {
+    lexer.expect(".param");
+    std::string_view name;
+    const ModuleVariable declared = parse_declaration(lexer, name);
+    const auto bytes = static_cast<std::uint32_t>(declared.bytes);
+    parameters.push_back({local_.take(bytes, declared.align), bytes});
+    scopes_.back().variables[name] = {MemorySpace::local, parameters.back().offset, false};
+  } while (lexer.accept(","));
+  lexer.expect(")");
+  return parameters;
+}
+
+/// All functions have their places now.
+void KernelParser::link_calls() {
+  program_.calls.resize(calls_.size());
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    const WrittenCall& call = calls_[i];
+    const CalledFunction& callee = functions_[call.callee];
+    if (call.arguments.size() != callee.parameters.size() || call.results.size() != callee.results.size()) {
+      throw PtxError("a call does not give the parameters of " + std::string(callee.name));
+    }
+    program_.code[call.pc].target = callee.begin;
+    for (std::size_t p = 0; p < call.arguments.size(); ++p) {
+      const auto& [offset, bytes] = callee.parameters[p];
+      program_.calls[i].arguments.push_back({call.arguments[p], offset, bytes});
+    }
+    for (std::size_t p = 0; p < call.results.size(); ++p) {
+      const auto& [offset, bytes] = callee.results[p];
+      program_.calls[i].results.push_back({offset, call.results[p], bytes});
+    }
+  }
+  std::vector<int> state(functions_.size());
+  for (std::size_t function = 0; function < functions_.size(); ++function) refuse_recursion(function, state);
+}
+
+/// A call of a function from within itself, however far, is an error where it is executed.
+void KernelParser::refuse_recursion(std::size_t function, std::vector<int>& state) {
+  enum { unseen, open, done };
+  if (state[function] != unseen) return;
+  state[function] = open;
+  for (const std::size_t index : functions_[function].calls) {
+    const WrittenCall& call = calls_[index];
+    if (state[call.callee] == open) {
+      Instruction& instruction = program_.code[call.pc];
+      instruction.control = Control::none;
+      instruction.handler = &execute_unknown;
+      instruction.immediate = static_cast<std::int64_t>(program_.unknown.size());
+      program_.unknown.push_back("'" + call.spelling + " " +
+                                 demangled_name(std::string(functions_[call.callee].name)) +
+                                 "': recursion is not simulated");
+    } else {
+      refuse_recursion(call.callee, state);
+    }
+  }
+  state[function] = done;
 }
 
 // ---- Names and constants

@@ -51,6 +51,8 @@ enum class Rounding : std::uint8_t { nearest, zero, down, up };
 enum class Control : std::uint8_t {
   none,          ///< calls the handler and goes on
   branch,        ///< goes to `target`
+  call,          ///< goes to `target`, the beginning of a function, with the arguments of calls[immediate]
+  ret,           ///< goes on behind the call, with its results
   exit,          ///< ends the lanes
   warp_sync,     ///< calls the handler when all lanes of the mask in operand `mask` have arrived
   barrier,       ///< waits for the block
@@ -97,6 +99,17 @@ struct SourceLocation {
   friend auto operator<=>(const SourceLocation&, const SourceLocation&) = default;
 };
 
+/// What a call copies before a function begins and when it returns, within the lane's local memory.
+struct Call {
+  struct Copy {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint32_t bytes = 0;
+  };
+  std::vector<Copy> arguments;
+  std::vector<Copy> results;
+};
+
 struct Parameter {
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
@@ -110,6 +123,7 @@ struct Program {
   std::vector<SourceLocation> locations;   ///< the first is the unknown one
   std::map<std::uint32_t, std::string> files;
   std::vector<std::string> unknown;  ///< instructions that this does not know, with their lines
+  std::vector<Call> calls;
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
   std::uint32_t register_bytes = 0;  ///< of one warp

@@ -58,7 +58,7 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrMultiProcessorCount, device::multiprocessors},
     {cudaDevAttrKernelExecTimeout, 0},
     {cudaDevAttrIntegrated, 0},
-    {cudaDevAttrCanMapHostMemory, 0},
+    {cudaDevAttrCanMapHostMemory, 1},
     {cudaDevAttrComputeMode, 0},
     {cudaDevAttrConcurrentKernels, 1},
     {cudaDevAttrEccEnabled, 0},
@@ -70,9 +70,33 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrStreamPrioritiesSupported, 1},
     {cudaDevAttrMaxSharedMemoryPerMultiprocessor, device::shared_per_multiprocessor},
     {cudaDevAttrMaxRegistersPerMultiprocessor, device::registers},
-    {cudaDevAttrManagedMemory, 0},
-    {cudaDevAttrConcurrentManagedAccess, 0},
+    {cudaDevAttrManagedMemory, 1},
+    {cudaDevAttrConcurrentManagedAccess, 1},
     {cudaDevAttrPageableMemoryAccess, 0},
+    {cudaDevAttrPageableMemoryAccessUsesHostPageTables, 0},
+    {cudaDevAttrDirectManagedMemAccessFromHost, 0},
+    {cudaDevAttrHostRegisterSupported, 1},
+    {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
+    {cudaDevAttrMaxPitch, static_cast<int>(device::most_pitch)},
+    {cudaDevAttrTextureAlignment, 512},
+    {cudaDevAttrTexturePitchAlignment, 32},
+    {cudaDevAttrSurfaceAlignment, 512},
+    {cudaDevAttrGpuOverlap, 1},
+    {cudaDevAttrAsyncEngineCount, 3},
+    {cudaDevAttrGlobalMemoryBusWidth, device::memory_bus_bits},
+    {cudaDevAttrGlobalL1CacheSupported, 1},
+    {cudaDevAttrLocalL1CacheSupported, 1},
+    {cudaDevAttrIsMultiGpuBoard, 0},
+    {cudaDevAttrMultiGpuBoardGroupID, 0},
+    {cudaDevAttrHostNativeAtomicSupported, 0},
+    {cudaDevAttrSingleToDoublePrecisionPerfRatio, 2},
+    {cudaDevAttrComputePreemptionSupported, 1},
+    {cudaDevAttrMaxPersistingL2CacheSize, 0},
+    {cudaDevAttrMaxAccessPolicyWindowSize, 0},
+    {cudaDevAttrTccDriver, 0},
+    {cudaDevAttrPciBusId, 0},
+    {cudaDevAttrPciDeviceId, 0},
+    {cudaDevAttrPciDomainId, 0},
     {cudaDevAttrCooperativeLaunch, 1},
     {cudaDevAttrMaxSharedMemoryPerBlockOptin, device::shared_per_block_optin},
     {cudaDevAttrMaxBlocksPerMultiprocessor, device::max_blocks_per_multiprocessor},
@@ -88,6 +112,7 @@ cudaError_t check_ordinal(int ordinal) {
 }
 
 cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEntryPointQueryResult* status) {
+  if (symbol == nullptr || function == nullptr) return returned(cudaErrorInvalidValue);
   *function = nullptr;
   if (status != nullptr) *status = cudaDriverEntryPointSymbolNotFound;
   return sim::not_supported((std::string("the driver's function ") + symbol).c_str());
@@ -108,10 +133,12 @@ int device::newest_ptx() {
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (count == nullptr) return returned(cudaErrorInvalidValue);
   *count = 1;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* ordinal) {
+  if (ordinal == nullptr) return returned(cudaErrorInvalidValue);
   *ordinal = 0;
   return cudaSuccess;
 }
@@ -122,19 +149,23 @@ cudaError_t cudaSetDeviceFlags(unsigned /*flags*/) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  if (flags == nullptr) return returned(cudaErrorInvalidValue);
   *flags = 0;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
+  if (version == nullptr) return returned(cudaErrorInvalidValue);
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
+  if (version == nullptr) return returned(cudaErrorInvalidValue);
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ordinal) {
+  if (value == nullptr) return returned(cudaErrorInvalidValue);
   if (ordinal != 0) return check_ordinal(ordinal);
   const auto* found = std::find_if(attributes.begin(), attributes.end(), [attribute](const Attribute& known) {
     return known.attribute == attribute;
@@ -149,6 +180,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
+  if (properties == nullptr) return returned(cudaErrorInvalidValue);
   if (ordinal != 0) return check_ordinal(ordinal);
   *properties = {};
   std::strncpy(properties->name, device::name, sizeof properties->name - 1);
@@ -166,6 +198,22 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   properties->concurrentKernels = 1;
   properties->cooperativeLaunch = 1;
   properties->unifiedAddressing = 1;
+  properties->canMapHostMemory = 1;
+  properties->managedMemory = 1;
+  properties->concurrentManagedAccess = 1;
+  properties->hostRegisterSupported = 1;
+  properties->canUseHostPointerForRegisteredMem = 1;
+  properties->computePreemptionSupported = 1;
+  properties->streamPrioritiesSupported = 1;
+  properties->clusterLaunch = 1;
+  properties->asyncEngineCount = 3;
+  properties->memoryBusWidth = device::memory_bus_bits;
+  properties->globalL1CacheSupported = 1;
+  properties->localL1CacheSupported = 1;
+  properties->memPitch = device::most_pitch;
+  properties->textureAlignment = 512;
+  properties->texturePitchAlignment = 32;
+  properties->surfaceAlignment = 512;
   properties->l2CacheSize = device::l2_bytes;
   properties->maxThreadsPerMultiProcessor = device::max_threads_per_multiprocessor;
   properties->maxBlocksPerMultiProcessor = device::max_blocks_per_multiprocessor;
@@ -177,17 +225,19 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int /*ordinal*/, int /*peer*/) {
+  if (can == nullptr) return returned(cudaErrorInvalidValue);
   *can = 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int ordinal) {
+  if (id == nullptr || length < 1) return returned(cudaErrorInvalidValue);
   if (ordinal != 0) return check_ordinal(ordinal);
-  std::strncpy(id, "0000:00:00.0", static_cast<std::size_t>(length));
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:00:00.0");
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
@@ -199,8 +249,7 @@ cudaError_t cudaDeviceReset() {
 cudaError_t cudaDeviceSetLimit(cudaLimit /*limit*/, std::size_t /*value*/) {
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit /*limit*/) {
-  *value = 0;
+cudaError_t cudaDeviceGetLimit(std::size_t* /*value*/, cudaLimit /*limit*/) {
   return sim::not_supported("cudaDeviceGetLimit");
 }
 cudaError_t cudaCtxResetPersistingL2Cache() {  // there is no cache
@@ -211,6 +260,11 @@ cudaError_t cudaProfilerStart() {
 }
 cudaError_t cudaProfilerStop() {
   return cudaSuccess;
+}
+
+/// Only puts five numbers together; arrays, which it describes, are not simulated.
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+  return {x, y, z, w, kind};
 }
 
 // ---- Ways to the driver, of which there is none.
@@ -224,8 +278,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
                                              cudaDriverEntryPointQueryResult* status) {
   return no_driver_function(symbol, function, status);
 }
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*ordinal*/) {
-  *pool = nullptr;
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* /*pool*/, int /*ordinal*/) {
   return sim::not_supported("cudaDeviceGetDefaultMemPool");
 }
 

@@ -100,19 +100,43 @@ cudaError_t check_configuration(const Program& program, const HostFunction& func
   return cudaSuccess;
 }
 
-/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for.
+/// The blocks of a cluster: those of the launch, or those that the kernel is compiled for; 1 when neither says.
+Dim3 cluster_of(const Program& program, const LaunchRequest& request) {
+  if (request.cluster.x != 0) return sized(request.cluster);
+  const Dim3 compiled{program.cluster[0], program.cluster[1], program.cluster[2]};
+  return compiled.count() == 0 ? Dim3{} : compiled;
+}
+
+unsigned most_cluster(const HostFunction& function) {
+  return static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+}
+
+/// Attributes that only say when or where to run are accepted.
+LaunchRequest request_of(const cudaLaunchConfig_t& config, const void* function, void** arguments) {
+  LaunchRequest request{function,  config.gridDim, config.blockDim, config.dynamicSmemBytes,
+                        arguments, config.stream};
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
+    const auto& cluster = attribute.val.clusterDim;
+    if (attribute.id == cudaLaunchAttributeClusterDimension)
+      request.cluster = {cluster.x, cluster.y, cluster.z};
+  }
+  return request;
+}
+
 cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& program,
                         const HostFunction& function, const LaunchRequest& request) {
-  Dim3 size{program.cluster[0], program.cluster[1], program.cluster[2]};
-  if (request.cluster.x != 0) size = sized(request.cluster);
-  if (size.count() == 0) return cudaSuccess;
+  const Dim3 size = cluster_of(program, request);
   const auto refuse = [&](const std::string& why) {
     say("launch of " + program.demangled + " refused: clusters of " + describe_point(size) + " blocks, " +
         why);
     return cudaErrorInvalidClusterSize;
   };
-  const unsigned most =
-      static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
+  const unsigned most = most_cluster(function);
   if (size.count() > most) {
     return refuse("and at most " + std::to_string(most) +
                   (function.large_clusters
@@ -159,9 +183,8 @@ cudaError_t run_cooperative(LaunchConfiguration configuration) {
 
 }  // namespace
 
-cudaError_t launch(const LaunchRequest& request) {
+cudaError_t prepare(const LaunchRequest& request, Work& work) {
   Runtime& state = runtime();
-  const std::lock_guard lock(state.mutex);
   const Program* program = nullptr;
   if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
     return error;
@@ -189,13 +212,22 @@ cudaError_t launch(const LaunchRequest& request) {
   configuration.block = sized(request.block);
   configuration.dynamic_shared_bytes = static_cast<std::uint32_t>(request.dynamic_shared);
   configuration.parameters.resize(program->parameter_bytes);
+  if (request.arguments == nullptr && !program->parameters.empty()) return cudaErrorInvalidValue;
   for (std::size_t i = 0; i < program->parameters.size(); ++i) {
     const Parameter& parameter = program->parameters[i];
     std::memcpy(configuration.parameters.data() + parameter.offset, request.arguments[i], parameter.bytes);
   }
-  return enqueue(request.stream, [configuration, cooperative = request.cooperative] {
+  work = [configuration, cooperative = request.cooperative] {
     return cooperative ? run_cooperative(configuration) : run(configuration);
-  });
+  };
+  return cudaSuccess;
+}
+
+cudaError_t launch(const LaunchRequest& request) {
+  const std::lock_guard lock(runtime().mutex);
+  Work work;
+  const cudaError_t error = prepare(request, work);
+  return error != cudaSuccess ? error : enqueue(request.stream, cudaGraphNodeTypeKernel, std::move(work));
 }
 
 }  // namespace sim
@@ -221,7 +253,15 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
 void __cudaUnregisterFatBinary(void** /*handle*/) {}
-char __cudaInitModule(void** /*handle*/) {
+/// Called before the host's code first uses a __managed__ variable.
+char __cudaInitModule(void** handle) {
+  const std::lock_guard lock(runtime().mutex);
+  const std::size_t fat_binary = reinterpret_cast<std::size_t>(handle) - 1;
+  const sim::FatBinary& binary = runtime().fat_binaries.at(fat_binary);
+  for (const auto& [pointer, variable] : runtime().managed) {
+    if (variable.fat_binary != fat_binary || *pointer != nullptr || !binary.module) continue;
+    *pointer = reinterpret_cast<void*>(sim::address_of(variable));  // NOLINT(performance-no-int-to-ptr)
+  }
   return 1;
 }
 
@@ -236,6 +276,14 @@ void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_addres
                        int /*is_extern*/, std::size_t size, int /*is_constant*/, int /*is_global*/) {
   const std::lock_guard lock(runtime().mutex);
   runtime().variables[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
+}
+
+/// `host_variable`: where the host's code reads its address.
+void __cudaRegisterManagedVar(void** handle, void** host_variable, char* /*device_address*/,
+                              const char* device_name, int /*is_extern*/, std::size_t size,
+                              int /*is_constant*/, int /*is_global*/) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().managed[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t dynamic_shared, void* stream) {
@@ -264,8 +312,10 @@ cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block, void** argum
   return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
 }
 
+/// Of code whose default stream is one per thread; by it the others know of that, too.
 cudaError_t __cudaLaunchKernel_ptsz(void* kernel, dim3 grid, dim3 block, void** arguments,
                                     std::size_t dynamic_shared, cudaStream_t stream) {
+  runtime().default_is_per_thread = true;
   return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
 }
 
@@ -276,21 +326,17 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
 }
 
-/// Attributes that only say when or where to run are accepted.
+cudaError_t cudaLaunchKernel_ptsz(const void* function, dim3 grid, dim3 block, void** arguments,
+                                  std::size_t dynamic_shared, cudaStream_t stream) {
+  runtime().default_is_per_thread = true;
+  return returned(launch({function, grid, block, dynamic_shared, arguments, stream}));
+}
+
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  sim::LaunchRequest request{function,  config->gridDim, config->blockDim, config->dynamicSmemBytes,
-                             arguments, config->stream};
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const cudaLaunchAttribute& attribute = config->attrs[i];
-    if (attribute.id == cudaLaunchAttributeCooperative) request.cooperative = attribute.val.cooperative != 0;
-    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
-      request.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
-    }
-    const auto& cluster = attribute.val.clusterDim;
-    if (attribute.id == cudaLaunchAttributeClusterDimension)
-      request.cluster = {cluster.x, cluster.y, cluster.z};
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs > 0)) {
+    return returned(cudaErrorInvalidValue);
   }
-  return returned(launch(request));
+  return returned(launch(sim::request_of(*config, function, arguments)));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
@@ -299,6 +345,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  if (attributes == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   const sim::Program* program = nullptr;
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
@@ -355,6 +402,7 @@ cudaError_t cudaFuncSetCacheConfig(const void* /*function*/, cudaFuncCache /*con
 }
 
 cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  if (name == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   const auto found = runtime().functions.find(function);
   if (found == runtime().functions.end()) return returned(cudaErrorInvalidDeviceFunction);
@@ -370,7 +418,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  if (block_size < 1) return returned(cudaErrorInvalidValue);
+  if (block_size < 1 || blocks == nullptr) return returned(cudaErrorInvalidValue);
   const std::size_t shared = dynamic_shared + program->static_shared_bytes;
   const std::size_t most = sim::most_shared(*program, runtime().functions.at(function));
   *blocks =
@@ -386,6 +434,48 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                                 0);
 }
 
+/// How many clusters of such a launch the GPU holds at a time.
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                           const cudaLaunchConfig_t* config) {
+  if (clusters == nullptr || config == nullptr) return returned(cudaErrorInvalidValue);
+  *clusters = 0;
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  const sim::HostFunction& known = runtime().functions.at(function);
+  const std::uint64_t size = sim::cluster_of(*program, sim::request_of(*config, function, nullptr)).count();
+  if (size > sim::most_cluster(known)) return returned(cudaErrorInvalidClusterSize);
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
+  if (error != cudaSuccess) return error;
+  // A cluster lies in one GPC.
+  for (const int multiprocessors : sim::device::gpcs) {
+    *clusters += multiprocessors * blocks / static_cast<int>(size);
+  }
+  return cudaSuccess;
+}
+
+/// The largest cluster of which such a launch fits the GPU.
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
+                                                 const cudaLaunchConfig_t* config) {
+  if (size == nullptr || config == nullptr) return returned(cudaErrorInvalidValue);
+  *size = 0;
+  const std::lock_guard lock(runtime().mutex);
+  const sim::Program* program = nullptr;
+  if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
+    return returned(error);
+  }
+  int blocks = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
+  if (error != cudaSuccess) return error;
+  if (blocks > 0) *size = static_cast<int>(sim::most_cluster(runtime().functions.at(function)));
+  return cudaSuccess;
+}
+
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_shared, const void* function,
                                                       int blocks, int /*block_size*/) {
   const std::lock_guard lock(runtime().mutex);
@@ -393,7 +483,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* dynamic_share
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  if (blocks < 1) return returned(cudaErrorInvalidValue);
+  if (blocks < 1 || dynamic_shared == nullptr) return returned(cudaErrorInvalidValue);
   const int each =
       std::min(sim::device::shared_per_block_optin,
                sim::device::shared_per_multiprocessor / blocks - sim::device::reserved_shared_per_block);

@@ -1,12 +1,16 @@
 // Memory: allocating, copying, filling.
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <sstream>
+#include <vector>
 
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/runtime/runtime.h"
 
 using sim::enqueue;
 using sim::GlobalMemory;
+using sim::MemoryKind;
 using sim::returned;
 using sim::runtime;
 
@@ -24,7 +28,16 @@ bool is_device(const void* pointer) {
   return GlobalMemory::is_device_address(number_of(pointer));
 }
 
+/// The allocation that begins there; null when none of that kind does.
+sim::Allocation* find_exactly(void* pointer, std::initializer_list<MemoryKind> kinds) {
+  sim::Allocation* found = runtime().memory.find(number_of(pointer));
+  const bool is_one = found != nullptr && found->begin == number_of(pointer) &&
+                      std::find(kinds.begin(), kinds.end(), found->kind) != kinds.end();
+  return is_one ? found : nullptr;
+}
+
 cudaError_t allocate(void** pointer, std::size_t bytes, const char* what) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
   const std::lock_guard lock(runtime().mutex);
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
@@ -34,20 +47,37 @@ cudaError_t allocate(void** pointer, std::size_t bytes, const char* what) {
   return cudaSuccess;
 }
 
-cudaError_t release(void* pointer) {
+cudaError_t allocate_host(void** pointer, std::size_t bytes, const char* what, MemoryKind kind) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
   const std::lock_guard lock(runtime().mutex);
-  if (pointer == nullptr) return cudaSuccess;
-  return runtime().memory.free(number_of(pointer)) ? cudaSuccess : cudaErrorInvalidValue;
+  *pointer = bytes == 0 ? nullptr : runtime().memory.allocate_host(bytes, what, kind);
+  return *pointer == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-cudaError_t copy_now(void* to, const void* from, std::size_t bytes) {
+cudaError_t release(const char* function, void* pointer, std::initializer_list<MemoryKind> kinds) {
+  const std::lock_guard lock(runtime().mutex);
+  if (pointer == nullptr) return cudaSuccess;
   GlobalMemory& memory = runtime().memory;
-  if (bytes == 0) return cudaSuccess;
+  if (find_exactly(pointer, kinds) != nullptr && memory.free(number_of(pointer))) return cudaSuccess;
+  std::ostringstream text;
+  text << function << " of " << pointer << ": " << memory.why_not_free(number_of(pointer));
+  sim::say(text.str());
+  return cudaErrorInvalidValue;
+}
+
+/// Of rows in device memory: all of them lie in one allocation.
+bool is_there(const void* first, std::size_t width, std::size_t height, std::size_t pitch) {
+  if (!is_device(first) || width == 0 || height == 0) return true;
+  const sim::Allocation* found = runtime().memory.find(number_of(first));
+  return found != nullptr && (height - 1) <= found->bytes / std::max<std::size_t>(pitch, 1) &&
+         found->holds(number_of(first), (height - 1) * pitch + width);
+}
+
+cudaError_t copy_row(void* to, const void* from, std::size_t bytes) {
+  GlobalMemory& memory = runtime().memory;
   bool done = true;
   if (is_device(to) && is_device(from)) {
-    sim::Allocation* source = memory.find(number_of(from));
-    done = source != nullptr && source->holds(number_of(from), bytes) &&
-           memory.copy_in(number_of(to), source->at(number_of(from)), bytes);
+    done = memory.copy_within(number_of(to), number_of(from), bytes);
   } else if (is_device(to)) {
     done = memory.copy_in(number_of(to), from, bytes);
   } else if (is_device(from)) {
@@ -58,61 +88,143 @@ cudaError_t copy_now(void* to, const void* from, std::size_t bytes) {
   return done ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/// The direction that a copy declares must be the one that its pointers have.
+/// The direction that a copy declares must be the one that its pointers have. Memory of the host that kernels use is both.
 bool direction_matches(const void* to, const void* from, cudaMemcpyKind kind) {
+  const auto is_host = [](const void* pointer) { return !is_device(pointer); };
+  const auto kernels_use = [](const void* pointer) {
+    return is_device(pointer) || runtime().memory.find(number_of(pointer)) != nullptr;
+  };
   switch (kind) {
     case cudaMemcpyHostToHost:
-      return !is_device(to) && !is_device(from);
+      return is_host(to) && is_host(from);
     case cudaMemcpyHostToDevice:
-      return is_device(to) && !is_device(from);
+      return kernels_use(to) && is_host(from);
     case cudaMemcpyDeviceToHost:
-      return !is_device(to) && is_device(from);
+      return is_host(to) && kernels_use(from);
     case cudaMemcpyDeviceToDevice:
-      return is_device(to) && is_device(from);
+      return kernels_use(to) && kernels_use(from);
     case cudaMemcpyDefault:
       return true;
   }
   return false;
 }
 
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+template <class Request>
+cudaError_t enqueue_request(const Request& request, cudaGraphNodeType type, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
-  if (bytes > 0 && !direction_matches(to, from, kind)) return cudaErrorInvalidValue;
-  return enqueue(stream, [=] { return copy_now(to, from, bytes); });
+  sim::Work work;
+  const cudaError_t error = prepare(request, work);
+  return returned(error != cudaSuccess ? error : enqueue(stream, type, std::move(work)));
 }
 
-cudaError_t fill(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  const std::lock_guard lock(runtime().mutex);
-  return enqueue(stream, [=] {
-    return runtime().memory.fill(number_of(to), value, bytes) ? cudaSuccess : cudaErrorInvalidValue;
-  });
+cudaError_t copy(const sim::CopyRequest& request, cudaStream_t stream) {
+  return enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+}
+/// Waits, too: for a launch whose error no call has given yet.
+cudaError_t copy_and_wait(const sim::CopyRequest& request) {
+  const cudaError_t error = copy(request, nullptr);
+  const cudaError_t earlier = sim::take_unreported();
+  return returned(earlier != cudaSuccess ? earlier : error);
+}
+sim::CopyRequest one_row(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  return {to, from, bytes, 1, bytes, bytes, kind};
 }
 
-cudaError_t allocate_host(void** pointer, std::size_t bytes) {
+cudaError_t fill(const sim::FillRequest& request, cudaStream_t stream) {
+  return enqueue_request(request, cudaGraphNodeTypeMemset, stream);
+}
+sim::FillRequest one_row(void* to, int value, std::size_t bytes) {
+  return {to, static_cast<unsigned>(value), 1, bytes, 1, bytes};
+}
+
+cudaError_t check_managed(const void* pointer, std::size_t bytes) {
   const std::lock_guard lock(runtime().mutex);
-  constexpr std::size_t alignment = 4096;
-  *pointer =
-      bytes == 0 ? nullptr : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (*pointer == nullptr) return bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation;
-  runtime().host_allocations[reinterpret_cast<std::uintptr_t>(*pointer)] = bytes;
-  return cudaSuccess;
+  const sim::Allocation* found = runtime().memory.find(number_of(pointer));
+  const bool is_managed =
+      found != nullptr && found->kind == MemoryKind::managed && found->holds(number_of(pointer), bytes);
+  return returned(is_managed ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+/// There is one device.
+cudaError_t check_devices(int to, int from) {
+  return to == 0 && from == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+/// A __managed__ variable: its host shadow is itself.
+sim::Allocation* find_managed(const void* symbol) {
+  sim::Allocation* found = runtime().memory.find(number_of(symbol));
+  return found != nullptr && found->kind == MemoryKind::managed ? found : nullptr;
 }
 
 /// The device address of a __device__ or __constant__ variable, from the address of its host shadow.
 std::uint64_t address_of_symbol(const void* symbol) {
+  if (find_managed(symbol) != nullptr) return number_of(symbol);
   const auto found = runtime().variables.find(symbol);
-  if (found == runtime().variables.end()) return 0;
-  const auto& binary = runtime().fat_binaries.at(found->second.fat_binary);
+  return found == runtime().variables.end() ? 0 : sim::address_of(found->second);
+}
+
+}  // namespace
+
+std::uint64_t sim::address_of(const Runtime::HostVariable& variable) {
+  const FatBinary& binary = runtime().fat_binaries.at(variable.fat_binary);
   if (!binary.module) return 0;
   try {
-    return binary.module->variable_address(found->second.name, runtime().memory);
-  } catch (const sim::PtxError& error) {
-    sim::say("cannot read the PTX of variable " + found->second.name + ": " + error.what());
+    return binary.module->variable_address(variable.name, runtime().memory);
+  } catch (const PtxError& error) {
+    say("cannot read the PTX of variable " + variable.name + ": " + error.what());
     return 0;
   }
 }
 
-}  // namespace
+cudaError_t sim::prepare(const CopyRequest& request, Work& work) {
+  const auto& [to, from, width, height, to_pitch, from_pitch, kind] = request;
+  if (width > to_pitch || width > from_pitch) return cudaErrorInvalidPitchValue;
+  if (height > 1 && std::max(to_pitch, from_pitch) > device::most_pitch) return cudaErrorInvalidPitchValue;
+  if (width > 0 && height > 0) {
+    if (to == nullptr || from == nullptr || !direction_matches(to, from, kind)) return cudaErrorInvalidValue;
+  }
+  work = [request] {
+    const bool there = is_there(request.to, request.width, request.height, request.to_pitch) &&
+                       is_there(request.from, request.width, request.height, request.from_pitch);
+    if (!there) return cudaErrorInvalidValue;
+    auto* to_row = static_cast<std::byte*>(request.to);
+    const auto* from_row = static_cast<const std::byte*>(request.from);
+    for (std::size_t row = 0; row < request.height && request.width > 0; ++row) {
+      const cudaError_t error =
+          copy_row(to_row + row * request.to_pitch, from_row + row * request.from_pitch, request.width);
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  };
+  return cudaSuccess;
+}
+
+cudaError_t sim::prepare(const FillRequest& request, Work& work) {
+  const auto [to, value, value_bytes, width, height, pitch] = request;
+  if (value_bytes != 1 && value_bytes != 2 && value_bytes != 4) return cudaErrorInvalidValue;
+  const bool is_pitch = width <= pitch / value_bytes && pitch <= device::most_pitch;
+  if (height > 1 && !is_pitch) return cudaErrorInvalidPitchValue;
+  if (to == nullptr && width > 0 && height > 0) return cudaErrorInvalidValue;
+  work = [request] {
+    GlobalMemory& memory = runtime().memory;
+    if (!is_there(request.to, request.width * request.value_bytes, request.height, request.pitch)) {
+      return cudaErrorInvalidValue;
+    }
+    std::vector<std::byte> values(request.value_bytes == 1 ? 0 : request.width * request.value_bytes);
+    for (std::size_t at = 0; at < values.size(); at += request.value_bytes) {
+      std::memcpy(&values[at], &request.value, request.value_bytes);  // the low bytes lie first
+    }
+    for (std::size_t row = 0; row < request.height; ++row) {
+      const std::uint64_t first = number_of(request.to) + row * request.pitch;
+      const bool done = request.value_bytes == 1
+                            ? memory.fill(first, static_cast<int>(request.value), request.width)
+                            : memory.copy_in(first, values.data(), values.size());
+      if (!done) return cudaErrorInvalidValue;
+    }
+    return cudaSuccess;
+  };
+  return cudaSuccess;
+}
 
 extern "C" {
 
@@ -120,57 +232,143 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return returned(allocate(pointer, bytes, "cudaMalloc"));
 }
 cudaError_t cudaFree(void* pointer) {
-  return returned(release(pointer));
+  return returned(release("cudaFree", pointer, {MemoryKind::device, MemoryKind::managed}));
 }
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t /*stream*/) {
   return returned(allocate(pointer, bytes, "cudaMallocAsync"));
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) {
-  return returned(release(pointer));
+  return returned(release("cudaFreeAsync", pointer, {MemoryKind::device}));
 }
-cudaError_t cudaMallocManaged(void** /*pointer*/, std::size_t /*bytes*/, unsigned /*flags*/) {
-  return sim::not_supported("cudaMallocManaged");
+/// The pitch is that of an H200.
+cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
+  constexpr std::size_t alignment = 512;
+  if (pitch == nullptr) return returned(cudaErrorInvalidValue);
+  const std::size_t total = runtime().memory.total_bytes();
+  if (width > total || height > total / std::max<std::size_t>(width, 1)) {
+    return returned(cudaErrorMemoryAllocation);
+  }
+  *pitch = (width + alignment - 1) / alignment * alignment;
+  return returned(allocate(pointer, *pitch * height, "cudaMallocPitch"));
 }
 
+// ---- Memory of the host that kernels use at the same address
+
+cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+  if (bytes == 0) return returned(cudaErrorInvalidValue);
+  return returned(allocate_host(pointer, bytes, "cudaMallocManaged", MemoryKind::managed));
+}
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
-  return returned(allocate_host(pointer, bytes));
+  return returned(allocate_host(pointer, bytes, "cudaMallocHost", MemoryKind::host));
 }
 cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
-  return returned(allocate_host(pointer, bytes));
+  return returned(allocate_host(pointer, bytes, "cudaHostAlloc", MemoryKind::host));
 }
 cudaError_t cudaFreeHost(void* pointer) {
+  return returned(release("cudaFreeHost", pointer, {MemoryKind::host}));
+}
+cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {
   const std::lock_guard lock(runtime().mutex);
-  if (pointer == nullptr) return cudaSuccess;
-  if (runtime().host_allocations.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) {
-    return returned(cudaErrorInvalidValue);
+  if (pointer == nullptr || bytes == 0 || is_device(pointer)) return returned(cudaErrorInvalidValue);
+  GlobalMemory& memory = runtime().memory;
+  if (bytes > memory.total_bytes()) return returned(cudaErrorMemoryAllocation);
+  if (memory.find(number_of(pointer)) != nullptr || memory.find(number_of(pointer) + bytes - 1) != nullptr) {
+    return returned(cudaErrorHostMemoryAlreadyRegistered);
   }
-  std::free(pointer);  // NOLINT: the counterpart of aligned_alloc
+  memory.register_host(pointer, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaHostRegister(void* /*pointer*/, std::size_t /*bytes*/, unsigned /*flags*/) {
-  return cudaSuccess;
+cudaError_t cudaHostUnregister(void* pointer) {
+  const std::lock_guard lock(runtime().mutex);
+  if (pointer == nullptr) return returned(cudaErrorInvalidValue);
+  const bool done =
+      find_exactly(pointer, {MemoryKind::registered}) != nullptr && runtime().memory.free(number_of(pointer));
+  return returned(done ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
 }
-cudaError_t cudaHostUnregister(void* /*pointer*/) {
-  return cudaSuccess;
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned /*flags*/) {
+  if (device == nullptr) return returned(cudaErrorInvalidValue);
+  const std::lock_guard lock(runtime().mutex);
+  const bool kernels_use = !is_device(host) && runtime().memory.find(number_of(host)) != nullptr;
+  *device = kernels_use ? host : nullptr;
+  return returned(kernels_use ? cudaSuccess : cudaErrorInvalidValue);
 }
+cudaError_t cudaHostGetFlags(unsigned* flags, void* host) {
+  if (flags == nullptr) return returned(cudaErrorInvalidValue);
+  const std::lock_guard lock(runtime().mutex);
+  *flags = cudaHostAllocMapped;
+  return returned(!is_device(host) && runtime().memory.find(number_of(host)) != nullptr
+                      ? cudaSuccess
+                      : cudaErrorInvalidValue);
+}
+// Where managed memory lies is a matter of speed.
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* /*pointer*/, std::size_t /*bytes*/,
+                                     unsigned /*flags*/) {
+  const std::lock_guard lock(runtime().mutex);
+  return returned(runtime().stream(stream) == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+}
+#if CUDART_VERSION >= 13000
+cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, cudaMemLocation /*place*/,
+                                 unsigned /*flags*/, cudaStream_t /*stream*/) {
+  return check_managed(pointer, bytes);
+}
+cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise /*advice*/,
+                          cudaMemLocation /*place*/) {
+  return check_managed(pointer, bytes);
+}
+#else
+cudaError_t cudaMemPrefetchAsync(const void* pointer, std::size_t bytes, int /*device*/,
+                                 cudaStream_t /*stream*/) {
+  return check_managed(pointer, bytes);
+}
+cudaError_t cudaMemAdvise(const void* pointer, std::size_t bytes, cudaMemoryAdvise /*advice*/,
+                          int /*device*/) {
+  return check_managed(pointer, bytes);
+}
+#endif
+
+// ---- Copying and filling
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const cudaError_t error = copy(to, from, bytes, kind, nullptr);
-  const cudaError_t earlier = sim::take_unreported();
-  return returned(earlier != cudaSuccess ? earlier : error);
+  return copy_and_wait(one_row(to, from, bytes, kind));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return returned(copy(to, from, bytes, kind, stream));
+  return copy(one_row(to, from, bytes, kind), stream);
+}
+cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                         std::size_t width, std::size_t height, cudaMemcpyKind kind) {
+  return copy_and_wait({to, from, width, height, to_pitch, from_pitch, kind});
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  return copy({to, from, width, height, to_pitch, from_pitch, kind}, stream);
+}
+cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, std::size_t bytes) {
+  const cudaError_t error = check_devices(to_device, from_device);
+  return error != cudaSuccess ? returned(error) : copy_and_wait(one_row(to, from, bytes, cudaMemcpyDefault));
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                cudaStream_t stream) {
+  const cudaError_t error = check_devices(to_device, from_device);
+  return error != cudaSuccess ? returned(error) : copy(one_row(to, from, bytes, cudaMemcpyDefault), stream);
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return returned(fill(to, value, bytes, nullptr));
+  return fill(one_row(to, value, bytes), nullptr);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  return returned(fill(to, value, bytes, stream));
+  return fill(one_row(to, value, bytes), stream);
+}
+cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height) {
+  return fill({to, static_cast<unsigned>(value), 1, width, height, pitch}, nullptr);
+}
+cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                              cudaStream_t stream) {
+  return fill({to, static_cast<unsigned>(value), 1, width, height, pitch}, stream);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  if (free == nullptr || total == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   *free = runtime().memory.free_bytes();
   *total = runtime().memory.total_bytes();
@@ -178,42 +376,65 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 
 cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
+  if (pointer == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = address_of_symbol(symbol);
   *pointer = pointer_to(address);
   return returned(address != 0 ? cudaSuccess : cudaErrorInvalidSymbol);
 }
 cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
+  if (bytes == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
+  if (const sim::Allocation* managed = find_managed(symbol)) {
+    *bytes = managed->bytes;
+    return cudaSuccess;
+  }
   const auto found = runtime().variables.find(symbol);
   if (found == runtime().variables.end()) return returned(cudaErrorInvalidSymbol);
   *bytes = found->second.bytes;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
-                               cudaMemcpyKind /*kind*/) {
+/// The direction of a copy to or from a variable follows from its other side.
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes,
+                                    std::size_t offset, cudaMemcpyKind /*kind*/, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = address_of_symbol(symbol);
   if (address == 0) return returned(cudaErrorInvalidSymbol);
-  return returned(copy_now(pointer_to(address + offset), from, bytes));
+  return copy(one_row(pointer_to(address + offset), from, bytes, cudaMemcpyDefault), stream);
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
+                                      cudaMemcpyKind /*kind*/, cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  const std::uint64_t address = address_of_symbol(symbol);
+  if (address == 0) return returned(cudaErrorInvalidSymbol);
+  return copy(one_row(to, pointer_to(address + offset), bytes, cudaMemcpyDefault), stream);
+}
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
+                               cudaMemcpyKind kind) {
+  return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes, std::size_t offset,
-                                 cudaMemcpyKind /*kind*/) {
-  const std::lock_guard lock(runtime().mutex);
-  const std::uint64_t address = address_of_symbol(symbol);
-  if (address == 0) return returned(cudaErrorInvalidSymbol);
-  return returned(copy_now(to, pointer_to(address + offset), bytes));
+                                 cudaMemcpyKind kind) {
+  return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr);
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  if (attributes == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
   *attributes = {};
-  attributes->device = 0;
-  attributes->type = cudaMemoryTypeUnregistered;
-  if (is_device(pointer)) {
-    attributes->type = cudaMemoryTypeDevice;
-    attributes->devicePointer = const_cast<void*>(pointer);
+  auto* const address = const_cast<void*>(pointer);
+  const sim::Allocation* found = runtime().memory.find(number_of(pointer));
+  if (found == nullptr) {
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = cudaInvalidDeviceId;
+    attributes->hostPointer = address;
+    return cudaSuccess;
   }
+  attributes->type = found->kind == MemoryKind::device    ? cudaMemoryTypeDevice
+                     : found->kind == MemoryKind::managed ? cudaMemoryTypeManaged
+                                                          : cudaMemoryTypeHost;
+  attributes->devicePointer = address;
+  attributes->hostPointer = found->kind == MemoryKind::device ? nullptr : address;
   return cudaSuccess;
 }
 

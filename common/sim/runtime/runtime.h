@@ -42,18 +42,73 @@ struct LibraryState {
   std::set<std::string> kernels;  ///< those that were asked for; cudaKernel_t points to one
 };
 
-/// cudaStream_t points to one of these. Captured work is kept until the graph is launched.
-struct StreamState {
-  bool capturing = false;
-  unsigned flags = 0;
-  int priority = 0;
-  std::vector<std::function<cudaError_t()>> captured;
+/// What is enqueued on a stream, or done by a node of a graph.
+using Work = std::function<cudaError_t()>;
+
+struct GraphNode {
+  GraphNode(cudaGraphNodeType of_type, Work to_do, std::vector<const GraphNode*> before);
+  GraphNode(const GraphNode&) = delete;
+  GraphNode& operator=(const GraphNode&) = delete;
+  ~GraphNode();
+
+  cudaGraphNode_t handle;
+  cudaGraphNodeType type;
+  Work work;
+  std::vector<const GraphNode*> after;  ///< those that it depends on
 };
 struct GraphState {
-  std::vector<std::function<cudaError_t()>> work;
+  std::vector<std::unique_ptr<GraphNode>> nodes;
+};
+struct GraphExecState {
+  struct Step {
+    cudaGraphNode_t node;
+    Work work;
+  };
+  std::vector<Step> steps;
+};
+
+/// Streams that wait for events of one another, from the stream on which it began.
+struct Capture {
+  const struct StreamState* origin = nullptr;
+  unsigned long long id = 0;
+  bool invalid = false;
+  bool ended = false;
+  GraphState graph;
+};
+struct StreamState {
+  unsigned flags = 0;
+  int priority = 0;
+  std::shared_ptr<Capture> capture;    ///< null: work is done when it is enqueued
+  std::vector<const GraphNode*> last;  ///< what the next captured work comes after
 };
 struct EventState {
   bool recorded = false;
+  bool times = true;
+  std::shared_ptr<Capture> capture;  ///< in which it was recorded last
+  std::vector<const GraphNode*> last;
+};
+
+/// Numbers that are never given out twice, so that a handle which is null, stale or of another kind is known to be none.
+void* next_handle();
+
+template <class Handle, class State>
+class Handles {
+ public:
+  Handle add(State state) {
+    const auto handle = static_cast<Handle>(next_handle());
+    states_[handle] = std::make_unique<State>(std::move(state));
+    return handle;
+  }
+  /// Null for what is no handle.
+  State* find(Handle handle) {
+    const auto found = states_.find(handle);
+    return found == states_.end() ? nullptr : found->second.get();
+  }
+  bool remove(Handle handle) { return states_.erase(handle) == 1; }
+  [[nodiscard]] const auto& all() const { return states_; }
+
+ private:
+  std::unordered_map<Handle, std::unique_ptr<State>> states_;
 };
 
 class Runtime {
@@ -70,10 +125,16 @@ class Runtime {
     std::size_t bytes = 0;
   };
   std::unordered_map<const void*, HostVariable> variables;
+  std::unordered_map<void**, HostVariable> managed;  ///< by where the host's code reads their addresses
   std::unordered_map<const void*, std::unique_ptr<LibraryState>> libraries;
-  std::unordered_map<const void*, std::unique_ptr<StreamState>> streams;
+  Handles<cudaStream_t, StreamState> streams;
+  Handles<cudaEvent_t, EventState> events;
+  Handles<cudaGraph_t, GraphState> graphs;
+  Handles<cudaGraphExec_t, GraphExecState> graph_execs;
+  std::unordered_map<cudaGraphNode_t, GraphNode*> graph_nodes;
   StreamState default_stream;
-  std::map<std::uintptr_t, std::size_t> host_allocations;  // bytes, by address
+  StreamState per_thread_stream;
+  bool default_is_per_thread = false;
 
   cudaError_t last_error = cudaSuccess;
   /// Of a launch whose own return value may have been dropped, as <<<>>> does: the next call that waits gives
@@ -87,6 +148,9 @@ class Runtime {
   cudaError_t find_kernel(const void* function, const Program*& program);
 };
 
+/// Of a __device__, __constant__ or __managed__ variable; 0 when it cannot be found.
+std::uint64_t address_of(const Runtime::HostVariable& variable);
+
 /// Made when it is first used, which is before main: executables register their kernels there.
 Runtime& runtime();
 
@@ -96,8 +160,8 @@ cudaError_t returned(cudaError_t error);
 /// For calls that wait for the device: the error of a launch that no call has given yet.
 cudaError_t take_unreported();
 
-/// Does work on a stream: now, or later when the stream is being captured.
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+/// Does work on a stream: now, or, while the stream is being captured, when the graph is launched.
+cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 
 /// For entry points that exist only so that programs link: says so once per name, and returns
 /// cudaErrorNotSupported.
@@ -105,6 +169,7 @@ cudaError_t not_supported(const char* name);
 
 /// One line, or several, for people: "simulator: ..." on stderr.
 void say(const std::string& text);
+void say_once(const std::string& text);
 
 // ---- The simulated device (runtime_device.cpp)
 namespace device {
@@ -123,7 +188,12 @@ inline constexpr int shared_per_multiprocessor = 228 * 1024;
 inline constexpr int reserved_shared_per_block = 1024;
 inline constexpr int registers = 65536;
 inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
+/// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and
+/// 16 blocks at one block per multiprocessor.
+inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
+inline constexpr int memory_bus_bits = 6144;
+inline constexpr std::size_t most_pitch = 0x7fffffff;
 inline constexpr int constant_bytes = 64 * 1024;
 /// 10 * major + minor, or what SIM_COMPUTE_CAPABILITY says.
 int compute_capability();
@@ -144,7 +214,31 @@ struct LaunchRequest {
   dim3 cluster{0, 0, 0};   ///< of blocks; 0: as the kernel says, or 1
   bool dependent = false;  ///< programmatic stream serialization
 };
+/// What launches it, once all that a device would refuse has been checked; copies the arguments.
+cudaError_t prepare(const LaunchRequest& request, Work& work);
 cudaError_t launch(const LaunchRequest& request);
+
+// ---- Copying and filling (memory.cpp)
+struct CopyRequest {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t width = 0;     ///< bytes of a row
+  std::size_t height = 1;    ///< rows
+  std::size_t to_pitch = 0;  ///< bytes from one row to the next
+  std::size_t from_pitch = 0;
+  cudaMemcpyKind kind = cudaMemcpyDefault;
+};
+cudaError_t prepare(const CopyRequest& request, Work& work);
+
+struct FillRequest {
+  void* to = nullptr;
+  unsigned value = 0;
+  unsigned value_bytes = 1;
+  std::size_t width = 0;  ///< values in a row
+  std::size_t height = 1;
+  std::size_t pitch = 0;
+};
+cudaError_t prepare(const FillRequest& request, Work& work);
 
 /// What counters.h hands out (recording.cpp).
 void record_launch(const Launch& done);

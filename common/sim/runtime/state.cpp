@@ -4,6 +4,7 @@
 
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/runtime/runtime.h"
+#include "common/sim/runtime/say_unsimulated.h"
 
 namespace sim {
 
@@ -30,46 +31,67 @@ cudaError_t take_unreported() {
   return std::exchange(runtime().unreported, cudaSuccess);
 }
 
-cudaError_t not_supported(const char* name) {
+void say_once(const std::string& text) {
   static std::set<std::string> said;
   const std::lock_guard lock(runtime().mutex);
-  if (said.insert(name).second) say(std::string(name) + " is not simulated");
+  if (said.insert(text).second) say(text);
+}
+
+cudaError_t not_supported(const char* name) {
+  say_once(std::string(name) + " is not simulated");
   return returned(cudaErrorNotSupported);
 }
 
-StreamState* Runtime::stream(cudaStream_t handle) {
-  if (handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
-    return &default_stream;
-  const auto found = streams.find(handle);
-  return found == streams.end() ? nullptr : found->second.get();
+int say_unsimulated(const char* name) {
+  return not_supported(name);
 }
 
-cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+StreamState* Runtime::stream(cudaStream_t handle) {
+  const bool is_per_thread = handle == cudaStreamPerThread || (handle == nullptr && default_is_per_thread);
+  if (is_per_thread) return &per_thread_stream;
+  return handle == nullptr || handle == cudaStreamLegacy ? &default_stream : streams.find(handle);
+}
+
+void* next_handle() {
+  constexpr std::uintptr_t first = 0x10000;  // the runtime's headers use the lowest ones
+  static std::uintptr_t given = first;
+  const std::lock_guard lock(runtime().mutex);
+  return reinterpret_cast<void*>(given += 16);  // NOLINT(performance-no-int-to-ptr): never followed
+}
+
+cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
   StreamState* state = runtime().stream(stream);
   if (state == nullptr) return cudaErrorInvalidResourceHandle;
-  if (!state->capturing) return work();
-  state->captured.push_back(std::move(work));
+  if (state == &runtime().default_stream) {
+    // It waits for all blocking streams, which those that are being captured cannot be waited for.
+    for (const auto& [handle, other] : runtime().streams.all()) {
+      if (!other->capture || (other->flags & cudaStreamNonBlocking) != 0) continue;
+      other->capture->invalid = true;
+      return cudaErrorStreamCaptureImplicit;
+    }
+  }
+  if (!state->capture) return work();
+  if (state->capture->invalid) return cudaErrorStreamCaptureInvalidated;
+  auto& nodes = state->capture->graph.nodes;
+  nodes.push_back(std::make_unique<GraphNode>(type, std::move(work), state->last));
+  state->last = {nodes.back().get()};
   return cudaSuccess;
 }
 
 cudaError_t Runtime::find_kernel(const void* function, const Program*& program) {
-  static std::set<std::string> said;
-  const auto complain = [](const std::string& text) {
-    if (said.insert(text).second) say(text);
-  };
   const auto found = functions.find(function);
   if (found == functions.end()) return cudaErrorInvalidDeviceFunction;
   const std::string& name = found->second.name;
   const FatBinary& binary = fat_binaries.at(found->second.fat_binary);
   if (!binary.module) {
-    complain("cannot run the kernels of this executable: " + binary.why_not);
+    say_once("cannot run the kernels of this executable: " + binary.why_not);
     return cudaErrorNoKernelImageForDevice;
   }
   try {
     if (!binary.module->has_kernel(name)) return cudaErrorInvalidDeviceFunction;
     program = &binary.module->kernel(name, memory);
   } catch (const PtxError& error) {
-    complain("cannot read the PTX of kernel " + name + ": " + error.what());
+    say_once("cannot read the PTX of kernel " + name + ": " + error.what());
     return cudaErrorInvalidPtx;
   }
   return cudaSuccess;

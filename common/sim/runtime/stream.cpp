@@ -1,5 +1,7 @@
-// Streams, events and graphs. Work is done when it is enqueued, so that every stream is always idle; work
-// that is captured is kept, and done when the graph is launched.
+// Streams, events and captures. Work is done when it is enqueued, so that every stream is always idle; work that is
+// captured is kept, and done when the graph is launched.
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "common/sim/runtime/runtime.h"
@@ -10,12 +12,9 @@ using sim::runtime;
 namespace {
 
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
+  if (stream == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  auto state = std::make_unique<sim::StreamState>();
-  state->flags = flags;
-  state->priority = priority;
-  *stream = reinterpret_cast<cudaStream_t>(state.get());
-  runtime().streams[*stream] = std::move(state);
+  *stream = runtime().streams.add({flags, priority, nullptr, {}});
   return cudaSuccess;
 }
 
@@ -24,27 +23,55 @@ cudaError_t wait_for(cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   const sim::StreamState* state = runtime().stream(stream);
   if (state == nullptr) return cudaErrorInvalidResourceHandle;
-  return state->capturing ? cudaErrorStreamCaptureUnsupported : sim::take_unreported();
+  return state->capture ? cudaErrorStreamCaptureUnsupported : sim::take_unreported();
 }
 
-sim::EventState* state_of(cudaEvent_t event) {
-  return reinterpret_cast<sim::EventState*>(event);
-}
-sim::GraphState* state_of(cudaGraph_t graph) {
-  return reinterpret_cast<sim::GraphState*>(graph);
-}
-sim::GraphState* state_of(cudaGraphExec_t graph) {
-  return reinterpret_cast<sim::GraphState*>(graph);
-}
-
-cudaError_t create_event(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(new sim::EventState);  // NOLINT(cppcoreguidelines-owning-memory)
+cudaError_t create_event(cudaEvent_t* event, unsigned flags) {
+  if (event == nullptr) return returned(cudaErrorInvalidValue);
+  const std::lock_guard lock(runtime().mutex);
+  *event = runtime().events.add({false, (flags & cudaEventDisableTiming) == 0, nullptr, {}});
   return cudaSuccess;
 }
 
-cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
-  if (graph == nullptr) return returned(cudaErrorInvalidValue);
-  *exec = reinterpret_cast<cudaGraphExec_t>(new sim::GraphState(*state_of(graph)));  // NOLINT
+/// Of an event that may be waited for on the host.
+cudaError_t check_event(const sim::EventState* event) {
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  return event->capture ? cudaErrorCapturedEvent : cudaSuccess;
+}
+
+/// Calls function(state) for a stream that is one.
+template <class Function>
+cudaError_t with_stream(cudaStream_t stream, Function function) {
+  const std::lock_guard lock(runtime().mutex);
+  sim::StreamState* state = runtime().stream(stream);
+  return returned(state == nullptr ? cudaErrorInvalidResourceHandle : function(*state));
+}
+
+/// Everything that was captured comes before the end of the stream on which the capture began.
+bool is_joined(const sim::Capture& capture, const sim::StreamState& origin) {
+  std::set<const sim::GraphNode*> before(origin.last.begin(), origin.last.end());
+  std::vector<const sim::GraphNode*> unseen = origin.last;
+  while (!unseen.empty()) {
+    const sim::GraphNode* node = unseen.back();
+    unseen.pop_back();
+    for (const sim::GraphNode* earlier : node->after) {
+      if (before.insert(earlier).second) unseen.push_back(earlier);
+    }
+  }
+  return before.size() == capture.graph.nodes.size();
+}
+
+/// A stream of a capture waits for another one of the same, or joins the capture by it.
+cudaError_t wait_in_capture(sim::StreamState& stream, const sim::EventState& event) {
+  if (!event.capture) return event.recorded ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+  if (event.capture->ended) return cudaErrorCapturedEvent;
+  if (stream.capture && stream.capture != event.capture) return cudaErrorStreamCaptureMerge;
+  if (!stream.capture) {
+    if (&stream == &runtime().default_stream) return cudaErrorStreamCaptureImplicit;
+    stream.capture = event.capture;
+    stream.last.clear();
+  }
+  for (const sim::GraphNode* node : event.last) stream.last.push_back(node);
   return cudaSuccess;
 }
 
@@ -63,7 +90,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
-  return returned(runtime().streams.erase(stream) == 1 ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  return returned(runtime().streams.remove(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return returned(wait_for(stream));
@@ -71,134 +98,153 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return returned(wait_for(stream));
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/, unsigned /*flags*/) {
-  return cudaSuccess;
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  return with_stream(stream, [&](sim::StreamState& state) {
+    const sim::EventState* awaited = runtime().events.find(event);
+    if (awaited == nullptr) return cudaErrorInvalidResourceHandle;
+    const bool external = (flags & cudaEventWaitExternal) != 0;
+    return external || (!state.capture && !awaited->capture) ? cudaSuccess : wait_in_capture(state, *awaited);
+  });
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::StreamState* state = runtime().stream(stream);
-  if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
-  *flags = state->flags;
-  return cudaSuccess;
+  if (flags == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    *flags = state.flags;
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::StreamState* state = runtime().stream(stream);
-  if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
-  *priority = state->priority;
-  return cudaSuccess;
+  if (priority == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    *priority = state.priority;
+    return cudaSuccess;
+  });
 }
 // An attribute of a stream changes how fast its work is, and which of it goes first.
 cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID /*attribute*/,
                                    const cudaStreamAttrValue* /*value*/) {
-  const std::lock_guard lock(runtime().mutex);
-  return returned(runtime().stream(stream) == nullptr ? cudaErrorInvalidResourceHandle : cudaSuccess);
+  return with_stream(stream, [](const sim::StreamState&) { return cudaSuccess; });
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  if (function == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  return returned(sim::enqueue(stream, [=] {
+  return returned(sim::enqueue(stream, cudaGraphNodeTypeHost, [=] {
     function(data);
     return cudaSuccess;
   }));
+}
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned /*flags*/) {
+  if (callback == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    if (state.capture) return cudaErrorStreamCaptureUnsupported;
+    callback(stream, cudaSuccess, data);
+    return cudaSuccess;
+  });
 }
 
 // ---- Events
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return create_event(event);
+  return create_event(event, 0);
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  return create_event(event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return create_event(event, flags);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete state_of(event);  // NOLINT(cppcoreguidelines-owning-memory)
+  const std::lock_guard lock(runtime().mutex);
+  return returned(runtime().events.remove(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  return with_stream(stream, [&](const sim::StreamState& on) {
+    sim::EventState* state = runtime().events.find(event);
+    if (state == nullptr) return cudaErrorInvalidResourceHandle;
+    if (on.capture && (flags & cudaEventRecordExternal) != 0) {
+      return sim::enqueue(stream, cudaGraphNodeTypeEventRecord, [event] {
+        sim::EventState* recorded = runtime().events.find(event);
+        if (recorded == nullptr) return cudaErrorInvalidResourceHandle;
+        recorded->recorded = true;
+        recorded->capture = nullptr;
+        return cudaSuccess;
+      });
+    }
+    state->recorded = true;
+    state->capture = on.capture;
+    state->last = on.last;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(runtime().mutex);
+  const cudaError_t error = check_event(runtime().events.find(event));
+  return returned(error != cudaSuccess ? error : sim::take_unreported());
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(runtime().mutex);
+  return returned(check_event(runtime().events.find(event)));
+}
+/// There is no time here, and a number that looks like one would be taken for one. Many programs take an error for the
+/// end, so that it is none.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (milliseconds == nullptr) return returned(cudaErrorInvalidValue);
+  const std::lock_guard lock(runtime().mutex);
+  for (cudaEvent_t event : {start, end}) {
+    const sim::EventState* state = runtime().events.find(event);
+    if (const cudaError_t error = check_event(state); error != cudaSuccess) return returned(error);
+    if (!state->recorded || !state->times) return returned(cudaErrorInvalidResourceHandle);
+  }
+  sim::say_once("time is not simulated: cudaEventElapsedTime gives NaN");
+  *milliseconds = std::numeric_limits<float>::quiet_NaN();
   return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  state_of(event)->recorded = true;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned /*flags*/) {
-  return cudaEventRecord(event, stream);
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
-  return returned(sim::take_unreported());
-}
-cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
-  return cudaSuccess;
-}
-/// There is no time here, and a number that looks like one would be taken for one: always an error.
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t /*start*/, cudaEvent_t /*end*/) {
-  *milliseconds = 0;
-  return sim::not_supported("time (cudaEventElapsedTime)");
 }
 
-// ---- Capture and graphs
+// ---- Captures
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
-  const std::lock_guard lock(runtime().mutex);
-  sim::StreamState* state = runtime().stream(stream);
-  if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
-  if (state == &runtime().default_stream) return returned(cudaErrorStreamCaptureUnsupported);
-  if (state->capturing) return returned(cudaErrorIllegalState);
-  state->capturing = true;
-  state->captured.clear();
-  return cudaSuccess;
+  return with_stream(stream, [&](sim::StreamState& state) {
+    static unsigned long long captures = 0;
+    if (&state == &runtime().default_stream) return cudaErrorStreamCaptureUnsupported;
+    if (state.capture) return cudaErrorIllegalState;
+    state.capture = std::make_shared<sim::Capture>();
+    state.capture->origin = &state;
+    state.capture->id = ++captures;
+    state.last.clear();
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  const std::lock_guard lock(runtime().mutex);
-  sim::StreamState* state = runtime().stream(stream);
+  if (graph == nullptr) return returned(cudaErrorInvalidValue);
   *graph = nullptr;
-  if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
-  if (!state->capturing) return returned(cudaErrorIllegalState);
-  state->capturing = false;
-  auto* captured =
-      new sim::GraphState{std::move(state->captured)};  // NOLINT(cppcoreguidelines-owning-memory)
-  state->captured.clear();
-  *graph = reinterpret_cast<cudaGraph_t>(captured);
-  return cudaSuccess;
+  return with_stream(stream, [&](sim::StreamState& state) {
+    const std::shared_ptr<sim::Capture> capture = state.capture;
+    if (!capture) return cudaErrorIllegalState;
+    if (capture->origin != &state) return cudaErrorStreamCaptureUnmatched;
+    const bool joined = is_joined(*capture, state);
+    capture->ended = true;
+    state.capture = nullptr;
+    for (const auto& [handle, other] : runtime().streams.all()) {
+      if (other->capture == capture) other->capture = nullptr;
+    }
+    if (runtime().per_thread_stream.capture == capture) runtime().per_thread_stream.capture = nullptr;
+    if (capture->invalid) return cudaErrorStreamCaptureInvalidated;
+    if (!joined) return cudaErrorStreamCaptureUnjoined;
+    *graph = runtime().graphs.add(std::move(capture->graph));
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::StreamState* state = runtime().stream(stream);
-  if (state == nullptr) return returned(cudaErrorInvalidResourceHandle);
-  *status = state->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
+  if (status == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    *status = !state.capture           ? cudaStreamCaptureStatusNone
+              : state.capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                       : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* /*mode*/) {
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long /*flags*/) {
-  return instantiate(exec, graph);
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
-                                          unsigned long long /*flags*/) {
-  return instantiate(exec, graph);
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::GraphState* state = state_of(exec);
-  return returned(sim::enqueue(stream, [work = state->work] {
-    for (const auto& step : work) {
-      if (const cudaError_t error = step(); error != cudaSuccess) return error;
-    }
-    return cudaSuccess;
-  }));
-}
-cudaError_t cudaGraphUpload(cudaGraphExec_t /*exec*/, cudaStream_t /*stream*/) {
-  return cudaSuccess;
-}
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
-  if (nodes != nullptr) return sim::not_supported("the nodes of a graph (cudaGraphGetNodes)");
-  *count = state_of(graph)->work.size();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete state_of(graph);  // NOLINT(cppcoreguidelines-owning-memory)
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  delete state_of(exec);  // NOLINT(cppcoreguidelines-owning-memory)
   return cudaSuccess;
 }
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "common/sim/machine/warp.h"
 #include "common/sim/machine/memory.h"
+#include "common/sim/machine/warp.h"
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/ptx/module.h"
 
@@ -91,6 +91,9 @@ TEST(Lexer, CutsWords) {
                                           "+", "-",   "8",   "]",
                                           ";"};
   EXPECT_EQ(words_of("@!%p1 ld.global.nc.L1::no_allocate.v2.f32 {%f1,%f2}, [%rd1+-8];"), expected);
+}
+TEST(Lexer, DirectivesNeedNoBlank) {
+  EXPECT_EQ(words_of(".reg.b32 %r;"), (std::vector<std::string>{".reg", ".b32", "%r", ";"}));
 }
 TEST(Lexer, LabelsEndWithOneColon) {
   EXPECT_EQ(words_of("$L__BB0_1: ret;"), (std::vector<std::string>{"$L__BB0_1", ":", "ret", ";"}));
@@ -277,7 +280,7 @@ TEST(Parser, Locations) {
   EXPECT_EQ(program.describe_location(program.location_of.at(0)), "/x/a.cu:10");
   EXPECT_EQ(program.describe_location(program.location_of.at(1)), "/x/b.h:20\n    called from /x/a.cu:11");
 }
-TEST(Parser, PutsCalledFunctionsInPlace) {
+TEST(Parser, CalledFunctionsStandBehindTheKernel) {
   Parsed parsed(std::string(header) + R"(
     .func (.param .b32 result) twice(.param .b32 value)
     {
@@ -302,14 +305,21 @@ TEST(Parser, PutsCalledFunctionsInPlace) {
     })");
   const Program& program = parsed.kernel();
   EXPECT_TRUE(program.unknown.empty());
-  // st, the branch around the call, ld, add, st, ret, ld, ret, and the end.
-  ASSERT_EQ(program.code.size(), 9U);
-  EXPECT_EQ(program.code[1].target, 6U);
-  EXPECT_EQ(program.code[5].target, 6U);  // the function's ret goes on behind the call
+  // st, call, ld, ret, and the end; ld, add, st, ret, and the end.
+  ASSERT_EQ(program.code.size(), 10U);
+  EXPECT_EQ(program.code[1].control, Control::call);
+  EXPECT_EQ(program.code[1].target, 5U);
+  EXPECT_EQ(program.code[8].control, Control::ret);
+  ASSERT_EQ(program.calls.size(), 1U);
+  EXPECT_EQ(program.calls[0].arguments.size(), 1U);
+  EXPECT_EQ(program.calls[0].results.size(), 1U);
 }
 TEST(Parser, RecursionIsUnknown) {
-  Parsed parsed(std::string(header) + ".func f() { call f; ret; }\n.entry k() { call f; ret; }");
-  EXPECT_EQ(parsed.kernel().unknown.size(), 1U);
+  Parsed parsed(
+      std::string(header) +
+      ".func f() { call g; call g; ret; }\n.func g() { call f; call f; ret; }\n.entry k() { call f; ret; }");
+  ASSERT_EQ(parsed.kernel().unknown.size(), 2U);
+  EXPECT_EQ(parsed.kernel().unknown[0], "'call f': recursion is not simulated");
 }
 TEST(Parser, SharedMemory) {
   Parsed parsed(std::string(header) + R"(

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -55,6 +56,11 @@ __global__ void add_one(int* x) {
 __global__ void prints(float f) {
   printf("thread %d of block %u: %5.2f|%-4d|%s|%%|%llx|%c|%*d\n", threadIdx.x, blockIdx.x, f, -7, "text",
          1ull << 40, 'c', 5, 42);
+}
+__global__ void counts_arguments(int* x) {
+  x[0] = printf("%d of %s%%\n", 1, "two");
+  x[1] = printf("none\n");
+  x[2] = printf("%*d\n", 3, 4);
 }
 __global__ void asserts(int n) {
   assert(static_cast<int>(threadIdx.x) != n && "a condition");
@@ -169,6 +175,12 @@ void test_printf_and_assert() {
   }
   expect(printed == wanted, "printf of a kernel", printed);
 
+  const DeviceMemory counts = allocate_device(3 * sizeof(int));
+  (void)captured(stdout, [&] { counts_arguments<<<1, 1>>>(static_cast<int*>(counts.get())); });
+  std::array<int, 3> count{};
+  CUDA_CHECK(cudaMemcpy(count.data(), counts.get(), sizeof count, cudaMemcpyDeviceToHost));
+  expect(count == std::array{2, 0, 2}, "printf gives the number of its arguments", std::to_string(count[2]));
+
   asserts<<<3, 64>>>(40);
   expect_error(cudaDeviceSynchronize(), cudaErrorAssert, "a failed assertion is an error");
   const std::string text = simulator->last_fault();
@@ -236,9 +248,13 @@ void test_graphs() {
   expect(values_are(5), "after a capture the stream runs at once again");
   float milliseconds = -1;
   cudaError_t error = cudaSuccess;
-  (void)captured(stderr, [&] { error = cudaEventElapsedTime(&milliseconds, start.get(), stop.get()); });
-  expect_error(error, cudaErrorNotSupported, "there is no time");
-  expect(milliseconds == 0, "not even a wrong one");
+  const std::string said = captured(stderr, [&] {
+    for (int i = 0; i < 2; ++i) error = cudaEventElapsedTime(&milliseconds, start.get(), stop.get());
+  });
+  expect_error(error, cudaSuccess, "a program that asks for the time goes on");
+  expect(std::isnan(milliseconds), "but is given none");
+  expect(said == "simulator: time is not simulated: cudaEventElapsedTime gives NaN\n", "and told so, once",
+         said);
 
   CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   add_one<<<1, count, 0, stream.get()>>>(x + 1);  // one element too far
