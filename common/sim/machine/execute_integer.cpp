@@ -191,13 +191,14 @@ Type twice(Type type) {
 constexpr std::uint8_t carry_in = 1;
 constexpr std::uint8_t carry_out = 2;
 
-/// How a carrying instruction makes its summands: function(sources) -> {value, what is added or subtracted}.
+/// How a carrying instruction makes its result: function(lane, carry) -> value. `first`: the carry of one that takes
+/// none.
 template <class T, class Function>
-void with_carry(Warp& warp, const Instruction& instruction, LaneMask lanes, Function function) {
+void with_carry(Warp& warp, const Instruction& instruction, LaneMask lanes, bool first, Function function) {
   LaneMask& flags = warp.carry();
   T* to = warp.lanes_of<T>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
-    bool carry = (instruction.option & carry_in) != 0 && contains(flags, lane);
+    bool carry = (instruction.option & carry_in) != 0 ? contains(flags, lane) : first;
     to[lane] = function(lane, carry);
     if ((instruction.option & carry_out) != 0) flags = (flags & ~bit(lane)) | (carry ? bit(lane) : 0);
   });
@@ -210,25 +211,20 @@ T add_with_carry(T a, T b, bool& carry) {
   return all;
 }
 template <class T>
-T subtract_with_borrow(T a, T b, bool& borrow) {
-  const T difference = a - b;
-  const T all = difference - (borrow ? 1 : 0);
-  borrow = a < b || difference < all;
-  return all;
-}
-template <class T>
 void add_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
-  with_carry<T>(warp, instruction, lanes,
+  with_carry<T>(warp, instruction, lanes, false,
                 [=](int lane, bool& carry) { return add_with_carry(a[lane], b[lane], carry); });
 }
+/// a + ~b + 1, as the GPU does it: its carry is 1 where nothing was borrowed. nvcc chains sub.cc with addc.
 template <class T>
 void subtract_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
-  with_carry<T>(warp, instruction, lanes,
-                [=](int lane, bool& borrow) { return subtract_with_borrow(a[lane], b[lane], borrow); });
+  with_carry<T>(warp, instruction, lanes, true, [=](int lane, bool& carry) {
+    return add_with_carry(a[lane], static_cast<T>(~b[lane]), carry);
+  });
 }
 template <class T, bool high>
 void multiply_add_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -236,7 +232,7 @@ void multiply_add_carrying(Warp& warp, const Instruction& instruction, LaneMask 
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
   const T* c = warp.lanes_of<T>(instruction.operands[3]);
-  with_carry<T>(warp, instruction, lanes, [=](int lane, bool& carry) {
+  with_carry<T>(warp, instruction, lanes, false, [=](int lane, bool& carry) {
     return add_with_carry(Function{}(a[lane], b[lane]), c[lane], carry);
   });
 }
