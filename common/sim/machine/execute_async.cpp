@@ -126,14 +126,14 @@ Range bulk_range(Warp& warp, const Instruction& instruction, int lane, std::size
 
 void check_read(Warp& warp, int lane, const Range& range, std::size_t bytes) {
   if (!range.region.written->contains(range.offset, bytes)) {
-    fault(warp, lane, FaultKind::not_written,
-          "a bulk copy reads " + std::to_string(bytes) + " bytes of which nobody has written some yet");
+    suspect(warp, lane, FaultKind::not_written,
+            "a bulk copy reads " + std::to_string(bytes) + " bytes of which nobody has written some yet");
   }
   if (range.region.shadow == nullptr) return;
   const RaceOrder order = warp.race_order(range.region.owner);
   if (range.region.shadow->read(range.offset, bytes, warp.stamp_of(lane, false), order) != 0) {
-    fault(warp, lane, FaultKind::race,
-          "race: a bulk copy reads what another thread wrote with nothing that orders the two");
+    suspect(warp, lane, FaultKind::race,
+            "race: a bulk copy reads what another thread wrote with nothing that orders the two");
   }
 }
 
@@ -146,9 +146,9 @@ void check_proxy(Warp& warp, int lane, const Range& range, std::size_t bytes) {
     if (write < block.begin || !thread.one) continue;
     const Warp& writer = block.warps[thread.thread / warp_size];
     if (write < writer.proxy_fence_time) continue;
-    fault(warp, lane, FaultKind::race,
-          "a bulk copy reads shared memory at byte " + std::to_string(range.offset + byte) + ", which " +
-              describe_thread(block, thread.thread) + " wrote without a fence.proxy.async after it");
+    suspect(warp, lane, FaultKind::race,
+            "a bulk copy reads shared memory at byte " + std::to_string(range.offset + byte) + ", which " +
+                describe_thread(block, thread.thread) + " wrote without a fence.proxy.async after it");
   }
 }
 
@@ -192,9 +192,9 @@ void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) 
       bool other_wrote = false;
       if (block.shared_shadow.write(to.offset, bytes, warp.stamp_of(lane, false), warp.race_order(&block),
                                     other_wrote) != 0) {
-        fault(warp, lane, FaultKind::race,
-              std::string("race: a bulk copy into shared memory that another thread ") +
-                  (other_wrote ? "wrote" : "read") + ", with nothing that orders the two");
+        suspect(warp, lane, FaultKind::race,
+                std::string("race: a bulk copy into shared memory that another thread ") +
+                    (other_wrote ? "wrote" : "read") + ", with nothing that orders the two");
       }
       block.in_flight.add(to.offset, bytes);
       ++block.flights;
@@ -218,8 +218,8 @@ void bulk_to_global(Warp& warp, const Instruction& instruction, LaneMask lanes) 
     bool other_wrote = false;
     if (to.region.shadow != nullptr && to.region.shadow->write(to.offset, bytes, warp.stamp_of(lane, false),
                                                                warp.race_order(nullptr), other_wrote) != 0) {
-      fault(warp, lane, FaultKind::race,
-            "race: a bulk copy writes what another thread wrote or read, with nothing that orders the two");
+      suspect(warp, lane, FaultKind::race,
+              "race: a bulk copy writes what another thread wrote or read, with nothing that orders the two");
     }
     std::memcpy(to.data, from.data, bytes);
     to.region.written->add(to.offset, bytes);

@@ -75,6 +75,8 @@ class Runtime {
   StreamState default_stream;
   std::map<std::uintptr_t, std::size_t> host_allocations;  // bytes, by address
 
+  std::set<std::pair<FaultKind, std::string>> warned;  ///< kinds and source lines
+
   cudaError_t last_error = cudaSuccess;
   /// Of a launch whose own return value may have been dropped, as <<<>>> does: the next call that waits gives
   /// it.
@@ -145,6 +147,8 @@ struct LaunchRequest {
   bool dependent = false;  ///< programmatic stream serialization
 };
 cudaError_t launch(const LaunchRequest& request);
+/// What SIM_CHECK says. Ends the program where it is something else.
+Check wanted_check();
 
 /// What counters.h hands out (recording.cpp).
 void record_launch(const Launch& done);

@@ -250,5 +250,36 @@ int main() {
                                   64 * 1024));
   simulator.expect("opted in to shared memory", fine, "",
                    [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+
+  // What need not be a mistake: said once for a source line, or not at all. All else stays a fault.
+  const auto reads_unwritten = [&] { reads_unwritten_shared<true><<<1, threads>>>(y); };
+  const auto races = [&] { shared_race<true><<<1, threads>>>(y); };
+  const auto shuffles = [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); };
+  const auto shuffles_in_a_branch = [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); };
+  const auto returns_early = [&] { barrier_after_return<true><<<1, threads>>>(y, 40); };
+  const auto value_of = [&](int i) {
+    float value = 0;
+    CUDA_CHECK(cudaMemcpy(&value, y + i, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+  };
+  for (const auto& [check, says] :
+       {std::pair{"off", false}, {"warn", true}, {"off", false}, {"warn", false}}) {
+    setenv("SIM_CHECK", check, 1);
+    const std::string what = std::string("SIM_CHECK=") + check + " ";
+    simulator.expect("reads_unwritten_shared", fine, says ? "nobody has written" : "", reads_unwritten, what);
+    simulator.expect("shared_race", fine, says ? "race" : "", races, what);
+    simulator.check(value_of(3) == threads - 1 - 3, "its result", what);
+    simulator.expect("shuffle_after_return", fine, says ? "which have returned" : "", shuffles, what);
+    simulator.expect("shuffle_in_a_branch", fine, says ? "lanes 16-31" : "", shuffles_in_a_branch, what);
+    simulator.check(value_of(31) == 31, "its result", what);
+    simulator.expect("barrier_after_return", fine, says ? "returned without it" : "", returns_early, what);
+    simulator.check(value_of(39) == 1, "its result", what);
+    simulator.expect("past_the_end", cudaErrorIllegalAddress, "out of bounds",
+                     [&] { past_the_end<true><<<1, threads>>>(x); });
+    simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
+  }
+  setenv("SIM_CHECK", "stop", 1);
+  simulator.expect("shared_race", failed, "race", races, "SIM_CHECK=stop ");
+  unsetenv("SIM_CHECK");
   return simulator.result();
 }
