@@ -69,9 +69,7 @@ Fault make_fault(const Block& block, std::size_t pc, std::uint32_t thread, Fault
   std::string text = what + "\n    in " + program.demangled;
   if (!location.empty()) text += "\n    at " + location;
   text += "\n    by " + describe_thread(block, thread) + " of block " + describe_point(block.index);
-  const std::string line = location.empty() ? program.name + " instruction " + std::to_string(pc)
-                                            : location.substr(0, location.find('\n'));
-  return {kind, text, line};
+  return {kind, text, location.empty() ? program.name + " instruction " + std::to_string(pc) : location};
 }
 
 bool is_said_at(const Block& block, std::size_t pc, FaultKind kind) {

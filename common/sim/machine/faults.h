@@ -29,7 +29,7 @@ enum class FaultKind : std::uint8_t {
 struct Fault {
   FaultKind kind = FaultKind::trap;
   std::string text;    ///< several lines, as printed
-  std::string line{};  ///< "file:line" at which it is; the kernel's instruction where that is not known
+  std::string line{};  ///< where, with the calls that were inlined; the instruction where no line is known
 };
 
 /// What is done about a report that need not be a mistake (SIM_CHECK): bytes that nobody has written, races, masks of

@@ -501,6 +501,11 @@ void KernelParser::assemble(std::string_view spelling, std::vector<WrittenOperan
   if (address_is_after_static_shared_) {
     addresses_after_static_shared_.push_back(static_cast<std::uint32_t>(program_.code.size()));
   }
+  if (!assembler.more_operands.empty()) {
+    assembler.instruction.target = static_cast<std::uint32_t>(program_.more_operands.size());
+    program_.more_operands.insert(program_.more_operands.end(), assembler.more_operands.begin(),
+                                  assembler.more_operands.end());
+  }
   emit(assembler.instruction);
 }
 

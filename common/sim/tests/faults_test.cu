@@ -1,5 +1,7 @@
 // One planted bug for each kind of fault, which must be found, and its correct twin, which must not.
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <mma.h>
 
 #include <cassert>
 #include <cub/block/block_reduce.cuh>
@@ -135,6 +137,31 @@ __global__ void asserts(float* y) {
   assert(threadIdx.x < (bug ? 3 : threads));
   y[threadIdx.x] = 1;
 }
+template <bool bug>
+__global__ void matrix_in_a_branch(const half* a, float* y) {
+  using namespace nvcuda;
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+  wmma::fill_fragment(sum, 0.0F);
+  wmma::fill_fragment(left, __float2half(1.0F));
+  if (bug && threadIdx.x >= 24) return;
+  wmma::load_matrix_sync(right, a, 16);
+  wmma::mma_sync(sum, left, right, sum);
+  wmma::store_matrix_sync(y, sum, 16, wmma::mem_row_major);
+}
+template <bool bug>
+__global__ void tile_row_misaligned(const half* a, float* y) {
+  __shared__ __align__(16) half tile[72];
+  for (int i = threadIdx.x; i < 72; i += 32) tile[i] = a[i];
+  __syncwarp();
+  unsigned value = 0;
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+      : "=r"(value)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x % 8 * (bug ? 9 : 8)))));
+  y[threadIdx.x] = value;
+}
 
 }  // namespace
 
@@ -242,6 +269,24 @@ int main() {
                    [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
   simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
   simulator.expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
+  const DeviceMemory matrix = allocate_device(256 * sizeof(half));
+  const DeviceMemory product = allocate_device(256 * sizeof(float));
+  const auto* a = static_cast<const half*>(matrix.get());
+  auto* d = static_cast<float*>(product.get());
+  simulator.expect("matrix nobody wrote", failed, "nobody has written",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
+  CUDA_CHECK(cudaMemset(matrix.get(), 0, 256 * sizeof(half)));
+  simulator.expect("matrix_in_a_branch", failed,
+                   "needs all 32 lanes of the warp, and lanes 24-31 take no part",
+                   [&] { matrix_in_a_branch<true><<<1, 32>>>(a, d); });
+  simulator.expect("matrix_in_a_branch, right", fine, "",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
+  simulator.expect("matrix past its end", cudaErrorIllegalAddress, "out of bounds",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a + 16, d); });
+  simulator.expect("tile_row_misaligned", cudaErrorMisalignedAddress, "no multiple of 16",
+                   [&] { tile_row_misaligned<true><<<1, 32>>>(a, d); });
+  simulator.expect("tile_row_misaligned, right", fine, "",
+                   [&] { tile_row_misaligned<false><<<1, 32>>>(a, d); });
   simulator.expect("too_many_threads", cudaErrorInvalidConfiguration, "",
                    [&] { same_value<<<1, 1025>>>(y); });
   simulator.expect("too_much_shared_memory", cudaErrorInvalidValue, "",
