@@ -1,6 +1,8 @@
 // Arithmetic for which the compiler needs several instructions, or uncommon ones, on the device and on the host.
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -66,6 +68,22 @@ struct Multiply {
 struct Subtract {
   __host__ __device__ u128 operator()(const Pair& pair) const { return pair.a - pair.b; }
 };
+/// Through loads and stores of 128 bits, as nvcc makes them for atomics alone.
+struct Copy {
+  __host__ __device__ u128 operator()(const Pair& pair) const {
+#ifdef __CUDA_ARCH__
+    u128 copied = 0;
+    asm volatile(
+        "{ .reg .b128 %%a, %%b; ld.global.b128 %%a, [%2]; mov.b128 %%b, %%a; mov.b128 {%0, %1}, %%b; }"
+        : "=l"(reinterpret_cast<std::uint64_t*>(&copied)[0]),
+          "=l"(reinterpret_cast<std::uint64_t*>(&copied)[1])
+        : "l"(&pair));
+    return copied;
+#else
+    return pair.a;
+#endif
+  }
+};
 
 /// Of all lengths, none of the divisors 0 or -1.
 std::vector<Pair> pairs() {
@@ -87,6 +105,68 @@ std::vector<Pair> pairs() {
   return values;
 }
 
+// ---- Rounding, roots and the small types
+
+struct Round {
+  __host__ __device__ double operator()(double value) const { return round(value); }
+};
+struct RoundToLong {
+  __host__ __device__ long long operator()(double value) const { return llround(value); }
+};
+struct ReciprocalRoot {
+  __host__ __device__ float operator()(
+      double value) const {  // as f32, where the last bits of f64 do not show
+#ifdef __CUDA_ARCH__
+    return static_cast<float>(rsqrt(value));
+#else
+    return static_cast<float>(1 / std::sqrt(value));
+#endif
+  }
+};
+template <__nv_fp8_interpretation_t format>
+struct ToFp8 {
+  __host__ __device__ std::uint16_t operator()(float value) const {
+    return __nv_cvt_float2_to_fp8x2(make_float2(value, -value / 3), __NV_SATFINITE, format);
+  }
+};
+template <__nv_fp8_interpretation_t format>
+struct FromFp8 {
+  __host__ __device__ std::uint32_t operator()(std::uint16_t pair) const {
+    const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(pair, format);
+    return static_cast<std::uint32_t>(halves.y) << 16U | halves.x;
+  }
+};
+
+std::vector<double> doubles() {
+  std::vector<double> values;
+  for (int i = -400; i <= 400; ++i) values.push_back(i * 0.25);
+  for (const double value : {0.49999999999999994, 4503599627370495.5, 4503599627370497.0, 1e18, 0x1p-1074}) {
+    values.push_back(value);
+    values.push_back(-value);
+  }
+  return values;
+}
+std::vector<double> positive_doubles() {
+  std::vector<double> values;
+  for (int i = -70; i <= 70; ++i) values.push_back(std::pow(10.0, i) * (1 + i * i % 7));
+  return values;
+}
+std::vector<float> floats() {
+  std::vector<float> values;
+  for (int i = 0; i < 2000; ++i)
+    values.push_back(std::ldexp(1.0F + static_cast<float>(i % 37) / 37, i % 44 - 22));
+  return values;
+}
+std::vector<std::uint16_t> all_pairs_of_bytes() {
+  std::vector<std::uint16_t> values;
+  for (int i = 0; i < 256; ++i) {
+    const int other = 255 - i;
+    if ((i & 0x7c) == 0x7c || (other & 0x7c) == 0x7c) continue;  // NaN and infinity of one of the two formats
+    values.push_back(static_cast<std::uint16_t>(i << 8 | other));
+  }
+  return values;
+}
+
 }  // namespace
 
 int main() {
@@ -100,5 +180,13 @@ int main() {
   expect_same("128-bit division with sign", DivideSigned{}, pairs());
   expect_same("128-bit multiplication", Multiply{}, pairs());
   expect_same("128-bit subtraction", Subtract{}, pairs());
+  expect_same("128-bit moves", Copy{}, pairs());
+  expect_same("round", Round{}, doubles());
+  expect_same("llround", RoundToLong{}, doubles());
+  expect_same("rsqrt", ReciprocalRoot{}, positive_doubles());
+  expect_same("to e4m3", ToFp8<__NV_E4M3>{}, floats());
+  expect_same("to e5m2", ToFp8<__NV_E5M2>{}, floats());
+  expect_same("from e4m3", FromFp8<__NV_E4M3>{}, all_pairs_of_bytes());
+  expect_same("from e5m2", FromFp8<__NV_E5M2>{}, all_pairs_of_bytes());
   return failed ? 1 : 0;
 }
