@@ -139,6 +139,7 @@ def run(name: str, action: Callable[[], Optional[int]]) -> int:
 COMMANDS = {
     "exercise": "learn.exercise",
     "doctor": "learn.doctor",
+    "sim": "learn.sim",
     "sweep": "measure.sweep",
     "profile": "measure.profiling",
     "record": "measure.record",
@@ -149,7 +150,7 @@ COMMANDS = {
     "report": "pages.report",
     "draw": "pages.draw",
 }
-BEHIND_RUN = ("exercise", "doctor", "sweep", "profile", "plot", "report")
+BEHIND_RUN = ("exercise", "doctor", "sim", "sweep", "profile", "plot", "report")
 
 
 def main(arguments: List[str]) -> int:

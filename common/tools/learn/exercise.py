@@ -33,7 +33,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from command import Parser, ToolError, Usage, end_group, say, signals_wait
 from files import load_json, write_new, write_whole
-from learn.building import build
+from learn.building import CMakeCache, build
 
 SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
 
@@ -176,16 +176,7 @@ class Checker:
     def compiler(self) -> List[str]:
         """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
         for a GPU its machine code, too."""
-        cache = self.checks.parent / "CMakeCache.txt"
-        try:
-            text = cache.read_text(encoding="utf-8")
-        except OSError as error:
-            raise Usage(f"{cache} is missing: build first, with ./run 01") from error
-
-        def value(name: str) -> str:
-            found = re.search(rf"^{name}:[A-Z]+=(.+)$", text, re.MULTILINE)
-            return found.group(1) if found else ""
-
+        value = CMakeCache(self.checks.parent / "CMakeCache.txt").value
         architectures = [int(word) for word in re.findall(r"\d+", value("CMAKE_CUDA_ARCHITECTURES"))]
         oldest = min(architectures, default=80)
         code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
