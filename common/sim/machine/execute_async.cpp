@@ -14,6 +14,7 @@
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/map.h"
+#include "common/sim/ptx/module.h"
 #include "common/sim/ptx/opcodes.h"
 
 namespace sim {
@@ -264,7 +265,7 @@ void address_at(Assembler& a, std::size_t place, std::size_t written, std::size_
 
 std::int64_t number(const Assembler& a, std::size_t index) {
   a.refuse_if(a.written(index).kind != WrittenOperand::Kind::number);
-  return std::stoll(std::string(a.written(index).text));
+  return static_cast<std::int64_t>(parse_unsigned(a.written(index).text));
 }
 
 void assemble_bulk(Assembler& a) {

@@ -544,6 +544,7 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
       for (const std::string_view name : list) {
         const auto variable = find_variable(name);
         if (!variable) throw PtxError("no parameter " + std::string(name));
+        if (place >= max_operands) throw PtxError("a call of " + std::string(callee) + " with too much");
         instruction.operands.at(place++) = constant(variable->address, Type::b64);
       }
     }
