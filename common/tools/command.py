@@ -147,6 +147,7 @@ def run(name: str, action: Callable[[], int | None]) -> int:
 COMMANDS = {
     "exercise": "learn.exercise",
     "doctor": "learn.doctor",
+    "sim": "learn.sim",
     "sweep": "measure.sweep",
     "profile": "measure.profiling",
     "record": "measure.record",
@@ -159,7 +160,7 @@ COMMANDS = {
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {
-    name: f"./run {name}" for name in ("exercise", "doctor", "sweep", "profile", "plot", "report")
+    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "sweep", "profile", "plot", "report")
 }
 
 

@@ -11,7 +11,11 @@ namespace sim {
 void land(const Flight& flight, const Warp& by, int lane) {
   Block& block = *flight.to;
   const std::size_t bytes = flight.data.size();
-  std::memcpy(block.shared.data() + flight.offset, flight.data.data(), bytes);
+  if (flight.combine != nullptr) {
+    flight.combine(block.shared.data() + flight.offset, flight.data.data());
+  } else {
+    std::memcpy(block.shared.data() + flight.offset, flight.data.data(), bytes);
+  }
   block.shared_written.add(flight.offset, bytes);
   block.in_flight.remove(flight.offset, bytes);
   --block.flights;

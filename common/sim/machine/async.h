@@ -21,6 +21,8 @@ struct Flight {
   Block* to = nullptr;
   std::size_t offset = 0;
   std::vector<std::byte> data;
+  /// red.async: makes what will be there of what is there and the data; null: the data replaces it.
+  void (*combine)(std::byte* there, const std::byte* data) = nullptr;
 };
 
 /// What a mbarrier waits for: bytes, or the copies that a lane had issued before.

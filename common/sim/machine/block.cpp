@@ -237,7 +237,7 @@ void Block::release_barrier(std::uint32_t barrier) {
     for (const Warp& any : warps) {
       for (const WaitingLanes& waiting : any.waiting()) {
         if (!is_here(waiting) || waiting.expected_threads != 0) continue;
-        fault_of_thread(
+        suspect_thread(
             *this, waiting.pc, any.first_thread + static_cast<std::uint32_t>(first_lane(waiting.lanes)),
             FaultKind::barrier,
             "barrier not reached by all threads of the block: " +

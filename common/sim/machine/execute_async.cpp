@@ -1,7 +1,10 @@
 // Copies that go on by themselves, the barriers in shared memory that wait for them, and clusters.
+#include "common/sim/machine/execute_async.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/map.h"
+#include "common/sim/ptx/module.h"
 #include "common/sim/ptx/opcodes.h"
 
 namespace sim {
@@ -126,14 +130,14 @@ Range bulk_range(Warp& warp, const Instruction& instruction, int lane, std::size
 
 void check_read(Warp& warp, int lane, const Range& range, std::size_t bytes) {
   if (!range.region.written->contains(range.offset, bytes)) {
-    fault(warp, lane, FaultKind::not_written,
-          "a bulk copy reads " + std::to_string(bytes) + " bytes of which nobody has written some yet");
+    suspect(warp, lane, FaultKind::not_written,
+            "a bulk copy reads " + std::to_string(bytes) + " bytes of which nobody has written some yet");
   }
   if (range.region.shadow == nullptr) return;
   const RaceOrder order = warp.race_order(range.region.owner);
   if (range.region.shadow->read(range.offset, bytes, warp.stamp_of(lane, false), order) != 0) {
-    fault(warp, lane, FaultKind::race,
-          "race: a bulk copy reads what another thread wrote with nothing that orders the two");
+    suspect(warp, lane, FaultKind::race,
+            "race: a bulk copy reads what another thread wrote with nothing that orders the two");
   }
 }
 
@@ -146,9 +150,9 @@ void check_proxy(Warp& warp, int lane, const Range& range, std::size_t bytes) {
     if (write < block.begin || !thread.one) continue;
     const Warp& writer = block.warps[thread.thread / warp_size];
     if (write < writer.proxy_fence_time) continue;
-    fault(warp, lane, FaultKind::race,
-          "a bulk copy reads shared memory at byte " + std::to_string(range.offset + byte) + ", which " +
-              describe_thread(block, thread.thread) + " wrote without a fence.proxy.async after it");
+    suspect(warp, lane, FaultKind::race,
+            "a bulk copy reads shared memory at byte " + std::to_string(range.offset + byte) + ", which " +
+                describe_thread(block, thread.thread) + " wrote without a fence.proxy.async after it");
   }
 }
 
@@ -192,9 +196,9 @@ void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) 
       bool other_wrote = false;
       if (block.shared_shadow.write(to.offset, bytes, warp.stamp_of(lane, false), warp.race_order(&block),
                                     other_wrote) != 0) {
-        fault(warp, lane, FaultKind::race,
-              std::string("race: a bulk copy into shared memory that another thread ") +
-                  (other_wrote ? "wrote" : "read") + ", with nothing that orders the two");
+        suspect(warp, lane, FaultKind::race,
+                std::string("race: a bulk copy into shared memory that another thread ") +
+                    (other_wrote ? "wrote" : "read") + ", with nothing that orders the two");
       }
       block.in_flight.add(to.offset, bytes);
       ++block.flights;
@@ -218,8 +222,8 @@ void bulk_to_global(Warp& warp, const Instruction& instruction, LaneMask lanes) 
     bool other_wrote = false;
     if (to.region.shadow != nullptr && to.region.shadow->write(to.offset, bytes, warp.stamp_of(lane, false),
                                                                warp.race_order(nullptr), other_wrote) != 0) {
-      fault(warp, lane, FaultKind::race,
-            "race: a bulk copy writes what another thread wrote or read, with nothing that orders the two");
+      suspect(warp, lane, FaultKind::race,
+              "race: a bulk copy writes what another thread wrote or read, with nothing that orders the two");
     }
     std::memcpy(to.data, from.data, bytes);
     to.region.written->add(to.offset, bytes);
@@ -261,7 +265,7 @@ void address_at(Assembler& a, std::size_t place, std::size_t written, std::size_
 
 std::int64_t number(const Assembler& a, std::size_t index) {
   a.refuse_if(a.written(index).kind != WrittenOperand::Kind::number);
-  return std::stoll(std::string(a.written(index).text));
+  return static_cast<std::int64_t>(parse_unsigned(a.written(index).text));
 }
 
 void assemble_bulk(Assembler& a) {
@@ -323,14 +327,14 @@ void assemble_cp(Assembler& a) {
   } else {
     a.refuse_if(!a.take_one_of({"ca", "cg"}) || !a.take_one_of({"shared", "shared::cta"}) ||
                 !a.take("global"));
-    (void)a.take("L2::cache_hint");
+    const std::size_t count = a.operand_count() - (a.take("L2::cache_hint") ? 1 : 0);
     (void)a.take_one_of({"L2::64B", "L2::128B", "L2::256B"});
     const std::int64_t bytes = number(a, 2);
     a.refuse_if(bytes != 4 && bytes != 8 && bytes != 16);
     a.instruction.access_bytes = static_cast<std::uint8_t>(bytes);
     address_at(a, 0, 0, 0);
     address_at(a, source_place, 1, 1);
-    if (a.operand_count() > 3) a.source_at(source_bytes_place, a.written(3), Type::b32);
+    if (count > 3) a.source_at(source_bytes_place, a.written(3), Type::b32);
     a.instruction.handler = &copy_async;
   }
 }
@@ -544,6 +548,143 @@ void assemble_mbarrier(Assembler& a) {
   a.instruction.handler = &test_wait;
 }
 
+// ---- st.async and red.async: values on their way to another block's shared memory, counted by its mbarrier.
+// Operands: 0 address, 1 to 4 values, 5 mbarrier.
+
+constexpr std::size_t async_barrier_place = 5;
+
+using Combine = void (*)(std::byte* there, const std::byte* data);
+
+template <class Function, class T>
+void combine(std::byte* there, const std::byte* data) {
+  T old{};
+  T value{};
+  std::memcpy(&old, there, sizeof old);
+  std::memcpy(&value, data, sizeof value);
+  value = Function{}(old, value);
+  std::memcpy(there, &value, sizeof value);
+}
+
+struct Increment {
+  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const { return old >= most ? 0 : old + 1; }
+};
+struct Decrement {
+  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const {
+    return old == 0 || old > most ? most : old - 1;
+  }
+};
+struct Least {
+  template <class T>
+  T operator()(T a, T b) const {
+    return std::min(a, b);
+  }
+};
+struct Most {
+  template <class T>
+  T operator()(T a, T b) const {
+    return std::max(a, b);
+  }
+};
+
+struct Reduction {
+  std::string_view name;
+  Type type;
+  Combine combine;
+};
+constexpr std::array reductions{
+    Reduction{"add", Type::u32, &combine<std::plus<>, std::uint32_t>},
+    Reduction{"add", Type::s32, &combine<std::plus<>, std::uint32_t>},
+    Reduction{"add", Type::u64, &combine<std::plus<>, std::uint64_t>},
+    Reduction{"min", Type::u32, &combine<Least, std::uint32_t>},
+    Reduction{"min", Type::s32, &combine<Least, std::int32_t>},
+    Reduction{"max", Type::u32, &combine<Most, std::uint32_t>},
+    Reduction{"max", Type::s32, &combine<Most, std::int32_t>},
+    Reduction{"inc", Type::u32, &combine<Increment, std::uint32_t>},
+    Reduction{"dec", Type::u32, &combine<Decrement, std::uint32_t>},
+    Reduction{"and", Type::b32, &combine<std::bit_and<>, std::uint32_t>},
+    Reduction{"or", Type::b32, &combine<std::bit_or<>, std::uint32_t>},
+    Reduction{"xor", Type::b32, &combine<std::bit_xor<>, std::uint32_t>},
+};
+/// In `option`: 0 a store, n the reduction n - 1.
+
+void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const Combine combines = instruction.option == 0 ? nullptr : reductions.at(instruction.option - 1U).combine;
+  const std::size_t bytes = instruction.access_bytes;
+  const std::size_t each = bytes / instruction.vector;
+  for_each_lane(lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    std::byte* data = nullptr;
+    const AccessKind kind = combines == nullptr ? AccessKind::store : AccessKind::atomic;
+    const Region to = locate(warp, instruction, bit(lane), instruction.operands[0], kind, data);
+    const auto offset = static_cast<std::size_t>(data - to.data);
+    std::byte* mbarrier = nullptr;
+    const Instruction at_barrier =
+        at_address(instruction, MemorySpace::shared, instruction.more_immediates[0], 8);
+    const Region barrier = locate(warp, at_barrier, bit(lane), instruction.operands[async_barrier_place],
+                                  AccessKind::load, mbarrier);
+    if (barrier.owner != to.owner) {
+      fault(warp, lane, FaultKind::illegal_address,
+            "an asynchronous store whose mbarrier is in the shared memory of another block than its address");
+    }
+    if (combines == nullptr) {
+      if (to.owner->in_flight.contains_any(offset, bytes)) {
+        fault(warp, lane, FaultKind::race,
+              "an asynchronous store to shared memory into which another one is on its way");
+      }
+      bool other_wrote = false;
+      if (to.shadow->write(offset, bytes, warp.stamp_of(lane, false), warp.race_order(to.owner),
+                           other_wrote) != 0) {
+        suspect(warp, lane, FaultKind::race,
+                std::string("race: an asynchronous store to shared memory that another thread ") +
+                    (other_wrote ? "wrote" : "read") + ", with nothing that orders the two");
+      }
+    } else if (!to.written->contains(offset, bytes)) {
+      suspect(warp, lane, FaultKind::not_written,
+              "an asynchronous reduction in shared memory that nobody has written yet");
+    }
+    Flight flight{to.owner, offset, std::vector<std::byte>(bytes), combines};
+    for (std::size_t i = 0; i < instruction.vector; ++i) {
+      const auto* values = warp.lanes_of<std::byte>(instruction.operands[1 + i]);
+      std::memcpy(flight.data.data() + i * each, values + l * each, each);
+    }
+    to.owner->in_flight.add(offset, bytes);
+    ++to.owner->flights;
+    to.owner->arrivals.push_back(
+        {static_cast<std::size_t>(mbarrier - barrier.data), std::move(flight), nullptr, 0, 0});
+  });
+}
+
+/// st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.v2}.b32 [a], value, [mbarrier]; red.async the same with an
+/// operation.
+void assemble_send(Assembler& a) {
+  a.refuse_if(!a.take("async") || !a.take("mbarrier::complete_tx::bytes") || a.operand_count() != 3);
+  (void)a.take("weak");
+  (void)a.take("relaxed");
+  (void)a.take("cluster");
+  (void)a.take("shared::cluster");
+  const auto vector = a.take_one_of({"v2", "v4"});
+  const std::size_t count = vector ? std::size_t{2} << *vector : 1;
+  const Type type = a.take_type();
+  a.refuse_if(size_of(type) != 4 && size_of(type) != 8);
+  if (a.opcode() == "red") {
+    const auto found = std::find_if(reductions.begin(), reductions.end(), [&](const Reduction& any) {
+      return any.type == type && a.has(any.name);
+    });
+    a.refuse_if(found == reductions.end() || vector || !a.take(found->name));
+    a.instruction.option = static_cast<std::uint8_t>(found - reductions.begin() + 1);
+  }
+  const WrittenOperand& values = a.written(1);
+  const bool is_vector = values.kind == WrittenOperand::Kind::vector;
+  a.refuse_if((is_vector ? values.elements.size() : 1) != count);
+  for (std::size_t i = 0; i < count; ++i) a.source_at(1 + i, is_vector ? values.elements[i] : values, type);
+  a.instruction.space = MemorySpace::shared;
+  a.instruction.vector = static_cast<std::uint8_t>(count);
+  a.instruction.access_bytes = static_cast<std::uint8_t>(count * size_of(type));
+  address_at(a, 0, 0, 0);
+  address_at(a, async_barrier_place, 2, 1);
+  a.instruction.handler = &send;
+}
+
 // ---- Clusters
 
 /// Operands: 0 result, 1 address, 2 rank.
@@ -607,6 +748,10 @@ constexpr std::array table{
 };
 
 }  // namespace
+
+void assemble_async_send(Assembler& assembler) {
+  assemble_send(assembler);
+}
 
 OpcodeTable async_opcodes() {
   return {table.data(), table.data() + table.size()};

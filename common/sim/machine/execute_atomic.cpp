@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstring>
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/execute_async.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/machine/numbers.h"
 #include "common/sim/machine/type_dispatch.h"
@@ -61,19 +63,19 @@ struct Decrement {
   }
 };
 struct And {
-  template <class T>
+  template <std::integral T>
   T operator()(T old, T b, T /*c*/) const {
     return old & b;
   }
 };
 struct Or {
-  template <class T>
+  template <std::integral T>
   T operator()(T old, T b, T /*c*/) const {
     return old | b;
   }
 };
 struct Xor {
-  template <class T>
+  template <std::integral T>
   T operator()(T old, T b, T /*c*/) const {
     return old ^ b;
   }
@@ -178,6 +180,10 @@ Handler integer_handler(Type type) {
 }
 template <class Function>
 Handler bits_handler(Type type) {
+  // Of 128 bits there is exch and cas.
+  if constexpr (requires(Bits128 bits) { Function{}(bits, bits, bits); }) {
+    if (type == Type::b128) return &atomic<Function, Bits128>;
+  }
   return with_bits(size_of(type), []<class T>() -> Handler { return &atomic<Function, T>; });
 }
 
@@ -200,6 +206,7 @@ constexpr std::array operations{
 
 /// atom d, [a], b, c   and   red [a], b
 void assemble_atomic(Assembler& a) {
+  if (a.has("async")) return assemble_async_send(a);
   const bool returns = a.opcode() == "atom";
   a.instruction.acquires = true;
   a.instruction.releases = a.take_one_of({"relaxed", "acquire", "release", "acq_rel"}).value_or(0) >= 2;
@@ -217,11 +224,13 @@ void assemble_atomic(Assembler& a) {
   a.instruction.access_bytes = static_cast<std::uint8_t>(size_of(type));
   a.instruction.counted_as = InstructionClass::atomic;
   const std::size_t first = returns ? 1 : 0;
-  a.refuse_if(a.operand_count() < first + 2 || a.operand_count() > first + 3);
+  // A policy for the cache is the last operand.
+  const std::size_t count = a.operand_count() - (a.take("L2::cache_hint") ? 1 : 0);
+  a.refuse_if(count < first + 2 || count > first + 3);
   if (returns && a.written(0).kind != WrittenOperand::Kind::nothing) a.destination_at(0, a.written(0), type);
   a.address_at(1, a.written(first));
   a.source_at(2, a.written(first + 1), type);
-  if (a.operand_count() == first + 3) a.source_at(3, a.written(first + 2), type);
+  if (count == first + 3) a.source_at(3, a.written(first + 2), type);
 }
 
 constexpr std::array table{OpcodeEntry{"atom", &assemble_atomic}, OpcodeEntry{"red", &assemble_atomic}};

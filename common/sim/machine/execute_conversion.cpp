@@ -110,14 +110,22 @@ double to_double_for_rounding(T value) {
   return static_cast<double>(value);
 }
 
+struct ToDouble {
+  template <class T>
+  double operator()(T value) const {
+    return static_cast<double>(value);
+  }
+};
+
 template <class To, class From>
 To integer_to_float(From value, const Instruction& instruction) {
   const bool nearest = instruction.rounding == Rounding::nearest;
   if (instruction.saturate) value = saturated(value);
   if constexpr (std::is_same_v<To, double>) {
-    return static_cast<double>(value);
+    return nearest ? static_cast<double>(value) : rounded_by_host<ToDouble>(instruction.rounding, value);
   } else if constexpr (std::is_same_v<To, float>) {
-    return nearest ? static_cast<float>(value) : to_float(static_cast<double>(value), instruction.rounding);
+    return nearest ? static_cast<float>(value)
+                   : to_float(to_double_for_rounding(value), instruction.rounding);
   } else if constexpr (std::is_same_v<To, Half>) {
     return to_half(static_cast<double>(value), instruction.rounding);
   } else {
@@ -216,6 +224,86 @@ void convert_pair(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   });
 }
 
+// ---- Pairs of 8 bits, always saturated to the largest number: to them from two f32 or from f16x2, and back to f16x2
+
+std::uint16_t pair_of_8_bits(double high, double low, const Instruction& instruction, bool is_e4m3) {
+  const auto one = [&](double value) -> std::uint32_t {
+    if ((instruction.option & relu) != 0) value = rectified(value);
+    return is_e4m3 ? to_e4m3(value) : to_e5m2(value);
+  };
+  return static_cast<std::uint16_t>(one(high) << 8U | one(low));
+}
+double half_of(std::uint32_t pair, unsigned shift) {
+  return static_cast<double>(to_float(Half{static_cast<std::uint16_t>(pair >> shift)}));
+}
+template <bool is_e4m3>
+void convert_to_8_bits(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<std::uint16_t, float, float>(warp, instruction, lanes, [&instruction](float high, float low) {
+    return pair_of_8_bits(static_cast<double>(high), static_cast<double>(low), instruction, is_e4m3);
+  });
+}
+template <bool is_e4m3>
+void convert_halves_to_8_bits(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<std::uint16_t, std::uint32_t>(warp, instruction, lanes, [&instruction](std::uint32_t pair) {
+    return pair_of_8_bits(half_of(pair, 16), half_of(pair, 0), instruction, is_e4m3);
+  });
+}
+template <bool is_e4m3>
+void convert_from_8_bits(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<std::uint32_t, std::uint16_t>(warp, instruction, lanes, [&instruction](std::uint16_t pair) {
+    const auto one = [&](unsigned shift) -> std::uint32_t {
+      const auto bits = static_cast<std::uint8_t>(pair >> shift);
+      // e5m2 is the upper half of a f16.
+      const float value =
+          is_e4m3 ? from_e4m3(bits) : to_float(Half{static_cast<std::uint16_t>(unsigned{bits} << 8U)});
+      return float_to_float<Half>(value, instruction).bits;
+    };
+    return one(8) << 16U | one(0);
+  });
+}
+bool is_8_bits(Type type) {
+  return type == Type::e4m3x2 || type == Type::e5m2x2;
+}
+void assemble_8_bits(Assembler& a, Type to, Type from) {
+  const bool is_e4m3 = to == Type::e4m3x2 || from == Type::e4m3x2;
+  a.refuse_if(a.instruction.rounding != Rounding::nearest);
+  if (is_8_bits(from)) {
+    a.refuse_if(to != Type::f16x2);
+    a.instruction.handler = is_e4m3 ? &convert_from_8_bits<true> : &convert_from_8_bits<false>;
+    return a.operands({to, from});
+  }
+  a.refuse_if(!a.take("satfinite"));
+  if (from == Type::f32) {
+    a.instruction.handler = is_e4m3 ? &convert_to_8_bits<true> : &convert_to_8_bits<false>;
+    return a.operands({to, from, from});
+  }
+  a.refuse_if(from != Type::f16x2);
+  a.instruction.handler = is_e4m3 ? &convert_halves_to_8_bits<true> : &convert_halves_to_8_bits<false>;
+  a.operands({to, from});
+}
+
+// ---- tf32: f32 whose lower 13 bits are zero
+
+template <bool ties_away>
+void convert_to_tf32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const Rounding rounding = instruction.rounding;
+  const bool rectifies = (instruction.option & relu) != 0;
+  map<std::uint32_t, float>(warp, instruction, lanes, [=](float value) -> std::uint32_t {
+    if (std::isnan(value)) return canonical_nan_f32;
+    if (rectifies) value = rectified(value);
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    constexpr std::uint32_t lost = 0x1fff;
+    const std::uint32_t half = ties_away ? lost / 2 + 1 : lost / 2 + (bits >> 13U & 1U);
+    return (bits + (rounding == Rounding::nearest ? half : 0)) & ~lost;
+  });
+}
+void assemble_tf32(Assembler& a, Type from, bool ties_away) {
+  a.refuse_if(from != Type::f32 || (a.instruction.option & to_whole_number) != 0);
+  a.refuse_if(a.instruction.rounding != Rounding::nearest && a.instruction.rounding != Rounding::zero);
+  a.instruction.handler = ties_away ? &convert_to_tf32<true> : &convert_to_tf32<false>;
+  a.operands({Type::b32, Type::f32});
+}
+
 void take_cvt_rounding(Assembler& a) {
   if (const auto whole = a.take_one_of({"rni", "rzi", "rmi", "rpi"})) {
     a.instruction.rounding = static_cast<Rounding>(*whole);
@@ -226,11 +314,15 @@ void take_cvt_rounding(Assembler& a) {
 }
 
 void assemble_cvt(Assembler& a) {
+  const bool ties_away = a.take("rna");
   take_cvt_rounding(a);
   a.take_float_modifiers();
   if (a.take("relu")) a.instruction.option |= relu;
   const Type to = a.take_type();
   const Type from = a.take_type();
+  if (to == Type::tf32) return assemble_tf32(a, from, ties_away);
+  a.refuse_if(ties_away);
+  if (is_8_bits(to) || is_8_bits(from)) return assemble_8_bits(a, to, from);
   if (to == Type::f16x2 || to == Type::bf16x2) {
     a.refuse_if(from != Type::f32);
     a.instruction.handler = to == Type::f16x2 ? &convert_pair<Half> : &convert_pair<Bfloat16>;
@@ -238,10 +330,9 @@ void assemble_cvt(Assembler& a) {
     return;
   }
   a.refuse_if(from == Type::f16x2 || from == Type::bf16x2);
-  // From 64-bit whole numbers by way of double, which would round twice.
   const bool directed = a.instruction.rounding != Rounding::nearest;
-  a.refuse_if(directed && is_floating_point(to) && !is_floating_point(from) && size_of(from) == 8);
-  a.refuse_if(directed && to == Type::f64 && (a.instruction.option & to_whole_number) == 0);
+  a.refuse_if(directed && to == Type::f64 && is_floating_point(from) &&
+              (a.instruction.option & to_whole_number) == 0);
   a.instruction.handler = handler_for(to, from);
   a.refuse_if(a.operand_count() != 2);
   a.destination(0, to, false);

@@ -53,6 +53,9 @@ struct Divide {
   T operator()(T a, T b) const {
     return a / b;
   }
+  static float rounded(float a, float b, Rounding rounding) {
+    return rounded_by_host<Divide>(rounding, a, b);
+  }
 };
 /// a * (1 / b), and above 2^126 the reciprocal has become 0.
 struct DivideApproximately {
@@ -98,12 +101,14 @@ struct SquareRoot {
   T operator()(T a) const {
     return std::sqrt(a);
   }
+  static float rounded(float a, Rounding rounding) { return rounded_by_host<SquareRoot>(rounding, a); }
 };
 struct Reciprocal {
   template <class T>
   T operator()(T a) const {
     return T{1} / a;
   }
+  static float rounded(float a, Rounding rounding) { return rounded_by_host<Reciprocal>(rounding, a); }
 };
 struct ReciprocalSquareRoot {
   template <class T>
@@ -174,13 +179,23 @@ bool can_round() {
   };
 }
 
-/// f32 and f64 of two and three operands.
+/// f64 in another rounding than to nearest
+template <class Function, class... Double>
+void double_directed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const Rounding rounding = instruction.rounding;
+  map<double, Double...>(warp, instruction, lanes, [rounding](auto... values) {
+    return rounded_by_host<Function>(rounding, values...);
+  });
+}
+
+/// f32 and f64 of two operands.
 template <class Function>
 Handler binary_handler(Assembler& a, Type type) {
   const bool nearest = a.instruction.rounding == Rounding::nearest;
   if (type == Type::f64) {
-    a.refuse_if(!nearest || a.instruction.saturate || a.instruction.flush_to_zero);
-    return &binary<Function, double>;
+    a.refuse_if(a.instruction.saturate || a.instruction.flush_to_zero);
+    a.refuse_if(!nearest && !can_round<Function>());
+    return nearest ? &binary<Function, double> : &double_directed<Function, double, double>;
   }
   a.refuse_if(type != Type::f32 || (!nearest && !can_round<Function>()));
   if (!nearest || a.instruction.saturate) return &single_unusual<Function, float, float>;
@@ -278,8 +293,9 @@ void assemble_fma(Assembler& a) {
   if (is_small(type)) {
     a.instruction.handler = small_handler<MultiplyAddOf16Bits, 3>(a, type);
   } else if (type == Type::f64) {
-    a.refuse_if(a.instruction.rounding != Rounding::nearest);
-    a.instruction.handler = &ternary<MultiplyAdd, double>;
+    a.instruction.handler = a.instruction.rounding == Rounding::nearest
+                                ? &ternary<MultiplyAdd, double>
+                                : &double_directed<MultiplyAdd, double, double, double>;
   } else if (a.instruction.rounding != Rounding::nearest || a.instruction.saturate) {
     a.instruction.handler = &single_unusual<MultiplyAdd, float, float, float>;
   } else {
@@ -367,6 +383,12 @@ void approximate_f64(Warp& warp, const Instruction& instruction, LaneMask lanes)
   });
 }
 
+template <class Function>
+void double_of_many_digits(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  count_lanes(warp, lanes);
+  unary<Function, double>(warp, instruction, lanes);
+}
+
 template <class Function, class Number, class Word>
 void approximate_small(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   count_lanes(warp, lanes);
@@ -387,8 +409,10 @@ void assemble_approximate(Assembler& a) {
           a.instruction.flush_to_zero ? &approximate<Function, true> : &approximate<Function, false>;
       break;
     case Type::f64:
-      a.refuse_if(!a.instruction.flush_to_zero);  // without .ftz it is a whole function, of more digits
-      a.instruction.handler = &approximate_f64<Function>;
+      // Without .ftz, which rsqrt alone has, it is a whole function, of nearly all digits.
+      a.refuse_if(!a.instruction.flush_to_zero && a.opcode() != "rsqrt");
+      a.instruction.handler =
+          a.instruction.flush_to_zero ? &approximate_f64<Function> : &double_of_many_digits<Function>;
       break;
     case Type::f16:
       a.instruction.handler = &approximate_small<Function, Half, std::uint16_t>;
@@ -408,17 +432,19 @@ void assemble_approximate(Assembler& a) {
   a.operands({type, type});
 }
 
-/// sqrt and rcp also exist rounded to nearest.
+/// sqrt and rcp also exist rounded.
 template <class Function>
 void assemble_root(Assembler& a) {
   if (a.has("approx")) return assemble_approximate<Function>(a);
   const Type type = a.take_type();
   a.take_rounding();
-  a.refuse_if(a.instruction.rounding != Rounding::nearest);
+  const bool nearest = a.instruction.rounding == Rounding::nearest;
   a.take_float_modifiers();
   a.refuse_if(type != Type::f32 && type != Type::f64);
   if (type == Type::f64) {
-    a.instruction.handler = &unary<Function, double>;
+    a.instruction.handler = nearest ? &unary<Function, double> : &double_directed<Function, double>;
+  } else if (!nearest) {
+    a.instruction.handler = &single_unusual<Function, float>;
   } else {
     a.instruction.handler = a.instruction.flush_to_zero ? &unary<Single<Function, true>, float>
                                                         : &unary<Single<Function, false>, float>;

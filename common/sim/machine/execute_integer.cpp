@@ -143,6 +143,114 @@ void assemble_unary(Assembler& a) {
   a.operands({type, type});
 }
 
+// ---- Two numbers of 16 bits, or four of 8, in a register
+
+/// The function for each half.
+template <class Function, class T>
+struct OfPairs {
+  std::uint32_t operator()(std::uint32_t a, std::uint32_t b) const {
+    const auto low = static_cast<std::uint16_t>(Function{}(static_cast<T>(a), static_cast<T>(b)));
+    const auto high =
+        static_cast<std::uint16_t>(Function{}(static_cast<T>(a >> 16U), static_cast<T>(b >> 16U)));
+    return static_cast<std::uint32_t>(high) << 16U | low;
+  }
+};
+/// .relu: what is negative becomes 0.
+template <class Function>
+struct Rectified {
+  template <class T>
+  T operator()(T a, T b) const {
+    return Maximum{}(Function{}(a, b), T{0});
+  }
+};
+
+template <class Function>
+Handler pairs_handler(Type type) {
+  return type == Type::u16x2 ? &binary<OfPairs<Function, std::uint16_t>, std::uint32_t>
+                             : &binary<OfPairs<Function, std::int16_t>, std::uint32_t>;
+}
+bool is_pair(Type type) {
+  return type == Type::u16x2 || type == Type::s16x2;
+}
+
+/// min and max
+template <class Function>
+void assemble_extremum(Assembler& a) {
+  const Type type = a.peek_type();
+  const bool relu = a.take("relu");
+  a.refuse_if(relu && type != Type::s32 && type != Type::s16x2);
+  if (!relu && !is_pair(type)) return assemble_binary<Function>(a);
+  if (!relu) a.instruction.handler = pairs_handler<Function>(type);
+  if (relu) {
+    a.instruction.handler = type == Type::s32 ? &binary<Rectified<Function>, std::int32_t>
+                                              : pairs_handler<Rectified<Function>>(type);
+  }
+  (void)a.take_type();
+  a.operands({type, type, type});
+}
+
+/// The byte or, with `bits` 16, the half number i, extended by its sign if it has one.
+std::int64_t part(std::uint32_t word, unsigned i, unsigned bits, bool has_sign) {
+  const std::uint32_t top = word << (32 - bits * (i + 1));
+  return has_sign ? static_cast<std::int32_t>(top) >> (32 - bits)
+                  : static_cast<std::int64_t>(top >> (32 - bits));
+}
+
+constexpr std::uint8_t first_has_sign = 1;
+constexpr std::uint8_t second_has_sign = 2;
+constexpr std::uint8_t upper_half = 4;
+
+/// dp4a, dp2a: products of parts, added up. count: 4 bytes with 4 bytes, or 2 halves with 2 of the bytes.
+template <unsigned count>
+void dot_product(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const std::uint8_t option = instruction.option;
+  map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
+      warp, instruction, lanes, [option](std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+        std::int64_t sum = c;
+        for (unsigned i = 0; i < count; ++i) {
+          const unsigned of_b = (option & upper_half) != 0 ? i + 2 : i;
+          sum += part(a, i, 32 / count, (option & first_has_sign) != 0) *
+                 part(b, of_b, 8, (option & second_has_sign) != 0);
+        }
+        return static_cast<std::uint32_t>(sum);
+      });
+}
+template <unsigned count>
+void assemble_dot_product(Assembler& a) {
+  if (count == 2) {
+    const auto half = a.take_one_of({"lo", "hi"});
+    a.refuse_if(!half);
+    if (*half == 1) a.instruction.option |= upper_half;
+  }
+  for (const std::uint8_t has_sign : {first_has_sign, second_has_sign}) {
+    const Type type = a.take_type();
+    a.refuse_if(type != Type::u32 && type != Type::s32);
+    if (type == Type::s32) a.instruction.option |= has_sign;
+  }
+  a.operands({Type::b32, Type::b32, Type::b32, Type::b32});
+  a.instruction.handler = &dot_product<count>;
+}
+
+/// vabsdiff4: of four bytes without sign, with .add the sum of all.
+template <bool adds>
+void absolute_differences(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
+      warp, instruction, lanes, [](std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+        std::uint32_t result = adds ? c : 0;
+        for (unsigned i = 0; i < 4; ++i) {
+          const std::int64_t difference = part(a, i, 8, false) - part(b, i, 8, false);
+          const auto distance = static_cast<std::uint32_t>(difference < 0 ? -difference : difference);
+          result += adds ? distance : distance << (8 * i);
+        }
+        return result;
+      });
+}
+void assemble_vabsdiff4(Assembler& a) {
+  for (int i = 0; i < 3; ++i) a.refuse_if(a.take_type() != Type::u32);
+  a.instruction.handler = a.take("add") ? &absolute_differences<true> : &absolute_differences<false>;
+  a.operands({Type::b32, Type::b32, Type::b32, Type::b32});
+}
+
 /// add.sat.s32 and sub.sat.s32
 template <int sign>
 void saturating_add(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -191,13 +299,14 @@ Type twice(Type type) {
 constexpr std::uint8_t carry_in = 1;
 constexpr std::uint8_t carry_out = 2;
 
-/// How a carrying instruction makes its summands: function(sources) -> {value, what is added or subtracted}.
+/// How a carrying instruction makes its result: function(lane, carry) -> value. `first`: the carry of one that takes
+/// none.
 template <class T, class Function>
-void with_carry(Warp& warp, const Instruction& instruction, LaneMask lanes, Function function) {
+void with_carry(Warp& warp, const Instruction& instruction, LaneMask lanes, bool first, Function function) {
   LaneMask& flags = warp.carry();
   T* to = warp.lanes_of<T>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
-    bool carry = (instruction.option & carry_in) != 0 && contains(flags, lane);
+    bool carry = (instruction.option & carry_in) != 0 ? contains(flags, lane) : first;
     to[lane] = function(lane, carry);
     if ((instruction.option & carry_out) != 0) flags = (flags & ~bit(lane)) | (carry ? bit(lane) : 0);
   });
@@ -210,25 +319,20 @@ T add_with_carry(T a, T b, bool& carry) {
   return all;
 }
 template <class T>
-T subtract_with_borrow(T a, T b, bool& borrow) {
-  const T difference = a - b;
-  const T all = difference - (borrow ? 1 : 0);
-  borrow = a < b || difference < all;
-  return all;
-}
-template <class T>
 void add_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
-  with_carry<T>(warp, instruction, lanes,
+  with_carry<T>(warp, instruction, lanes, false,
                 [=](int lane, bool& carry) { return add_with_carry(a[lane], b[lane], carry); });
 }
+/// a + ~b + 1, as the GPU does it: its carry is 1 where nothing was borrowed. nvcc chains sub.cc with addc.
 template <class T>
 void subtract_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
-  with_carry<T>(warp, instruction, lanes,
-                [=](int lane, bool& borrow) { return subtract_with_borrow(a[lane], b[lane], borrow); });
+  with_carry<T>(warp, instruction, lanes, true, [=](int lane, bool& carry) {
+    return add_with_carry(a[lane], static_cast<T>(~b[lane]), carry);
+  });
 }
 template <class T, bool high>
 void multiply_add_carrying(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -236,7 +340,7 @@ void multiply_add_carrying(Warp& warp, const Instruction& instruction, LaneMask 
   const T* a = warp.lanes_of<T>(instruction.operands[1]);
   const T* b = warp.lanes_of<T>(instruction.operands[2]);
   const T* c = warp.lanes_of<T>(instruction.operands[3]);
-  with_carry<T>(warp, instruction, lanes, [=](int lane, bool& carry) {
+  with_carry<T>(warp, instruction, lanes, false, [=](int lane, bool& carry) {
     return add_with_carry(Function{}(a[lane], b[lane]), c[lane], carry);
   });
 }
@@ -283,6 +387,12 @@ void assemble_add(Assembler& a) {
     a.refuse_if(a.take_type() != Type::s32);
     a.instruction.handler = &saturating_add<1>;
     a.operands({Type::s32, Type::s32, Type::s32});
+    return;
+  }
+  if (is_pair(a.peek_type())) {
+    const Type type = a.take_type();
+    a.instruction.handler = pairs_handler<Add>(type);
+    a.operands({type, type, type});
     return;
   }
   assemble_binary<Add>(a);
@@ -338,8 +448,6 @@ void assemble_sad(Assembler& a) {
   a.instruction.handler =
       with_integer_type(type, []<class T>() -> Handler { return &ternary<AbsoluteDifferenceAdd, T>; });
 }
-
-// ---- Packed 16-bit: add.u16x2 and its like are refused, because type_named does not know the type.
 
 // ---- Bits. Predicates are whole lane masks.
 
@@ -648,8 +756,8 @@ constexpr std::array arithmetic{
     OpcodeEntry{"mul", &assemble_mul},
     OpcodeEntry{"mad", &assemble_mad},
     OpcodeEntry{"div", &assemble_binary<Divide>},
-    OpcodeEntry{"min", &assemble_binary<Minimum>},
-    OpcodeEntry{"max", &assemble_binary<Maximum>},
+    OpcodeEntry{"min", &assemble_extremum<Minimum>},
+    OpcodeEntry{"max", &assemble_extremum<Maximum>},
     OpcodeEntry{"neg", &assemble_unary<Negate>},
     OpcodeEntry{"abs", &assemble_unary<Absolute>},
 };
@@ -657,6 +765,9 @@ constexpr std::array arithmetic{
 constexpr std::array table{
     OpcodeEntry{"rem", &assemble_binary<Remainder>},
     OpcodeEntry{"sad", &assemble_sad},
+    OpcodeEntry{"dp4a", &assemble_dot_product<4>},
+    OpcodeEntry{"dp2a", &assemble_dot_product<2>},
+    OpcodeEntry{"vabsdiff4", &assemble_vabsdiff4},
     OpcodeEntry{"addc", &assemble_addc},
     OpcodeEntry{"subc", &assemble_subc},
     OpcodeEntry{"madc", &assemble_madc},

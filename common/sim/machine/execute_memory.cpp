@@ -4,6 +4,7 @@
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/execute_async.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/machine/type_dispatch.h"
 #include "common/sim/ptx/opcodes.h"
@@ -87,8 +88,9 @@ MemorySpace take_space(Assembler& a) {
   return space ? spaces.at(*space) : MemorySpace::generic;
 }
 
-/// Hints to the caches, which are not simulated.
+/// Hints to the caches, which are not simulated. One of them is an operand, the last.
 void take_cache_hints(Assembler& a) {
+  a.refuse_if(a.operand_count() != (a.take("L2::cache_hint") ? 3 : 2));
   (void)a.take("nc");
   (void)a.take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   (void)a.take_one_of(
@@ -129,6 +131,11 @@ void assemble_values(Assembler& a, const WrittenOperand& values, bool loads) {
   a.instruction.access_bytes = static_cast<std::uint8_t>(vector * size_of(type));
   const std::uint32_t register_bytes = a.instruction.operands[0].bytes;
   a.refuse_if(register_bytes < size_of(type));
+  if (type == Type::b128) {
+    a.refuse_if(vector > 1);
+    a.instruction.handler = loads ? &load<Bits128, Bits128> : &store<Bits128, Bits128>;
+    return;
+  }
   const bool sign_extends = is_signed_integer(type);
   a.instruction.handler = with_bits(size_of(type), [&]<class Element>() {
     return with_bits(register_bytes, [&]<class Register>() -> Handler {
@@ -147,23 +154,22 @@ void assemble_ld(Assembler& a) {
   take_ordering(a);
   a.instruction.space = take_space(a);
   take_cache_hints(a);
-  a.refuse_if(a.operand_count() != 2);
   const bool is_parameter = a.instruction.space == MemorySpace::parameter;
   assemble_values(a, a.written(0), true);
   a.address_at(a.instruction.vector, a.written(1));
   const Operand& base = a.instruction.operands.at(a.instruction.vector);
   const std::uint32_t element_bytes = a.instruction.access_bytes / a.instruction.vector;
   if (is_parameter && a.instruction.space == MemorySpace::parameter && base.base == Base::constants &&
-      a.instruction.operands[0].bytes == element_bytes) {
+      a.instruction.operands[0].bytes == element_bytes && element_bytes <= sizeof(std::uint64_t)) {
     a.instruction.handler = with_bits(element_bytes, []<class T>() -> Handler { return &load_parameter<T>; });
   }
 }
 
 void assemble_st(Assembler& a) {
+  if (a.has("async")) return assemble_async_send(a);
   take_ordering(a);
   a.instruction.space = take_space(a);
   take_cache_hints(a);
-  a.refuse_if(a.operand_count() != 2);
   assemble_values(a, a.written(1), false);
   a.address_at(a.instruction.vector, a.written(0));
 }
@@ -200,6 +206,51 @@ void assemble_prefetch(Assembler& a) {
   (void)a.take_one_of({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
   a.instruction.handler = &do_nothing;
 }
+void assemble_applypriority(Assembler& a) {
+  (void)take_space(a);
+  a.refuse_if(!a.take("L2::evict_normal") || a.operand_count() != 2);
+  a.instruction.handler = &do_nothing;
+}
+
+/// What was in a piece of 128 bytes is lost: as if nobody had written it.
+void discard(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  for_each_lane(lanes, [&](int lane) {
+    std::byte* data = nullptr;
+    const Region region =
+        locate(warp, instruction, bit(lane), instruction.operands[0], AccessKind::store, data);
+    region.written->remove(static_cast<std::size_t>(data - region.data), instruction.access_bytes);
+  });
+}
+void assemble_discard(Assembler& a) {
+  (void)a.take("global");  // a generic address points there, too
+  a.refuse_if(!a.take("L2") || a.operand_count() != 2 || a.written(1).text != "128");
+  a.instruction.space = MemorySpace::global;
+  a.instruction.access_bytes = 128;
+  a.address(0);
+  a.instruction.handler = &discard;
+}
+
+/// A policy is for the caches, and nothing that a program can look into.
+void make_policy(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  for_lanes(warp.lanes_of<std::uint64_t>(instruction.operands[0]), lanes, [](int /*lane*/) { return 0; });
+}
+void assemble_createpolicy(Assembler& a) {
+  const auto kind = a.take_one_of({"fractional", "range", "cvt"});
+  a.refuse_if(!kind);
+  (void)a.take_one_of({"global", "L2"});
+  for (const char* word : {"L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"}) {
+    (void)a.take(word);
+  }
+  a.refuse_if(a.take_type() != Type::b64);
+  a.destination(0, Type::b64);
+  a.instruction.handler = &make_policy;
+}
+
+void assemble_pmevent(Assembler& a) {
+  (void)a.take("mask");
+  a.instruction.handler = &do_nothing;
+}
+
 void nanosleep(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
   warp.poll();
 }
@@ -215,6 +266,10 @@ constexpr std::array table{
     OpcodeEntry{"membar", &assemble_fence},
     OpcodeEntry{"fence", &assemble_fence},
     OpcodeEntry{"prefetch", &assemble_prefetch},
+    OpcodeEntry{"applypriority", &assemble_applypriority},
+    OpcodeEntry{"discard", &assemble_discard},
+    OpcodeEntry{"createpolicy", &assemble_createpolicy},
+    OpcodeEntry{"pmevent", &assemble_pmevent},
     OpcodeEntry{"nanosleep", &assemble_nanosleep},
 };
 

@@ -1,6 +1,8 @@
 // Moves between registers, and between the address spaces.
 #include <array>
 
+#include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/machine/memory.h"
 #include "common/sim/machine/type_dispatch.h"
@@ -47,6 +49,22 @@ void join(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   });
 }
 
+/// The same of 128 bits and their halves.
+void split_128(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const auto* from = warp.lanes_of<Bits128>(instruction.operands[2]);
+  for_each_lane(lanes, [&](int lane) {
+    const Bits128 value = from[lane];
+    warp.lanes_of<std::uint64_t>(instruction.operands[0])[lane] = value.low;
+    warp.lanes_of<std::uint64_t>(instruction.operands[1])[lane] = value.high;
+  });
+}
+void join_128(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const auto* low = warp.lanes_of<std::uint64_t>(instruction.operands[1]);
+  const auto* high = warp.lanes_of<std::uint64_t>(instruction.operands[2]);
+  auto* to = warp.lanes_of<Bits128>(instruction.operands[0]);
+  for_each_lane(lanes, [&](int lane) { to[lane] = {low[lane], high[lane]}; });
+}
+
 Type bits_type(std::uint32_t bytes) {
   switch (bytes) {
     case 1:
@@ -68,6 +86,7 @@ struct PartsEntry {
   Handler join;
 };
 constexpr std::array parts_table{
+    PartsEntry{16, 2, &split_128, &join_128},
     PartsEntry{8, 2, &split<std::uint64_t, std::uint32_t>, &join<std::uint64_t, std::uint32_t>},
     PartsEntry{8, 4, &split<std::uint64_t, std::uint16_t>, &join<std::uint64_t, std::uint16_t>},
     PartsEntry{4, 2, &split<std::uint32_t, std::uint16_t>, &join<std::uint32_t, std::uint16_t>},
@@ -106,6 +125,19 @@ void read_clock(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   for_lanes(warp.lanes_of<T>(instruction.operands[0]), lanes, [value](int /*lane*/) { return value; });
   warp.poll();
 }
+/// %gridid: which launch of the program this is.
+template <class T>
+void read_grid_id(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  const auto value = static_cast<T>(warp.block.launch.memory.launches());
+  for_lanes(warp.lanes_of<T>(instruction.operands[0]), lanes, [value](int /*lane*/) { return value; });
+}
+bool assemble_grid_id(Assembler& a, Type type) {
+  if (a.written(1).text != "%gridid") return false;
+  a.destination(0, type);
+  a.refuse_if(size_of(type) != 4 && size_of(type) != 8);
+  a.instruction.handler = size_of(type) == 8 ? &read_grid_id<std::uint64_t> : &read_grid_id<std::uint32_t>;
+  return true;
+}
 bool assemble_clock(Assembler& a, Type type) {
   const std::string_view name = a.written(1).text;
   const bool upper_half = name == "%clock_hi" || name == "%globaltimer_hi";
@@ -123,10 +155,14 @@ bool assemble_clock(Assembler& a, Type type) {
 void assemble_mov(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(a.operand_count() != 2);
-  if (assemble_clock(a, type)) return;
+  if (assemble_clock(a, type) || assemble_grid_id(a, type)) return;
   if (a.written(0).kind == Kind::vector) return assemble_parts(a, type, true);
   if (a.written(1).kind == Kind::vector) return assemble_parts(a, type, false);
   a.operands({type, type});
+  if (type == Type::b128) {
+    a.instruction.handler = &mov<Bits128>;
+    return;
+  }
   a.instruction.handler = type == Type::pred
                               ? &mov_predicate
                               : with_bits(size_of(type), []<class T>() -> Handler { return &mov<T>; });
@@ -141,17 +177,19 @@ void move_window(Warp& warp, const Instruction& instruction, LaneMask lanes) {
                                     [by](std::uint64_t address) { return address + by; });
 }
 
-std::uint64_t take_window(Assembler& a) {
-  constexpr std::array<std::uint64_t, 6> windows{0, 0, 0, shared_window, local_window, parameter_window};
-  const auto space = a.take_one_of({"global", "const", "constant", "shared", "local", "param"});
+/// Which window a space has; 0: none, what lies in no window is global memory.
+std::uint64_t window_of(Assembler& a) {
+  constexpr std::array<std::uint64_t, 9> windows{
+      0, 0, 0, shared_window, shared_window, shared_window, local_window, parameter_window, parameter_window};
+  const auto space = a.take_one_of({"global", "const", "constant", "shared", "shared::cta", "shared::cluster",
+                                    "local", "param", "param::entry"});
   a.refuse_if(!space);
-  if (*space == 3) (void)a.take_one_of({"::cta"});
   return windows.at(*space);
 }
 
 void assemble_cvta(Assembler& a) {
   const bool to_space = a.take("to");
-  const std::uint64_t window = take_window(a);
+  const std::uint64_t window = window_of(a);
   const Type type = a.take_type();
   a.refuse_if(size_of(type) != 8);
   a.operands({type, type});
@@ -159,19 +197,24 @@ void assemble_cvta(Assembler& a) {
   a.instruction.handler = &move_window;
 }
 
+/// option: 1 where only the block's own shared memory counts, not that of the others in its cluster.
 void isspacep(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto window = static_cast<std::uint64_t>(instruction.immediate);
   const auto* addresses = warp.lanes_of<std::uint64_t>(instruction.operands[1]);
+  const std::uint64_t own_rank = warp.block.rank + 1;
   LaneMask& to = warp.mask_of(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
-    const bool inside =
-        window == 0 ? addresses[lane] < shared_window : addresses[lane] - window < window_bytes;
+    const std::uint64_t offset = addresses[lane] - window;
+    bool inside = window == 0 ? addresses[lane] < shared_window : offset < window_bytes;
+    const std::uint64_t rank = offset >> cluster_rank_shift;  // plus 1; 0: the block's own
+    if (instruction.option != 0) inside = inside && (rank == 0 || rank == own_rank);
     to = (to & ~bit(lane)) | (inside ? bit(lane) : 0);
   });
 }
 void assemble_isspacep(Assembler& a) {
   a.refuse_if(a.has("const"));  // constants lie in global memory here
-  a.instruction.immediate = static_cast<std::int64_t>(take_window(a));
+  a.instruction.option = a.has("shared") || a.has("shared::cta") ? 1 : 0;
+  a.instruction.immediate = static_cast<std::int64_t>(window_of(a));
   a.operands({Type::pred, Type::b64});
   a.instruction.handler = &isspacep;
 }

@@ -40,7 +40,7 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
       why = describe_lanes(absent) +
             (absent == missing ? ", which the block does not have" : ", which have returned");
     }
-    fault(warp, lane, FaultKind::shuffle, "the mask of a shuffle names " + why);
+    suspect(warp, lane, FaultKind::shuffle, "the mask of a shuffle names " + why);
   });
 }
 

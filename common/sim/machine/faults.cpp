@@ -60,14 +60,47 @@ std::string describe_lanes(LaneMask lanes) {
   return text.str();
 }
 
-void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
-                     const std::string& what) {
+namespace {
+
+Fault make_fault(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                 const std::string& what) {
   const Program& program = block.launch.program;
   const std::string location = program.describe_location(program.location_of[pc]);
   std::string text = what + "\n    in " + program.demangled;
   if (!location.empty()) text += "\n    at " + location;
   text += "\n    by " + describe_thread(block, thread) + " of block " + describe_point(block.index);
-  throw Fault{kind, text};
+  return {kind, text, location.empty() ? program.name + " instruction " + std::to_string(pc) : location};
+}
+
+bool is_said_at(const Block& block, std::size_t pc, FaultKind kind) {
+  const Launch& launch = block.launch;
+  const Check check = launch.configuration.check;
+  return check == Check::stop || (check == Check::warn && !launch.warned.contains({kind, pc}));
+}
+
+}  // namespace
+
+void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                     const std::string& what) {
+  throw make_fault(block, pc, thread, kind, what);
+}
+
+void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                    const std::string& what) {
+  if (!is_said_at(block, pc, kind)) return;
+  Launch& launch = block.launch;
+  Fault fault = make_fault(block, pc, thread, kind, what);
+  if (launch.configuration.check == Check::stop) throw fault;
+  launch.warned.insert({kind, pc});
+  launch.warnings.push_back(std::move(fault));
+}
+
+void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what) {
+  suspect_thread(warp.block, warp.pc, warp.first_thread + static_cast<std::uint32_t>(lane), kind, what);
+}
+
+bool is_said(const Warp& warp, FaultKind kind) {
+  return is_said_at(warp.block, warp.pc, kind);
 }
 
 void fault(const Warp& warp, int lane, FaultKind kind, const std::string& what) {

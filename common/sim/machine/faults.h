@@ -28,14 +28,26 @@ enum class FaultKind : std::uint8_t {
 /// Ends a launch. Thrown by the handlers, caught where the launch began.
 struct Fault {
   FaultKind kind = FaultKind::trap;
-  std::string text;  ///< several lines, as printed
+  std::string text;    ///< several lines, as printed
+  std::string line{};  ///< where, with the calls that were inlined; the instruction where no line is known
 };
+
+/// What is done about a report that need not be a mistake (SIM_CHECK): bytes that nobody has written, races, masks of
+/// shuffles and barriers that are stricter than the hardware.
+enum class Check : std::uint8_t { stop, warn, off };
 
 /// Throws the fault of a lane of the warp that is being executed, at its current instruction.
 [[noreturn]] void fault(const Warp& warp, int lane, FaultKind kind, const std::string& what);
 /// The same for an instruction and a thread of the block, which is not that of the current warp.
 [[noreturn]] void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
                                   const std::string& what);
+
+/// For what need not be a mistake: throws, or keeps it among the launch's warnings, or does nothing; see Check.
+void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what);
+void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
+                    const std::string& what);
+/// False where suspect() would do nothing: a report is worth composing only where it is said.
+bool is_said(const Warp& warp, FaultKind kind);
 
 struct Dim3;
 /// "(3, 0, 0)"

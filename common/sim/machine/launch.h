@@ -6,9 +6,12 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "common/sim/machine/counting.h"
+#include "common/sim/machine/faults.h"
 #include "common/sim/machine/memory.h"
 #include "common/sim/machine/races.h"
 #include "common/sim/ptx/program.h"
@@ -38,6 +41,7 @@ struct LaunchConfiguration {
   bool dependent = false;             ///< may start before the kernel before it has ended
   std::uint64_t resident_blocks = 1;  ///< that the simulated GPU holds at a time
   std::uint64_t grid_workspace = 0;   ///< of a cooperative launch: the address of its barrier
+  Check check = Check::stop;
 };
 
 /// Sees every access to global and shared memory that is within bounds, before it is made.
@@ -68,6 +72,8 @@ class Launch {
   LaunchOrder order;
   std::uint64_t instructions = 0;  ///< executed by warps whose turn has ended: what %clock counts
   std::uint64_t progress = 0;      ///< goes on when something happened that others may be waiting for
+  std::vector<Fault> warnings;     ///< with Check::warn, each once for an instruction ...
+  std::set<std::pair<FaultKind, std::size_t>> warned;  ///< ... of these
   /// With SIM_SEED: in which order blocks and warps have their turns, and how long these are.
   std::optional<std::mt19937_64> random;
 

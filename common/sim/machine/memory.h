@@ -84,7 +84,9 @@ class GlobalMemory {
     launch_before_ = launch_begin_;
     launch_begin_ = next_time();
     if (launch_begin_ < launch_before_) launch_before_ = launch_begin_;
+    ++launches_;
   }
+  [[nodiscard]] std::uint64_t launches() const { return launches_; }
   [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
   [[nodiscard]] Stamp launch_before() const { return launch_before_; }
   [[nodiscard]] Stamp now() const { return now_; }
@@ -104,6 +106,7 @@ class GlobalMemory {
   Stamp now_ = 0;
   Stamp launch_begin_ = 0;
   Stamp launch_before_ = 0;
+  std::uint64_t launches_ = 0;
   std::uint64_t next_address_ = first_address;
   std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;  // by their end
   Allocation* latest_ = nullptr;                                      ///< the one found last

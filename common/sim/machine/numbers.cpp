@@ -1,5 +1,9 @@
 #include "common/sim/machine/numbers.h"
 
+#include <algorithm>
+#include <array>
+#include <cfenv>
+
 namespace sim {
 namespace {
 
@@ -74,7 +78,43 @@ double error_of_sum(double a, double b, double sum) {
   return (a - (sum - b_part)) + (b - b_part);
 }
 
+/// `greatest`: the bits of the largest number.
+std::uint8_t to_8_bits(double value, int mantissa_bits, int least_exponent, int greatest) {
+  if (std::isnan(value)) return 0x7f;
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  const double magnitude = std::fabs(value);
+  if (std::isinf(value)) return static_cast<std::uint8_t>(sign | greatest);
+  const int exponent = magnitude == 0 ? least_exponent : std::max(std::ilogb(magnitude), least_exponent);
+  const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent)));
+  // Numbers of one exponent follow those of the one below, denormal ones first.
+  const int bits = (exponent - least_exponent) * (1 << mantissa_bits) + units;
+  return static_cast<std::uint8_t>(sign | std::min(bits, greatest));
+}
+
 }  // namespace
+
+HostRounding::HostRounding(Rounding rounding) : before_(std::fegetround()) {
+  constexpr std::array modes{FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+  std::fesetround(modes.at(static_cast<std::size_t>(rounding)));
+}
+HostRounding::~HostRounding() {
+  std::fesetround(before_);
+}
+
+std::uint8_t to_e4m3(double value) {
+  return to_8_bits(value, 3, -6, 0x7e);
+}
+std::uint8_t to_e5m2(double value) {
+  return to_8_bits(value, 2, -14, 0x7b);
+}
+float from_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15;
+  const int mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return canonical(std::numeric_limits<float>::quiet_NaN());
+  const int units = exponent == 0 ? mantissa : mantissa + 8;
+  const float magnitude = std::ldexp(static_cast<float>(units), std::max(exponent, 1) - 10);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
 
 float to_float(Half value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16U;

@@ -87,6 +87,35 @@ T maximum(T a, T b) {
   return a < b ? b : a;
 }
 
+/// The host rounds so while this lives.
+class HostRounding {
+ public:
+  explicit HostRounding(Rounding rounding);
+  HostRounding(const HostRounding&) = delete;
+  HostRounding& operator=(const HostRounding&) = delete;
+  ~HostRounding();
+
+ private:
+  int before_;
+};
+/// The value, where the compiler may not compute with it earlier or later than here.
+template <class T>
+T in_place(T value) {
+  volatile T held = value;
+  return held;
+}
+/// Function{}(values...), rounded so.
+template <class Function, class... T>
+auto rounded_by_host(Rounding rounding, T... values) {
+  const HostRounding changed(rounding);
+  return in_place(Function{}(in_place(values)...));
+}
+
+/// To e4m3 and e5m2, to nearest; what is too large, and infinity, to the largest.
+std::uint8_t to_e4m3(double value);
+std::uint8_t to_e5m2(double value);
+float from_e4m3(std::uint8_t bits);
+
 /// To a whole number of type To, out of range to the nearest that there is. NaN: see the definition.
 template <class To, class From>
 To to_integer(From value, Rounding rounding) {

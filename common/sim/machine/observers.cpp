@@ -56,14 +56,15 @@ class WrittenBytes : public AccessObserver {
   }
 
  private:
-  [[noreturn]] static void report(const Access& access, int lane) {
+  static void report(const Access& access, int lane) {
+    if (!is_said(access.warp, FaultKind::not_written)) return;
     const std::uint64_t address = access.address_of(lane);
     const std::string why =
         access.is_shared()
             ? " (is a barrier missing, or is the index too large?)"
             : beside_what_is_written(*access.warp.block.launch.memory.find(address), address, access.bytes);
-    fault(access.warp, lane, FaultKind::not_written,
-          access.describe(lane) + ", which nobody has written yet" + why);
+    suspect(access.warp, lane, FaultKind::not_written,
+            access.describe(lane) + ", which nobody has written yet" + why);
   }
 };
 
@@ -194,8 +195,8 @@ class Races : public AccessObserver {
     return value == before;
   }
 
-  [[noreturn]] static void report(const Access& access, int lane, Stamp other, bool other_wrote,
-                                  const RaceOrder& order) {
+  static void report(const Access& access, int lane, Stamp other, bool other_wrote, const RaceOrder& order) {
+    if (!is_said(access.warp, FaultKind::race)) return;
     const Block& block = access.warp.block;
     const StampedThread thread = thread_of(other);
     const std::uint64_t other_block =
@@ -212,7 +213,7 @@ class Races : public AccessObserver {
     } else {
       by += " of the block " + did + " with no barrier between";
     }
-    fault(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
+    suspect(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
   }
 };
 

@@ -41,6 +41,13 @@ auto with_any_integer_type(Type type, Function function) {
   return with_integer_type(type, function);
 }
 
+/// Of b128: moved, and compared, but never computed with. The low half lies first.
+struct Bits128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  friend bool operator==(const Bits128&, const Bits128&) = default;
+};
+
 /// By size alone.
 template <class Function>
 auto with_bits(std::uint32_t bytes, Function function) {

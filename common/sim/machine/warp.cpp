@@ -351,9 +351,14 @@ void Warp::resolve_waiting_warp_syncs() {
     const int lane = first_lane(waiting.lanes);
     const auto* masks = lanes_of<LaneMask>(program.code[pc].operands[max_operands - 1]);
     const LaneMask absent = masks[lane] & alive & ~waiting.lanes;
-    fault(*this, lane, FaultKind::shuffle,
-          "warp-wide operation names " + describe_lanes(absent) +
-              ", which wait elsewhere and never come: the mask must name exactly the lanes that take part");
+    suspect(*this, lane, FaultKind::shuffle,
+            "warp-wide operation names " + describe_lanes(absent) +
+                ", which wait elsewhere and never come: the mask must name exactly the lanes that take part");
+    WaitingLanes alone;
+    take_waiting([this](const WaitingLanes& any) { return any.what == WaitFor::warp && any.pc == pc; },
+                 alone);
+    program.code[pc].handler(*this, program.code[pc], alone.lanes);
+    return add_ready(pc + 1, alone.lanes);
   }
 }
 

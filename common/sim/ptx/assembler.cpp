@@ -36,6 +36,21 @@ std::optional<std::size_t> Assembler::take_one_of(std::initializer_list<std::str
   return std::nullopt;
 }
 
+std::optional<std::size_t> Assembler::take_next_of(std::span<const std::string_view> names) {
+  for (auto modifier = modifiers_.begin(); modifier != modifiers_.end(); ++modifier) {
+    const auto name = std::find(names.begin(), names.end(), *modifier);
+    if (name == names.end()) continue;
+    modifiers_.erase(modifier);
+    return static_cast<std::size_t>(name - names.begin());
+  }
+  return std::nullopt;
+}
+
+bool Assembler::has_any_of(std::span<const std::string_view> names) const {
+  return std::find_first_of(modifiers_.begin(), modifiers_.end(), names.begin(), names.end()) !=
+         modifiers_.end();
+}
+
 Type Assembler::take_type() {
   for (auto modifier = modifiers_.begin(); modifier != modifiers_.end(); ++modifier) {
     if (const auto type = type_named(*modifier)) {
@@ -87,6 +102,14 @@ void Assembler::destination_at(std::size_t place, const WrittenOperand& operand,
 void Assembler::address_at(std::size_t place, const WrittenOperand& operand) {
   refuse_if(place >= max_operands);
   resolver_.address(operand, instruction, place);
+}
+
+void Assembler::more_source(const WrittenOperand& operand, Type type) {
+  more_operands.push_back(resolver_.source(operand, type, true));
+}
+
+void Assembler::more_destination(const WrittenOperand& operand, Type type) {
+  more_operands.push_back(resolver_.destination(operand, type, true));
 }
 
 void Assembler::source(std::size_t index, Type type, bool exact_width) {

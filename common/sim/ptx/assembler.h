@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,8 @@ class Assembler {
   Assembler(std::string_view spelling, std::vector<WrittenOperand> operands, OperandResolver& resolver);
 
   Instruction instruction;
+  /// Operands of an instruction that has more than an Instruction holds: matrices. See Program::more_operands.
+  std::vector<Operand> more_operands;
 
   [[nodiscard]] std::string_view opcode() const { return opcode_; }
 
@@ -55,6 +58,9 @@ class Assembler {
   [[nodiscard]] bool has(std::string_view modifier) const;
   /// Index of the first of these that is there, taken; nothing when none is.
   std::optional<std::size_t> take_one_of(std::initializer_list<std::string_view> modifiers);
+  /// Index of the name of the first modifier that is one of these, taken: in the order in which they are written.
+  std::optional<std::size_t> take_next_of(std::span<const std::string_view> names);
+  [[nodiscard]] bool has_any_of(std::span<const std::string_view> names) const;
   /// The first type among the modifiers. Throws Unsupported without one.
   Type take_type();
   [[nodiscard]] Type peek_type() const;
@@ -74,6 +80,8 @@ class Assembler {
   void source_at(std::size_t place, const WrittenOperand& operand, Type type, bool exact_width = true);
   void destination_at(std::size_t place, const WrittenOperand& operand, Type type, bool exact_width = true);
   void address_at(std::size_t place, const WrittenOperand& operand);
+  void more_source(const WrittenOperand& operand, Type type);
+  void more_destination(const WrittenOperand& operand, Type type);
   /// One destination and sources, all of whose types are given; there must be exactly as many operands.
   void operands(std::initializer_list<Type> types);
 

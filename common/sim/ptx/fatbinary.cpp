@@ -72,10 +72,13 @@ FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest) {
   bool has_compressed_ptx = false;
   bool has_newer_ptx = false;
   const std::byte* at = wrapped.data + header.header_bytes;
-  const std::byte* const end = at + header.entries_bytes;
-  while (at + sizeof(Entry) <= end) {
+  std::uint64_t left = header.entries_bytes;
+  constexpr std::size_t least_header = flags_offset + sizeof(std::uint64_t);
+  while (left >= least_header) {
     const auto entry = read<Entry>(at);
-    if (entry.header_bytes < sizeof(Entry)) break;
+    if (entry.header_bytes < least_header || entry.header_bytes > left ||
+        entry.bytes > left - entry.header_bytes)
+      break;
     const auto flags = read<std::uint64_t>(at + flags_offset);
     if (entry.kind == ptx_kind && (flags & compressed_flags) != 0) {
       has_compressed_ptx = true;
@@ -92,6 +95,7 @@ FatBinaryPtx find_ptx(const void* wrapper, std::uint32_t newest) {
       }
     }
     at += entry.header_bytes + entry.bytes;
+    left -= entry.header_bytes + entry.bytes;
   }
   if (found.ptx.empty()) {
     found.why_not = has_compressed_ptx ? "their PTX is compressed; compile with --no-compress"

@@ -27,6 +27,7 @@ std::vector<std::byte> initial_bytes(const ModuleVariable& variable) {
   std::size_t at = 0;
   Lexer lexer(variable.initialiser);
   const std::size_t element_bytes = size_of(variable.element);
+  if (element_bytes > sizeof(std::uint64_t)) throw PtxError("an initialiser of 128 bits");
   for (std::string_view word = lexer.next(); !word.empty(); word = lexer.next()) {
     if (word == "{" || word == "}" || word == ",") continue;
     const bool minus = word == "-";

@@ -12,7 +12,7 @@ Index make_index() {
   Index index;
   for (const OpcodeTable& table :
        {integer_opcodes(), float_opcodes(), comparison_opcodes(), conversion_opcodes(), move_opcodes(),
-        memory_opcodes(), atomic_opcodes(), warp_opcodes(), async_opcodes()}) {
+        memory_opcodes(), atomic_opcodes(), warp_opcodes(), async_opcodes(), matrix_opcodes()}) {
     for (const OpcodeEntry* entry = table.begin; entry != table.end; ++entry) index[entry->name] = entry;
   }
   return index;

@@ -27,6 +27,7 @@ OpcodeTable memory_opcodes();
 OpcodeTable atomic_opcodes();
 OpcodeTable warp_opcodes();
 OpcodeTable async_opcodes();
+OpcodeTable matrix_opcodes();
 
 /// Null for an opcode that is in no table.
 const OpcodeEntry* find_opcode(std::string_view name);

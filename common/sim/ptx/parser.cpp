@@ -520,6 +520,11 @@ void KernelParser::assemble(std::string_view spelling, std::vector<WrittenOperan
   if (address_is_after_static_shared_) {
     addresses_after_static_shared_.push_back(static_cast<std::uint32_t>(program_.code.size()));
   }
+  if (!assembler.more_operands.empty()) {
+    assembler.instruction.target = static_cast<std::uint32_t>(program_.more_operands.size());
+    program_.more_operands.insert(program_.more_operands.end(), assembler.more_operands.begin(),
+                                  assembler.more_operands.end());
+  }
   emit(assembler.instruction);
 }
 
@@ -556,6 +561,7 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
     std::size_t place = 0;
     for (const auto& list : {arguments, results}) {
       for (const std::uint32_t address : places_of(list)) {
+        if (place >= max_operands) throw PtxError("a call of " + std::string(callee) + " with too much");
         instruction.operands.at(place++) = constant(address, Type::b64);
       }
     }
@@ -736,10 +742,11 @@ Operand KernelParser::constant(std::uint64_t value, Type type) {
 
 Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exact_width) {
   if (operand.negated || (operand.kind != Kind::number && operand.minus)) throw Unsupported();
+  if (size_of(type) > sizeof(std::uint64_t) && operand.kind == Kind::number) throw Unsupported();
   if (operand.kind == Kind::number)
     return constant(bits_as(parse_number(operand.text), operand.minus, type), type);
   if (operand.kind != Kind::name) throw Unsupported();
-  if (operand.text == "WARP_SZ") return constant(warp_size, type);
+  if (operand.text == "WARP_SZ" && size_of(type) <= sizeof(std::uint64_t)) return constant(warp_size, type);
   if (const auto found = find_register(operand.text)) {
     if ((found->type == Type::pred) != (type == Type::pred)) throw Unsupported();
     if (exact_width && found->place.bytes != size_of(type)) throw Unsupported();
@@ -750,7 +757,7 @@ Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exac
     return *special;
   }
   const auto variable = find_variable(operand.text);
-  if (!variable) throw Unsupported();
+  if (!variable || size_of(type) > sizeof(std::uint64_t)) throw Unsupported();
   const std::uint64_t value = variable->address + static_cast<std::uint64_t>(operand.offset);
   if (!variable->after_static_shared) return constant(value, type);
   const Operand place = fresh_constant(value, size_of(type));

@@ -69,7 +69,7 @@ struct Instruction {
   Handler handler = nullptr;
   std::int64_t immediate = 0;                     ///< byte offset of an address; table or truth value of lop3
   std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
-  std::uint32_t target = 0;                       ///< of a branch
+  std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
   std::uint32_t predicate =
       0;                ///< offset of the LaneMask of the lanes that execute this, among the warp's registers
   LaneMask negate = 0;  ///< all ones for @!
@@ -119,6 +119,7 @@ struct Program {
   std::string name;       ///< as in the PTX
   std::string demangled;  ///< for people; without the parameter list
   std::vector<Instruction> code;
+  std::vector<Operand> more_operands;      ///< of instructions that have more than max_operands
   std::vector<std::uint32_t> location_of;  ///< index into locations, one per instruction
   std::vector<SourceLocation> locations;   ///< the first is the unknown one
   std::map<std::uint32_t, std::string> files;

@@ -1,6 +1,8 @@
 // Kernels: registering, launching, asking about them.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "common/sim/ptx/fatbinary.h"
 #include "common/sim/runtime/runtime.h"
@@ -150,12 +152,23 @@ cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& progr
   return cudaSuccess;
 }
 
+/// Each once for a source line, however often it is launched.
+void say_warnings(const Launch& launched) {
+  for (const Fault& warning : launched.warnings) {
+    if (!runtime().warned.insert({warning.kind, warning.line}).second) continue;
+    say(warning.text + "\n    the launch goes on (SIM_CHECK=warn)");
+    record_fault(warning);
+  }
+}
+
 cudaError_t run(const LaunchConfiguration& configuration) {
   Launch launched(configuration, runtime().memory);
   cudaError_t error = cudaSuccess;
   try {
     launched.run();
+    say_warnings(launched);
   } catch (const Fault& fault) {
+    say_warnings(launched);
     say(fault.text + "\n    the launch ends here");
     record_fault(fault);
     error = error_of(fault.kind);
@@ -183,6 +196,16 @@ cudaError_t run_cooperative(LaunchConfiguration configuration) {
 
 }  // namespace
 
+Check wanted_check() {
+  const char* text = std::getenv("SIM_CHECK");
+  const std::string_view wanted = text == nullptr ? "" : text;
+  if (wanted.empty() || wanted == "stop") return Check::stop;
+  if (wanted == "warn") return Check::warn;
+  if (wanted == "off") return Check::off;
+  say("SIM_CHECK: '" + std::string(wanted) + "' is not accepted; accepted: stop, warn, off");
+  std::exit(2);
+}
+
 cudaError_t prepare(const LaunchRequest& request, Work& work) {
   Runtime& state = runtime();
   const Program* program = nullptr;
@@ -207,6 +230,7 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
       error != cudaSuccess) {
     return error;
   }
+  configuration.check = wanted_check();
   configuration.program = program;
   configuration.grid = sized(request.grid);
   configuration.block = sized(request.block);
@@ -241,6 +265,7 @@ extern "C" {
 // ---- What nvcc's host code calls. NOLINTBEGIN(bugprone-reserved-identifier)
 
 void** __cudaRegisterFatBinary(void* wrapper) {
+  (void)sim::wanted_check();  // what is wrong with it is said before the program begins
   const std::lock_guard lock(runtime().mutex);
   sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
   sim::FatBinary binary;

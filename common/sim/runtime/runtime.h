@@ -136,6 +136,8 @@ class Runtime {
   StreamState per_thread_stream;
   bool default_is_per_thread = false;
 
+  std::set<std::pair<FaultKind, std::string>> warned;  ///< kinds and source lines
+
   cudaError_t last_error = cudaSuccess;
   /// Of a launch whose own return value may have been dropped, as <<<>>> does: the next call that waits gives
   /// it.
@@ -217,6 +219,8 @@ struct LaunchRequest {
 /// What launches it, once all that a device would refuse has been checked; copies the arguments.
 cudaError_t prepare(const LaunchRequest& request, Work& work);
 cudaError_t launch(const LaunchRequest& request);
+/// What SIM_CHECK says. Ends the program where it is something else.
+Check wanted_check();
 
 // ---- Copying and filling (memory.cpp)
 struct CopyRequest {

@@ -200,6 +200,51 @@ __global__ void second_kernel(const float* x, float* y) {
   y[threadIdx.x] = x[threadIdx.x];
 }
 
+/// Each block sends a value and a sum to the other one of its cluster, whose barrier waits for the bytes.
+template <bool bug>
+__global__ void sends(const float* x, float* y) {
+  __shared__ __align__(16) float received[4];
+  __shared__ unsigned sum;
+  __shared__ std::uint64_t arrived;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    sum = 0;
+    ptx::mbarrier_init(&arrived, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
+                                         sizeof received + 8 * sizeof sum);
+  }
+  cluster.sync();
+  const unsigned other = 1 - cluster.block_rank();
+  const auto address = [&](const void* own) {
+    unsigned mapped = 0;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(mapped)
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(own))), "r"(other));
+    return mapped;
+  };
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::
+            "r"(address(received)),
+        "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3] + cluster.block_rank()), "r"(address(&arrived))
+        : "memory");
+  }
+  if (threadIdx.x < 8) {
+    asm volatile(
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2];" ::
+            "r"(address(&sum)),
+        "r"(threadIdx.x), "r"(address(&arrived))
+        : "memory");
+  }
+  if (!bug) {
+    while (!ptx::mbarrier_try_wait_parity(&arrived, 0)) {
+    }
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = received[0] + received[3] + static_cast<float>(sum);
+  cluster.sync();
+}
+
 cudaLaunchAttribute cluster_of(unsigned blocks) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -294,6 +339,8 @@ int main() {
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::returns_early>, x, y); });
     wrong("cluster_sum, no_barrier_between", "nothing orders the two blocks",
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
+    right("sends, right", 1, 31, [&] { launch_with(cluster_of(2), 2, sends<false>, x, y); });
+    wrong("sends", "of shared memory at byte 0", [&] { launch_with(cluster_of(2), 2, sends<true>, x, y); });
     right("multicast", 64 + 5, 5, [&] { launch_with(cluster_of(2), 2, multicast, x, y); });
     right("second_kernel, right", 9, 9, [&] {
       first_kernel<<<1, threads>>>(x);

@@ -1,5 +1,7 @@
 // One planted bug for each kind of fault, which must be found, and its correct twin, which must not.
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <mma.h>
 
 #include <cassert>
 #include <cub/block/block_reduce.cuh>
@@ -135,6 +137,31 @@ __global__ void asserts(float* y) {
   assert(threadIdx.x < (bug ? 3 : threads));
   y[threadIdx.x] = 1;
 }
+template <bool bug>
+__global__ void matrix_in_a_branch(const half* a, float* y) {
+  using namespace nvcuda;
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+  wmma::fill_fragment(sum, 0.0F);
+  wmma::fill_fragment(left, __float2half(1.0F));
+  if (bug && threadIdx.x >= 24) return;
+  wmma::load_matrix_sync(right, a, 16);
+  wmma::mma_sync(sum, left, right, sum);
+  wmma::store_matrix_sync(y, sum, 16, wmma::mem_row_major);
+}
+template <bool bug>
+__global__ void tile_row_misaligned(const half* a, float* y) {
+  __shared__ __align__(16) half tile[72];
+  for (int i = threadIdx.x; i < 72; i += 32) tile[i] = a[i];
+  __syncwarp();
+  unsigned value = 0;
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+      : "=r"(value)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x % 8 * (bug ? 9 : 8)))));
+  y[threadIdx.x] = value;
+}
 
 }  // namespace
 
@@ -242,6 +269,24 @@ int main() {
                    [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
   simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
   simulator.expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
+  const DeviceMemory matrix = allocate_device(256 * sizeof(half));
+  const DeviceMemory product = allocate_device(256 * sizeof(float));
+  const auto* a = static_cast<const half*>(matrix.get());
+  auto* d = static_cast<float*>(product.get());
+  simulator.expect("matrix nobody wrote", failed, "nobody has written",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
+  CUDA_CHECK(cudaMemset(matrix.get(), 0, 256 * sizeof(half)));
+  simulator.expect("matrix_in_a_branch", failed,
+                   "needs all 32 lanes of the warp, and lanes 24-31 take no part",
+                   [&] { matrix_in_a_branch<true><<<1, 32>>>(a, d); });
+  simulator.expect("matrix_in_a_branch, right", fine, "",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
+  simulator.expect("matrix past its end", cudaErrorIllegalAddress, "out of bounds",
+                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a + 16, d); });
+  simulator.expect("tile_row_misaligned", cudaErrorMisalignedAddress, "no multiple of 16",
+                   [&] { tile_row_misaligned<true><<<1, 32>>>(a, d); });
+  simulator.expect("tile_row_misaligned, right", fine, "",
+                   [&] { tile_row_misaligned<false><<<1, 32>>>(a, d); });
   simulator.expect("too_many_threads", cudaErrorInvalidConfiguration, "",
                    [&] { same_value<<<1, 1025>>>(y); });
   simulator.expect("too_much_shared_memory", cudaErrorInvalidValue, "",
@@ -250,5 +295,36 @@ int main() {
                                   64 * 1024));
   simulator.expect("opted in to shared memory", fine, "",
                    [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+
+  // What need not be a mistake: said once for a source line, or not at all. All else stays a fault.
+  const auto reads_unwritten = [&] { reads_unwritten_shared<true><<<1, threads>>>(y); };
+  const auto races = [&] { shared_race<true><<<1, threads>>>(y); };
+  const auto shuffles = [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); };
+  const auto shuffles_in_a_branch = [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); };
+  const auto returns_early = [&] { barrier_after_return<true><<<1, threads>>>(y, 40); };
+  const auto value_of = [&](int i) {
+    float value = 0;
+    CUDA_CHECK(cudaMemcpy(&value, y + i, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+  };
+  for (const auto& [check, says] :
+       {std::pair{"off", false}, {"warn", true}, {"off", false}, {"warn", false}}) {
+    setenv("SIM_CHECK", check, 1);
+    const std::string what = std::string("SIM_CHECK=") + check + " ";
+    simulator.expect("reads_unwritten_shared", fine, says ? "nobody has written" : "", reads_unwritten, what);
+    simulator.expect("shared_race", fine, says ? "race" : "", races, what);
+    simulator.check(value_of(3) == threads - 1 - 3, "its result", what);
+    simulator.expect("shuffle_after_return", fine, says ? "which have returned" : "", shuffles, what);
+    simulator.expect("shuffle_in_a_branch", fine, says ? "lanes 16-31" : "", shuffles_in_a_branch, what);
+    simulator.check(value_of(31) == 31, "its result", what);
+    simulator.expect("barrier_after_return", fine, says ? "returned without it" : "", returns_early, what);
+    simulator.check(value_of(39) == 1, "its result", what);
+    simulator.expect("past_the_end", cudaErrorIllegalAddress, "out of bounds",
+                     [&] { past_the_end<true><<<1, threads>>>(x); });
+    simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
+  }
+  setenv("SIM_CHECK", "stop", 1);
+  simulator.expect("shared_race", failed, "race", races, "SIM_CHECK=stop ");
+  unsetenv("SIM_CHECK");
   return simulator.result();
 }

@@ -355,7 +355,7 @@ std::vector<Instruction> read_instruction_table(const std::string& path) {
 }
 
 std::string module_header() {
-  return ".version 8.0\n"
+  return ".version 8.4\n"
          ".target sm_90\n"
          ".address_size 64\n"
          ".const .align 16 .b32 constant_words[4] = {0x12345678, 2, -3, 0x80000001};\n"

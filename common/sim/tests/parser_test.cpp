@@ -8,6 +8,7 @@
 
 #include "common/sim/machine/memory.h"
 #include "common/sim/machine/warp.h"
+#include "common/sim/ptx/fatbinary.h"
 #include "common/sim/ptx/lexer.h"
 #include "common/sim/ptx/module.h"
 
@@ -435,6 +436,46 @@ TEST(Errors, GarbageIsRefusedOrRead) {
     }
     (void)error_of(kernel_of(".reg .b32 %r<3>; " + body));
     (void)error_of(header + body);
+  }
+}
+
+TEST(Parser, WhatIsWrongWithAnInstructionIsSaid) {
+  EXPECT_EQ(error_of(kernel_of("cp.async.wait_group 99999999999999999999;")),
+            "line 6: '99999999999999999999' is not a number");
+  EXPECT_EQ(error_of(kernel_of(".param .b64 p;\ncall.uni vprintf, (p, p, p, p, p, p, p, p, p, p);")),
+            "line 7: a call of vprintf with too much");
+}
+
+/// A fat binary of one entry of PTX, which says that it is so long.
+FatBinaryPtx read_entry_of(std::uint64_t bytes) {
+  const std::string text = kernel_of("");
+  constexpr std::size_t to_entries = 16;
+  constexpr std::size_t entry_header = 64;
+  std::vector<std::byte> binary(to_entries + entry_header + text.size());
+  const auto put = [&binary](std::size_t at, auto value) {
+    std::memcpy(binary.data() + at, &value, sizeof value);
+  };
+  put(0, std::uint32_t{0xba55ed50});
+  put(6, static_cast<std::uint16_t>(to_entries));
+  put(8, std::uint64_t{entry_header + text.size()});
+  put(to_entries, std::uint16_t{1});
+  put(to_entries + 4, static_cast<std::uint32_t>(entry_header));
+  put(to_entries + 8, bytes == 0 ? std::uint64_t{text.size()} : bytes);
+  put(to_entries + 28, std::uint32_t{90});
+  std::memcpy(binary.data() + to_entries + entry_header, text.data(), text.size());
+  struct {
+    std::uint32_t magic = 0x466243b1;
+    std::uint32_t version = 1;
+    const std::byte* data = nullptr;
+    const void* file = nullptr;
+  } wrapper;
+  wrapper.data = binary.data();
+  return find_ptx(&wrapper, 90);
+}
+TEST(FatBinaryParser, EntriesEndWhereTheBinaryDoes) {
+  EXPECT_EQ(read_entry_of(0).ptx, kernel_of(""));
+  for (const std::uint64_t bytes : {std::uint64_t{100'000}, ~std::uint64_t{0}, ~std::uint64_t{63}}) {
+    EXPECT_EQ(read_entry_of(bytes).ptx, "") << bytes;
   }
 }
 

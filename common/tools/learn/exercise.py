@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from command import Parser, ToolError, Usage, end_group, is_terminal, say, signals_wait, styled
 from files import load_json, write_new, write_whole
-from learn.building import build
+from learn.building import CMakeCache, build
 
 SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
 
@@ -168,17 +168,14 @@ class Checker:
     def compiler(self) -> list[str]:
         """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
         for a GPU its machine code, too."""
-        cache = self.checks.parent / "CMakeCache.txt"
-        try:
-            values = dict(re.findall(r"^(\w+):[A-Z]+=(.+)$", cache.read_text(encoding="utf-8"), re.MULTILINE))
-        except OSError as error:
-            raise Usage(f"{cache} is missing: build first, with ./run 01") from error
-        oldest = min(map(int, re.findall(r"\d+", values.get("CMAKE_CUDA_ARCHITECTURES", ""))), default=80)
+        value = CMakeCache(self.checks.parent / "CMakeCache.txt").value
+        architectures = [int(word) for word in re.findall(r"\d+", value("CMAKE_CUDA_ARCHITECTURES"))]
+        oldest = min(architectures, default=80)
         code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
-        command = [values.get("CMAKE_CUDA_COMPILER", "nvcc"), "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
+        command = [value("CMAKE_CUDA_COMPILER") or "nvcc", "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
         command += ["-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC", "-cudart=shared"]
-        if "CMAKE_CUDA_HOST_COMPILER" in values:
-            command += ["-ccbin", values["CMAKE_CUDA_HOST_COMPILER"]]
+        if value("CMAKE_CUDA_HOST_COMPILER"):
+            command += ["-ccbin", value("CMAKE_CUDA_HOST_COMPILER")]
         return command + ["-I", str(self.root)]
 
     def start_compiling(self, source: Path, library: Path) -> subprocess.Popen[str]:
