@@ -355,10 +355,14 @@ void Warp::resolve_waiting_warp_syncs() {
             "warp-wide operation names " + describe_lanes(absent) +
                 ", which wait elsewhere and never come: the mask must name exactly the lanes that take part");
     WaitingLanes alone;
-    take_waiting([this](const WaitingLanes& any) { return any.what == WaitFor::warp && any.pc == pc; },
-                 alone);
+    frame = waiting.frame;
+    take_waiting(
+        [this](const WaitingLanes& any) {
+          return any.what == WaitFor::warp && any.pc == pc && any.frame == frame;
+        },
+        alone);
     program.code[pc].handler(*this, program.code[pc], alone.lanes);
-    return add_ready(pc + 1, alone.lanes);
+    return add_ready({pc + 1, alone.lanes, frame});
   }
 }
 
