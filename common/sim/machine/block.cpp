@@ -60,6 +60,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   cluster = &of_cluster;
   rank = rank_in_cluster;
   done = false;
+  first_turn_begin = 0;
   read_by_others = false;
   in_flight.clear();
   being_sent.clear();
@@ -133,6 +134,7 @@ void Block::finish() {
 
 bool Block::run() {
   turn_begin = launch.next_time();
+  if (first_turn_begin == 0) first_turn_begin = turn_begin;
   launch.order.begin_turn(number, turn_begin);
   std::vector<Warp*> turns;
   for (Warp& warp : warps) turns.push_back(&warp);

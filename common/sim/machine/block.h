@@ -51,6 +51,7 @@ class Block {
   // ---- Order, as the race shadows know it
   Stamp begin = 0;
   Stamp turn_begin = 0;
+  Stamp first_turn_begin = 0;  ///< 0: there has been none
   Stamp last_barrier = 0;
   Acquired acquired;
 

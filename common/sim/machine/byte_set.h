@@ -23,6 +23,7 @@ class ByteSet {
       return true;
     });
   }
+  [[nodiscard]] bool is_full() const { return full_; }
   void remove(std::size_t first, std::size_t count);
   void clear();
   [[nodiscard]] bool contains_any(std::size_t first, std::size_t count) const {

@@ -113,7 +113,8 @@ RaceOrder Warp::race_order(const Block* owner_of_shared) const {
           block.last_barrier,
           last_warp_barrier_,
           &block.acquired,
-          &acquired};
+          &acquired,
+          block.turn_begin == block.first_turn_begin};
 }
 
 Knowledge Warp::knowledge(Stamp of_warp) const {
