@@ -40,6 +40,8 @@ Block::Block(Launch& of)
       being_sent(shared.size()),
       area_(block_slot::bytes) {
   const LaunchConfiguration& configuration = launch.configuration;
+  const std::uint64_t most_warps = (configuration.block.count() + warp_size - 1) / warp_size;
+  registers_ = launch.memory.scratch.take(most_warps * launch.program.register_bytes + register_align);
   for (std::uint32_t first = 0; first < configuration.block.count(); first += warp_size) {
     warps.emplace_back(*this, first);
   }
@@ -52,6 +54,14 @@ Block::Block(Launch& of)
   fill(area(), block_slot::grid_workspace, static_cast<std::uint32_t>(configuration.grid_workspace >> 32U));
   fill(area(), block_slot::grid_workspace + warp_size * sizeof(std::uint32_t),
        static_cast<std::uint32_t>(configuration.grid_workspace));
+}
+
+std::byte* Block::registers_of(const Warp& warp) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(registers_.data.get());
+  const std::size_t unaligned = begin % register_align;
+  const std::size_t aligned = unaligned == 0 ? 0 : register_align - unaligned;
+  const std::size_t number = warp.first_thread / warp_size;
+  return registers_.data.get() + aligned + number * launch.program.register_bytes;
 }
 
 void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster) {

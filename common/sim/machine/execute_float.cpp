@@ -368,8 +368,11 @@ inline double nearly_exp2(double x) {
   constexpr double round_to_whole = 0x1.8p52;
   const double shifted = x + round_to_whole;
   const double f = (x - (shifted - round_to_whole)) * std::numbers::ln2;
-  double power = 1;  // e^f by its series, |f| <= ln(2) / 2
-  for (int n = 12; n > 0; --n) power = 1 + power * f * (1.0 / n);
+  // e^f by its series, |f| <= ln(2) / 2
+  double power = 1 + f * (1. / 12);
+  const auto times = [&](double part) { power = 1 + power * f * part; };
+  times(1. / 11), times(1. / 10), times(1. / 9), times(1. / 8), times(1. / 7), times(1. / 6);
+  times(1. / 5), times(1. / 4), times(1. / 3), times(1. / 2), times(1);
   return power * std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023) << 52U);
 }
 
