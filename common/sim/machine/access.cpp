@@ -146,7 +146,8 @@ Region region_of(Allocation& allocation) {
 SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t begin) {
   const std::uintptr_t base = reinterpret_cast<std::uintptr_t>(data) - begin;
   for (std::size_t lane = 0; lane < warp_size; ++lane) {
-    access.host[lane] = reinterpret_cast<std::byte*>(base + access.addresses[lane]);  // NOLINT: of some lanes nowhere
+    access.host[lane] =
+        reinterpret_cast<std::byte*>(base + access.addresses[lane]);  // NOLINT: of some lanes nowhere
   }
 }
 
@@ -233,7 +234,8 @@ void find_shared(Access& access) {
     }
     return "and the block has " + size;
   };
-  find_within(access, memory.size(), [&](int) { return memory.data(); }, where);
+  find_within(
+      access, memory.size(), [&](int) { return memory.data(); }, where);
 }
 
 /// Each lane has its own; it is neither counted nor watched.

@@ -32,9 +32,10 @@ struct Region {
 
 /// Host memory of the lanes.
 struct HostAccess {
-  std::array<std::byte*, warp_size> host;  ///< of the lanes that take part; of a contiguous access only the first
-  LaneMask shared_lanes = 0;               ///< those whose address is in shared memory
-  bool contiguous = false;                 ///< all 32 lanes, lane l at host[0] + l * access_bytes
+  std::array<std::byte*, warp_size>
+      host;                   ///< of the lanes that take part; of a contiguous access only the first
+  LaneMask shared_lanes = 0;  ///< those whose address is in shared memory
+  bool contiguous = false;    ///< all 32 lanes, lane l at host[0] + l * access_bytes
 };
 
 /// One warp instruction's access, translated to host memory. All lanes are in one space.

@@ -16,7 +16,8 @@ constexpr std::size_t most_units = std::size_t{warp_size} * 5;  // 16 bytes off 
 /// Distinct units of `grain` bytes (a power of two) that the lanes touch, in ascending order.
 class Units {
  public:
-  Units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes, std::uint64_t grain) {
+  Units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
+        std::uint64_t grain) {
     bool ascending = true;
     const auto shift = static_cast<unsigned>(std::countr_zero(grain));
     for_each_run(lanes, steps, [&](const Run& run) {
@@ -59,8 +60,8 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 
 }  // namespace
 
-void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes, const Steps& steps,
-                  std::uint32_t bytes) {
+void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  const Steps& steps, std::uint32_t bytes) {
   ++counters.accesses.requests;
   Run run;
   if (is_one_run(lanes, steps, run)) {
@@ -75,8 +76,8 @@ void count_global(InstructionCounters& counters, const Addresses& addresses, Lan
   counters.accesses.bytes += std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
 }
 
-void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes, const Steps& steps,
-                  std::uint32_t bytes) {
+void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  const Steps& steps, std::uint32_t bytes) {
   counters.shared = true;
   ++counters.accesses.requests;
   const std::uint32_t together = lanes_served_together(bytes);
@@ -102,9 +103,9 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
     counters.accesses.wavefronts += passes;
     counters.accesses.bank_conflicts += passes - 1;
   }
-  counters.accesses.bytes += bytes == bank_bytes
-                                 ? distinct_words * bytes
-                                 : std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
+  counters.accesses.bytes +=
+      bytes == bank_bytes ? distinct_words * bytes
+                          : std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
 }
 
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {

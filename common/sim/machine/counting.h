@@ -24,10 +24,10 @@ struct InstructionCounters {
 };
 
 /// Counts an access of the lanes in `lanes` (at least one) to `bytes` bytes each.
-void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes, const Steps& steps,
-                  std::uint32_t bytes);
-void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes, const Steps& steps,
-                  std::uint32_t bytes);
+void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  const Steps& steps, std::uint32_t bytes);
+void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
+                  const Steps& steps, std::uint32_t bytes);
 
 /// What one instruction contributes; block barriers are counted when a block passes.
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);

@@ -381,7 +381,7 @@ template <bool flush>
 SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   count_lanes(warp, lanes);
   const auto* from = warp.lanes_of<float>(instruction.operands[1]);
-  std::array<float, warp_size> results;    // NOLINT: filled in the next loop
+  std::array<float, warp_size> results;         // NOLINT: filled in the next loop
   std::array<std::uint32_t, warp_size> unsure;  // NOLINT
   for (std::size_t lane = 0; lane < warp_size; ++lane) {
     constexpr double error = 0x1p-44;

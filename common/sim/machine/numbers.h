@@ -77,7 +77,8 @@ template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
 T minimum(T a, T b) {
-  const T either = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));  // -0 if one is
+  const T either =
+      std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));  // -0 if one is
   const T less = a < b ? a : b;
   const T numbers = a == b ? either : less;
   const T unless_b_nan = std::isnan(b) ? a : numbers;
@@ -85,7 +86,8 @@ T minimum(T a, T b) {
 }
 template <class T>
 T maximum(T a, T b) {
-  const T both = std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));  // -0 if both are
+  const T both =
+      std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));  // -0 if both are
   const T more = a < b ? b : a;
   const T numbers = a == b ? both : more;
   const T unless_b_nan = std::isnan(b) ? a : numbers;

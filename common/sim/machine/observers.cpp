@@ -40,10 +40,10 @@ class WrittenBytes : public AccessObserver {
   void see(const Access& access) override {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (access.kind != AccessKind::atomic && region.written->is_full()) return;
-      if (access.kind != AccessKind::atomic &&
-          for_each_run(lanes, access.steps, [&](const Run& run) {
+      if (access.kind != AccessKind::atomic && for_each_run(lanes, access.steps, [&](const Run& run) {
             const std::size_t offset = access.address_of(run.first) - region.begin;
-            const std::size_t all = std::size_t{access.bytes} * (run.same ? 1 : static_cast<unsigned>(run.count));
+            const std::size_t all =
+                std::size_t{access.bytes} * (run.same ? 1 : static_cast<unsigned>(run.count));
             if (access.kind == AccessKind::load) return region.written->contains(offset, all);
             region.written->add(offset, all);
             return true;

@@ -4,7 +4,8 @@
 
 // NOLINTBEGIN(cppcoreguidelines-macro-usage): an attribute has no other name
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define SIM_EACH_PROCESSOR __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), flatten))
+#define SIM_EACH_PROCESSOR \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), flatten))
 #else
 #define SIM_EACH_PROCESSOR
 #endif

@@ -1,12 +1,12 @@
 #include "common/sim/machine/races.h"
 
-#include "common/sim/machine/processors.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <new>
 #include <utility>
+
+#include "common/sim/machine/processors.h"
 
 namespace sim {
 namespace {
@@ -90,8 +90,8 @@ struct PlainOrder {
            (who(earlier) == several_of_warp + (who(now) >> log2_warp_size));
   }
   [[nodiscard]] bool by_barrier(Stamp earlier, Stamp now) const {
-    return (who(earlier) != several_blocks) & ((earlier < block_barrier) |
-                                               (same_warp(earlier, now) & (earlier < warp_barrier)));
+    return (who(earlier) != several_blocks) &
+           ((earlier < block_barrier) | (same_warp(earlier, now) & (earlier < warp_barrier)));
   }
   /// As ordered().
   [[nodiscard]] bool orders(Stamp earlier, Stamp now) const {
@@ -116,22 +116,22 @@ void for_each_grain(std::uint32_t count, std::uint32_t grains, Stamp now, Functi
 }
 
 bool few_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                        const PlainOrder& order) {
+                 const PlainOrder& order) {
   std::uint32_t racing = 0;
   for_each_grain(count, grains, now,
                  [&](std::uint32_t i, Stamp here) { racing |= order.orders(stamps[i], here) ? 0U : 1U; });
   return racing == 0;
 }
 void record_few_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                             const PlainOrder& order) {
+                      const PlainOrder& order) {
   for_each_grain(count, grains, now,
                  [&](std::uint32_t i, Stamp here) { stamps[i] = order.with_reader(stamps[i], here); });
 }
 /// Of a single thread, as most runs of scattered accesses are, vector instructions cost more than they spare.
 constexpr std::uint32_t few = 1;
 
-SIM_EACH_PROCESSOR bool many_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                                     PlainOrder order) {
+SIM_EACH_PROCESSOR bool many_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains,
+                                     Stamp now, PlainOrder order) {
   return few_ordered(stamps, count, grains, now, order);
 }
 SIM_EACH_PROCESSOR void record_many_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
@@ -143,7 +143,8 @@ bool all_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains,
   return count <= few ? few_ordered(stamps, count, grains, now, order)
                       : many_ordered(stamps, count, grains, now, order);
 }
-void record_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now, const PlainOrder& order) {
+void record_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                  const PlainOrder& order) {
   if (count <= few) return record_few_reads(stamps, count, grains, now, order);
   record_many_reads(stamps, count, grains, now, order);
 }

@@ -117,7 +117,8 @@ class RaceShadow {
   /// Records the plain accesses of `count` threads, thread t to `bytes` bytes at first + t * bytes, `now` being that of
   /// the first, where order.is_plain(). False, and nothing recorded, when one of them races.
   bool read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now, const RaceOrder& order);
-  bool write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now, const RaceOrder& order);
+  bool write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
+                 const RaceOrder& order);
 
   void clear();
 

@@ -72,7 +72,8 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "matmul") == 0) {
     constexpr int n = 192;
     auto* a = made_of<float>(n * n);
-    matmul<<<dim3(n / tile, n / tile), dim3(tile, tile)>>>(a, made_of<float>(n * n), made_of<float>(n * n), n);
+    matmul<<<dim3(n / tile, n / tile), dim3(tile, tile)>>>(a, made_of<float>(n * n), made_of<float>(n * n),
+                                                           n);
   } else if (std::strcmp(which, "fma_chain") == 0) {
     fma_chain<<<16, threads>>>(made_of<float>(16 * threads), 4000);
   } else if (std::strcmp(which, "collatz") == 0) {
