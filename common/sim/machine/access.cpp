@@ -8,6 +8,7 @@
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
+#include "common/sim/machine/processors.h"
 
 namespace sim {
 namespace {
@@ -59,25 +60,36 @@ void read_addresses(Access& access, const Operand& operand) {
   }
 }
 
-void measure(Access& access) {
-  const Addresses& addresses = access.addresses;
-  if (access.lanes == all_lanes) {
-    bool contiguous = true;
-    for (std::size_t lane = 0; lane < warp_size; ++lane) {
-      contiguous &= addresses[lane] == addresses[0] + lane * access.bytes;
-    }
-    access.contiguous = contiguous;
+SIM_EACH_PROCESSOR Steps steps_of(const Addresses& addresses, std::uint64_t bytes) {
+  std::array<LaneMask, warp_size> next{};
+  std::array<LaneMask, warp_size> same{};
+  for (std::size_t lane = 1; lane < warp_size; ++lane) {
+    const std::uint64_t step = addresses[lane] - addresses[lane - 1];
+    next[lane] = (step == bytes ? 1U : 0U) << lane;
+    same[lane] = (step == 0 ? 1U : 0U) << lane;
   }
+  Steps steps;
+  for (std::size_t lane = 0; lane < warp_size; ++lane) {
+    steps.next |= next[lane];
+    steps.same |= same[lane];
+  }
+  return steps;
+}
+
+void measure(Access& access) {
+  access.steps = steps_of(access.addresses, access.bytes);
+  access.contiguous = access.lanes == all_lanes && access.steps.next == all_lanes - 1;
   if (access.contiguous) {
-    access.lowest = addresses[0];
-    access.highest = addresses[warp_size - 1];
+    access.lowest = access.addresses[0];
+    access.highest = access.addresses[warp_size - 1];
     return;
   }
   access.lowest = std::numeric_limits<std::uint64_t>::max();
   access.highest = 0;
-  for_each_lane(access.lanes, [&](int lane) {
-    access.lowest = std::min(access.lowest, access.address_of(lane));
-    access.highest = std::max(access.highest, access.address_of(lane));
+  for_each_run(access.lanes, access.steps, [&](const Run& run) {
+    access.lowest = std::min(access.lowest, access.address_of(run.first));
+    access.highest = std::max(access.highest, access.address_of(run.first + run.count - 1));
+    return true;
   });
 }
 
@@ -98,7 +110,10 @@ const Window* window_of(std::uint64_t address) {
 }
 
 void check_alignment(const Access& access) {
-  if (access.contiguous && access.lowest % access.bytes == 0) return;
+  const bool aligned = for_each_run(access.lanes, access.steps, [&](const Run& run) {
+    return access.address_of(run.first) % access.bytes == 0;
+  });
+  if (aligned) return;
   for_each_lane(access.lanes, [&](int lane) {
     if (access.address_of(lane) % access.bytes == 0) return;
     std::string what = access.describe(lane);
@@ -123,6 +138,15 @@ Region region_of(Allocation& allocation) {
   return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow(), nullptr};
 }
 
+/// All lanes lie where their addresses say, `begin` being the address of `data`.
+SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t begin) {
+  const std::uintptr_t base = reinterpret_cast<std::uintptr_t>(data) - begin;
+  for (std::size_t lane = 0; lane < warp_size; ++lane) {
+    access.host[lane] =
+        reinterpret_cast<std::byte*>(base + access.addresses[lane]);  // NOLINT: of some lanes nowhere
+  }
+}
+
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
   Allocation* allocation = memory.find(access.lowest);
@@ -132,9 +156,7 @@ void find_global(Access& access) {
       access.host[0] = allocation->at(access.lowest);
       return;
     }
-    for_each_lane(access.lanes, [&](int lane) {
-      access.host[static_cast<std::size_t>(lane)] = allocation->at(access.address_of(lane));
-    });
+    place(access, allocation->data.get(), allocation->begin);
     return;
   }
   access.contiguous = false;
@@ -152,12 +174,12 @@ void find_global(Access& access) {
   });
 }
 
-/// Each lane's bytes lie from `data_of(lane)` on, `size` of them.
-template <class DataOfLane>
-void find_within(Access& access, std::size_t size, DataOfLane data_of, const std::string& where) {
+/// Each lane's bytes lie from `data_of(lane)` on, `size` of them. `where` says so to people.
+template <class DataOfLane, class Where>
+void find_within(Access& access, std::size_t size, DataOfLane data_of, Where where) {
   for_each_lane(access.lanes, [&](int lane) {
     const std::uint64_t address = access.address_of(lane);
-    if (address > size || size - address < access.bytes) out_of_bounds(access, lane, where);
+    if (address > size || size - address < access.bytes) out_of_bounds(access, lane, where());
     access.host[static_cast<std::size_t>(lane)] = data_of(lane) + address;
   });
 }
@@ -198,14 +220,20 @@ void find_shared(Access& access) {
     return;
   }
   access.contiguous = false;
-  std::string size = std::to_string(memory.size()) + " bytes";
-  const std::size_t dynamic = block.launch.configuration.dynamic_shared_bytes;
-  if (dynamic > 0 && dynamic < memory.size()) {
-    size += ": " + std::to_string(memory.size() - dynamic) + " of its __shared__ variables, then the " +
-            std::to_string(dynamic) + " of the launch";
+  if (access.highest < memory.size() && memory.size() - access.highest >= access.bytes) {
+    return place(access, memory.data(), 0);
   }
+  const auto where = [&] {
+    std::string size = std::to_string(memory.size()) + " bytes";
+    const std::size_t dynamic = block.launch.configuration.dynamic_shared_bytes;
+    if (dynamic > 0 && dynamic < memory.size()) {
+      size += ": " + std::to_string(memory.size() - dynamic) + " of its __shared__ variables, then the " +
+              std::to_string(dynamic) + " of the launch";
+    }
+    return "and the block has " + size;
+  };
   find_within(
-      access, memory.size(), [&](int) { return memory.data(); }, "and the block has " + size);
+      access, memory.size(), [&](int) { return memory.data(); }, where);
 }
 
 /// Each lane has its own; it is neither counted nor watched.
@@ -214,15 +242,15 @@ void find_local(Access& access) {
   const std::uint32_t size = access.warp.program.local_bytes;
   find_within(
       access, size, [&](int lane) { return access.warp.local_of(lane); },
-      "and a thread has " + std::to_string(size) + " bytes");
+      [&] { return "and a thread has " + std::to_string(size) + " bytes"; });
   if (access.kind != AccessKind::load) ++access.warp.block.launch.progress;
 }
 
 void find_parameter(Access& access) {
   access.contiguous = false;
   const std::vector<std::byte>& parameters = access.warp.block.launch.configuration.parameters;
-  const std::string where = "and the kernel has " + std::to_string(parameters.size()) + " bytes";
-  if (access.kind != AccessKind::load) out_of_bounds(access, first_lane(access.lanes), where);
+  const auto where = [&] { return "and the kernel has " + std::to_string(parameters.size()) + " bytes"; };
+  if (access.kind != AccessKind::load) out_of_bounds(access, first_lane(access.lanes), where());
   find_within(
       access, parameters.size(), [&](int) { return const_cast<std::byte*>(parameters.data()); }, where);
 }
@@ -262,12 +290,13 @@ std::string Access::describe(int lane) const {
 
 Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,
               AccessKind kind, std::byte*& data) {
-  Access access(warp, instruction, kind, lane, nullptr);
+  HostAccess result;
+  Access access(warp, instruction, kind, lane, nullptr, result);
   read_addresses(access, address);
   access.space = instruction.space;
   find(access);
   const auto l = static_cast<std::size_t>(first_lane(lane));
-  data = access.host[l];
+  data = result.host[l];
   Region region = access.regions[access.one_region ? 0 : l];
   region.begin = region.owner != nullptr ? 0 : region.begin;
   return region;
@@ -292,30 +321,21 @@ void check_is_there(const Warp& warp, int lane, const Block& other) {
 
 HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask lanes, const Operand& address,
                          AccessKind kind, ValueOfLane value_of) {
-  Access access(warp, instruction, kind, lanes, value_of);
-  read_addresses(access, address);
   HostAccess result;
-  const auto add = [&result](const Access& done) {
-    result.contiguous = done.contiguous;
-    if (done.is_shared()) result.shared_lanes |= done.lanes;
-    if (done.contiguous) {
-      result.host[0] = done.host[0];
-    } else {
-      for_each_lane(done.lanes, [&](int lane) {
-        result.host[static_cast<std::size_t>(lane)] = done.host[static_cast<std::size_t>(lane)];
-      });
-    }
-  };
+  Access access(warp, instruction, kind, lanes, value_of, result);
+  read_addresses(access, address);
   if (instruction.space != MemorySpace::generic) {
     access.space = instruction.space;
     access_space(access);
-    add(access);
+    result.contiguous = access.contiguous;
+    if (access.is_shared()) result.shared_lanes = lanes;
     return result;
   }
   // Generic addresses: the lanes of each space by themselves.
   while (lanes != 0) {
     const Window* window = window_of(access.addresses[static_cast<std::size_t>(first_lane(lanes))]);
-    Access part(warp, instruction, kind, 0, value_of);
+    HostAccess own;
+    Access part(warp, instruction, kind, 0, value_of, own);
     for_each_lane(lanes, [&](int lane) {
       if (window_of(access.address_of(lane)) == window) part.lanes |= bit(lane);
     });
@@ -324,7 +344,15 @@ HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask la
     }
     part.space = window == nullptr ? MemorySpace::global : window->space;
     access_space(part);
-    add(part);
+    if (part.contiguous) {
+      own.contiguous = true;
+      if (part.is_shared()) own.shared_lanes = part.lanes;
+      return own;
+    }
+    if (part.is_shared()) result.shared_lanes |= part.lanes;
+    for_each_lane(part.lanes, [&](int lane) {
+      result.host[static_cast<std::size_t>(lane)] = own.host[static_cast<std::size_t>(lane)];
+    });
     lanes &= ~part.lanes;
   }
   return result;

@@ -30,16 +30,26 @@ struct Region {
   Block* owner;        ///< of shared memory: whose it is; null for global memory
 };
 
+/// Host memory of the lanes.
+struct HostAccess {
+  std::array<std::byte*, warp_size>
+      host;                   ///< of the lanes that take part; of a contiguous access only the first
+  LaneMask shared_lanes = 0;  ///< those whose address is in shared memory
+  bool contiguous = false;    ///< all 32 lanes, lane l at host[0] + l * access_bytes
+};
+
 /// One warp instruction's access, translated to host memory. All lanes are in one space.
 struct Access {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the arrays are filled for the lanes that take part
-  Access(Warp& by, const Instruction& doing, AccessKind what, LaneMask taking_part, ValueOfLane value)
+  Access(Warp& by, const Instruction& doing, AccessKind what, LaneMask taking_part, ValueOfLane value,
+         HostAccess& result)
       : warp(by),
         instruction(doing),
         kind(what),
         value_of(value),
         bytes(doing.access_bytes),
-        lanes(taking_part) {}
+        lanes(taking_part),
+        host(result.host) {}
 
   Warp& warp;
   const Instruction& instruction;
@@ -50,10 +60,10 @@ struct Access {
   MemorySpace space = MemorySpace::global;
   bool contiguous = false;  ///< all 32 lanes, lane l at lowest + l * bytes
   Addresses addresses;
+  Steps steps;
   std::uint64_t lowest = 0;
   std::uint64_t highest = 0;
-  std::array<std::byte*, warp_size>
-      host;                ///< of the lanes that take part; of a contiguous access only the first
+  std::array<std::byte*, warp_size>& host;
   bool one_region = true;  ///< regions[0] holds all of the lanes
   std::array<Region, warp_size> regions;
 
@@ -67,13 +77,6 @@ struct Access {
     if (one_region) return function(regions[0], lanes);
     for_each_lane(lanes, [&](int lane) { function(regions[static_cast<std::size_t>(lane)], bit(lane)); });
   }
-};
-
-/// Host memory of the lanes.
-struct HostAccess {
-  std::array<std::byte*, warp_size> host;  ///< of the lanes that take part
-  LaneMask shared_lanes = 0;               ///< those whose address is in shared memory
-  bool contiguous = false;                 ///< all 32 lanes, lane l at host[0] + l * access_bytes
 };
 
 /// The accesses of the lanes: operands[address] + immediate, instruction.access_bytes each. Throws Fault for one that a

@@ -40,6 +40,8 @@ Block::Block(Launch& of)
       being_sent(shared.size()),
       area_(block_slot::bytes) {
   const LaunchConfiguration& configuration = launch.configuration;
+  const std::uint64_t most_warps = (configuration.block.count() + warp_size - 1) / warp_size;
+  registers_ = launch.memory.scratch.take(most_warps * launch.program.register_bytes + register_align);
   for (std::uint32_t first = 0; first < configuration.block.count(); first += warp_size) {
     warps.emplace_back(*this, first);
   }
@@ -54,12 +56,21 @@ Block::Block(Launch& of)
        static_cast<std::uint32_t>(configuration.grid_workspace));
 }
 
+std::byte* Block::registers_of(const Warp& warp) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(registers_.data.get());
+  const std::size_t unaligned = begin % register_align;
+  const std::size_t aligned = unaligned == 0 ? 0 : register_align - unaligned;
+  const std::size_t number = warp.first_thread / warp_size;
+  return registers_.data.get() + aligned + number * launch.program.register_bytes;
+}
+
 void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster) {
   number = block_number;
   index = launch.index_of(number);
   cluster = &of_cluster;
   rank = rank_in_cluster;
   done = false;
+  first_turn_begin = 0;
   read_by_others = false;
   in_flight.clear();
   being_sent.clear();
@@ -134,6 +145,7 @@ void Block::finish() {
 
 bool Block::run() {
   turn_begin = launch.next_time();
+  if (first_turn_begin == 0) first_turn_begin = turn_begin;
   launch.order.begin_turn(number, turn_begin);
   std::vector<Warp*> turns;
   for (Warp& warp : warps) turns.push_back(&warp);

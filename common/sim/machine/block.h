@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "common/sim/machine/byte_set.h"
@@ -22,7 +23,7 @@ class Block {
   explicit Block(Launch& of);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-  ~Block() = default;
+  ~Block() { launch.memory.scratch.give_back(std::move(registers_)); }
 
   Launch& launch;
   std::uint64_t number = 0;  ///< in the grid
@@ -30,6 +31,7 @@ class Block {
   std::vector<std::byte> shared;
   ByteSet shared_written;
   RaceShadow shared_shadow;
+  std::byte* registers_of(const Warp& warp);
   std::deque<Warp> warps;             // which stay where they are
   std::uint32_t reduced_threads = 0;  ///< of the barrier.red that is being released: how many threads ...
   std::uint32_t reduced_true_threads = 0;  ///< ... and how many of them had a true predicate
@@ -51,6 +53,7 @@ class Block {
   // ---- Order, as the race shadows know it
   Stamp begin = 0;
   Stamp turn_begin = 0;
+  Stamp first_turn_begin = 0;  ///< 0: there has been none
   Stamp last_barrier = 0;
   Acquired acquired;
 
@@ -79,6 +82,7 @@ class Block {
   [[noreturn]] void report_stuck_barrier() const;
 
   std::vector<std::byte> area_;
+  Scratch::Piece registers_;  ///< of all warps
 };
 
 }  // namespace sim

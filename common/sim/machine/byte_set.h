@@ -23,6 +23,7 @@ class ByteSet {
       return true;
     });
   }
+  [[nodiscard]] bool is_full() const { return full_; }
   void remove(std::size_t first, std::size_t count);
   /// Of `count` bytes from `first` on those that `from` has, `from_first` standing for `first`.
   void copy(std::size_t first, const ByteSet& from, std::size_t from_first, std::size_t count);

@@ -1,6 +1,7 @@
 #include "common/sim/machine/counting.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "common/sim/machine/lanes.h"
 
@@ -12,18 +13,21 @@ constexpr std::uint32_t bank_bytes = 4;
 constexpr std::uint32_t banks = 32;
 constexpr std::size_t most_units = std::size_t{warp_size} * 5;  // 16 bytes off any alignment touch 5 words
 
-/// Distinct units of `grain` bytes that the lanes touch, in ascending order.
+/// Distinct units of `grain` bytes (a power of two) that the lanes touch, in ascending order.
 class Units {
  public:
-  Units(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes, std::uint64_t grain) {
+  Units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
+        std::uint64_t grain) {
     bool ascending = true;
-    for_each_lane(lanes, [&](int lane) {
-      const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
-      for (std::uint64_t unit = address / grain; unit <= (address + bytes - 1) / grain; ++unit) {
-        if (count_ > 0 && units_[count_ - 1] == unit) continue;
-        ascending = ascending && (count_ == 0 || units_[count_ - 1] < unit);
-        units_[count_++] = unit;
-      }
+    const auto shift = static_cast<unsigned>(std::countr_zero(grain));
+    for_each_run(lanes, steps, [&](const Run& run) {
+      const std::uint64_t first = addresses[static_cast<std::size_t>(run.first)];
+      const std::uint64_t last = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1;
+      std::uint64_t unit = first >> shift;
+      if (count_ > 0 && units_[count_ - 1] == unit) ++unit;
+      ascending = ascending && (count_ == 0 || unit > last >> shift || units_[count_ - 1] < unit);
+      for (; unit <= last >> shift; ++unit) units_[count_++] = unit;
+      return true;
     });
     if (ascending) return;
     std::sort(units_.begin(), units_.begin() + count_);
@@ -38,58 +42,70 @@ class Units {
   std::uint32_t count_ = 0;
 };
 
+/// All lanes are one run, and which.
+bool is_one_run(LaneMask lanes, const Steps& steps, Run& only) {
+  bool one = true;
+  for_each_run(lanes, steps, [&](const Run& run) {
+    only = run;
+    one = run.first == first_lane(lanes) && run.count == std::popcount(lanes);
+    return false;
+  });
+  return one;
+}
+
 /// Lanes that the banks serve together: all 32 for up to 4 bytes a lane, 16 for 8 bytes, 8 for 16 bytes.
 std::uint32_t lanes_served_together(std::uint32_t bytes) {
   return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
 }
 
-/// Bytes that the lanes ask for, each counted once. Aligned accesses of one size overlap entirely or not at
-/// all.
-std::uint64_t distinct_bytes(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes) {
-  return std::uint64_t{Units(addresses, lanes, bytes, bytes).count()} * bytes;
-}
-
 }  // namespace
 
 void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  std::uint32_t bytes) {
+                  const Steps& steps, std::uint32_t bytes) {
   ++counters.accesses.requests;
-  counters.accesses.sectors += Units(addresses, lanes, bytes, sector_bytes).count();
-  counters.accesses.bytes += distinct_bytes(addresses, lanes, bytes);
-}
-
-void count_global_contiguous(InstructionCounters& counters, std::uint64_t first, std::uint32_t bytes) {
-  const std::uint64_t all_bytes = std::uint64_t{bytes} * warp_size;
-  ++counters.accesses.requests;
-  counters.accesses.sectors += (first + all_bytes - 1) / sector_bytes - first / sector_bytes + 1;
-  counters.accesses.bytes += all_bytes;
+  Run run;
+  if (is_one_run(lanes, steps, run)) {
+    const std::uint64_t first = addresses[static_cast<std::size_t>(run.first)];
+    const std::uint64_t last = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1;
+    counters.accesses.sectors += last / sector_bytes - first / sector_bytes + 1;
+    counters.accesses.bytes += last - first + 1;
+    return;
+  }
+  counters.accesses.sectors += Units(addresses, lanes, steps, bytes, sector_bytes).count();
+  // Aligned accesses of one size overlap entirely or not at all.
+  counters.accesses.bytes += std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
 }
 
 void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  std::uint32_t bytes) {
+                  const Steps& steps, std::uint32_t bytes) {
   counters.shared = true;
   ++counters.accesses.requests;
-  counters.accesses.bytes += distinct_bytes(addresses, lanes, bytes);
   const std::uint32_t together = lanes_served_together(bytes);
+  Run run;
+  if (is_one_run(lanes, steps, run)) {  // as many words as there are banks, one after the other
+    const auto count = static_cast<std::uint32_t>(run.count);
+    counters.accesses.bytes += std::uint64_t{bytes} * (run.same ? 1 : count);
+    const auto first = static_cast<std::uint32_t>(run.first);
+    counters.accesses.wavefronts += (first + count - 1) / together - first / together + 1;
+    return;
+  }
+  std::uint64_t distinct_words = 0;
   for (std::uint32_t first = 0; first < warp_size; first += together) {
     const LaneMask group = together == warp_size ? all_lanes : ((1U << together) - 1) << first;
     if ((lanes & group) == 0) continue;
-    const Units words(addresses, lanes & group, bytes, bank_bytes);
+    const Units words(addresses, lanes & group, steps, bytes, bank_bytes);
     std::array<std::uint32_t, banks> words_of_bank{};
     std::uint32_t passes = 0;
     for (std::uint32_t i = 0; i < words.count(); ++i) {
-      passes = std::max(passes, ++words_of_bank.at(words[i] % banks));
+      passes = std::max(passes, ++words_of_bank[words[i] % banks]);
     }
+    distinct_words += words.count();
     counters.accesses.wavefronts += passes;
     counters.accesses.bank_conflicts += passes - 1;
   }
-}
-
-void count_shared_contiguous(InstructionCounters& counters, std::uint32_t bytes) {
-  counters.shared = true;
-  ++counters.accesses.requests;
-  counters.accesses.bytes += std::uint64_t{bytes} * warp_size;
-  counters.accesses.wavefronts += warp_size / lanes_served_together(bytes);
+  counters.accesses.bytes +=
+      bytes == bank_bytes ? distinct_words * bytes
+                          : std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
 }
 
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/sim/counters.h"
+#include "common/sim/machine/lanes.h"
 #include "common/sim/ptx/program.h"
 
 namespace sim {
@@ -24,12 +25,9 @@ struct InstructionCounters {
 
 /// Counts an access of the lanes in `lanes` (at least one) to `bytes` bytes each.
 void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  std::uint32_t bytes);
+                  const Steps& steps, std::uint32_t bytes);
 void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  std::uint32_t bytes);
-/// The same for all 32 lanes, lane l at first + l * bytes.
-void count_global_contiguous(InstructionCounters& counters, std::uint64_t first, std::uint32_t bytes);
-void count_shared_contiguous(InstructionCounters& counters, std::uint32_t bytes);
+                  const Steps& steps, std::uint32_t bytes);
 
 /// What one instruction contributes; block barriers are counted when a block passes.
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);

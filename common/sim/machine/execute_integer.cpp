@@ -253,7 +253,7 @@ void assemble_vabsdiff4(Assembler& a) {
 
 /// add.sat.s32 and sub.sat.s32
 template <int sign>
-void saturating_add(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void saturating_add(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::int32_t, std::int32_t, std::int32_t>(warp, instruction, lanes, [](std::int32_t a, std::int32_t b) {
     const std::int64_t sum = std::int64_t{a} + sign * std::int64_t{b};
     return std::clamp<std::int64_t>(sum, INT32_MIN, INT32_MAX);
@@ -268,12 +268,12 @@ using Twice =
                        std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
 
 template <class T>
-void multiply_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void multiply_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<Twice<T>, T, T>(warp, instruction, lanes,
                       [](T a, T b) { return MultiplyLow{}(Twice<T>{a}, Twice<T>{b}); });
 }
 template <class T>
-void multiply_add_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void multiply_add_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<Twice<T>, T, T, Twice<T>>(warp, instruction, lanes, [](T a, T b, Twice<T> c) {
     return MultiplyAddLow{}(Twice<T>{a}, Twice<T>{b}, c);
   });
@@ -514,13 +514,13 @@ void assemble_not(Assembler& a) {
 // ---- Shifts: beyond the width everything has been shifted out.
 
 template <class T>
-void shift_left(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void shift_left(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, std::uint32_t>(warp, instruction, lanes, [](T value, std::uint32_t by) {
     return by < bits_of<T> ? static_cast<T>(Wrapping<T>(value) << by) : T{0};
   });
 }
 template <class T>
-void shift_right(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void shift_right(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, std::uint32_t>(warp, instruction, lanes, [](T value, std::uint32_t by) {
     return by < bits_of<T> ? static_cast<T>(value >> by) : static_cast<T>(value < T{0} ? -1 : 0);
   });
@@ -538,7 +538,7 @@ void assemble_shr(Assembler& a) {
 
 /// shf: the upper or lower half of a 64-bit value shifted.
 template <bool left, bool wrap>
-void funnel_shift(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void funnel_shift(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [](std::uint32_t low, std::uint32_t high, std::uint32_t amount) {
         const std::uint32_t by = wrap ? amount & 31U : std::min(amount, 32U);
@@ -558,7 +558,7 @@ void assemble_shf(Assembler& a) {
 }
 
 /// Any function of three bits, given by its truth table.
-void lop3(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void lop3(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto table = static_cast<unsigned>(instruction.immediate);
   map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [table](std::uint32_t a, std::uint32_t b, std::uint32_t c) {
@@ -590,7 +590,7 @@ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t sele
   }
   return result;
 }
-void prmt(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void prmt(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(warp, instruction, lanes, permute_bytes);
 }
 void assemble_prmt(Assembler& a) {
@@ -623,7 +623,7 @@ T extract_bits(T value, std::uint32_t position, std::uint32_t length) {
   return static_cast<T>(result);
 }
 template <class T>
-void bfe(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void bfe(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, std::uint32_t, std::uint32_t>(warp, instruction, lanes, extract_bits<T>);
 }
 void assemble_bfe(Assembler& a) {
@@ -644,7 +644,7 @@ T insert_bits(T field, T into, std::uint32_t position, std::uint32_t length) {
   return (into & ~mask) | ((field << position) & mask);
 }
 template <class T>
-void bfi(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void bfi(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, T, std::uint32_t, std::uint32_t>(warp, instruction, lanes, insert_bits<T>);
 }
 void assemble_bfi(Assembler& a) {
@@ -666,7 +666,7 @@ std::uint32_t find_leading(T value, bool shift_amount) {
   return shift_amount ? leading : bits_of<T> - 1 - leading;
 }
 template <class T>
-void bfind(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void bfind(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const bool shift_amount = instruction.option != 0;
   map<std::uint32_t, T>(warp, instruction, lanes, [=](T value) { return find_leading(value, shift_amount); });
 }
@@ -677,15 +677,15 @@ void assemble_bfind(Assembler& a) {
   a.instruction.handler = with_integer_type(type, []<class T>() -> Handler { return &bfind<T>; });
 }
 template <class T>
-void popc(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void popc(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, T>(warp, instruction, lanes, [](T value) { return std::popcount(value); });
 }
 template <class T>
-void clz(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void clz(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, T>(warp, instruction, lanes, [](T value) { return std::countl_zero(value); });
 }
 template <class T>
-void brev(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void brev(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T>(warp, instruction, lanes, [](T value) {
     T reversed = 0;
     for (unsigned i = 0; i < bits_of<T>; ++i) reversed |= ((value >> i) & 1U) << (bits_of<T> - 1 - i);
@@ -730,7 +730,7 @@ void assemble_fns(Assembler& a) {
 
 /// A mask of ones from a position on.
 template <bool wrap>
-void bmsk(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void bmsk(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [](std::uint32_t position, std::uint32_t length) {
         if (wrap) {

@@ -30,6 +30,9 @@ enum Direction : std::uint8_t { up, down, butterfly, index };
 
 /// A mask must name the lanes that take part: those, all of them, and no others.
 void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask lanes) {
+  LaneMask different = 0;
+  for (std::size_t lane = 0; lane < warp_size; ++lane) different |= masks[lane] ^ lanes;
+  if (different == 0) return;
   for_each_lane(lanes, [&](int lane) {
     const LaneMask absent = masks[lane] & ~lanes;
     if (absent == 0 && contains(masks[lane], lane)) return;
@@ -46,7 +49,7 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
 
 // Places of the operands: 0 result, 1 predicate, 2 value, 3 lane or distance, 4 clamp and segment mask.
 template <Direction direction>
-void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto& operands = instruction.operands;
   const auto* masks = warp.lanes_of<std::uint32_t>(operands[mask_place]);
   if (lanes != all_lanes || operands[mask_place].base != Base::constants || masks[0] != all_lanes) {
@@ -58,40 +61,42 @@ void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto* by = warp.lanes_of<std::int32_t>(operands[3]);
   const auto* control = warp.lanes_of<std::int32_t>(operands[4]);
   auto* to = warp.lanes_of<std::uint32_t>(operands[0]);
-  LaneMask inside_lanes = 0;
-  for_each_lane(lanes, [&](int lane) {
+  std::array<std::uint32_t, warp_size> inside_lanes;  // NOLINT: filled in the next loop
+  std::array<std::uint32_t, warp_size> shuffled;      // NOLINT
+  for (int lane = 0; lane < warp_size; ++lane) {
     const int distance = by[lane] & 31;
     const int clamp = control[lane] & 31;
     const int segment = (control[lane] >> 8) & 31;
     const int limit = (lane & segment) | (clamp & ~segment);
     int from = lane;
-    bool inside = false;
     switch (direction) {
       case up:
         from = lane - distance;
-        inside = from >= limit;
         break;
       case down:
         from = lane + distance;
-        inside = from <= limit;
         break;
       case butterfly:
         from = lane ^ distance;
-        inside = from <= limit;
         break;
       case index:
         from = (lane & segment) | (distance & ~segment);
-        inside = from <= limit;
         break;
     }
-    if (!inside) from = lane;
+    const bool inside = direction == up ? from >= limit : from <= limit;
+    from = inside ? from : lane;
     // The value of a lane that takes no part is undefined. Code may read it and not use it: here it is NaN.
-    to[lane] = contains(lanes, from) ? values.at(static_cast<std::size_t>(from)) : undefined_value;
-    if (inside) inside_lanes |= bit(lane);
-  });
+    const bool takes_part = (lanes >> static_cast<unsigned>(from) & 1U) != 0;
+    const std::uint32_t value = values[static_cast<std::size_t>(from & 31)];
+    shuffled[static_cast<std::size_t>(lane)] = takes_part ? value : undefined_value;
+    inside_lanes[static_cast<std::size_t>(lane)] = (inside ? 1U : 0U) << static_cast<unsigned>(lane);
+  }
+  for_lanes(to, lanes, [&](int lane) { return shuffled[static_cast<std::size_t>(lane)]; });
   if (operands[1].bytes == 0) return;
   LaneMask& predicate = warp.mask_of(operands[1]);
-  predicate = (predicate & ~lanes) | inside_lanes;
+  LaneMask inside = 0;
+  for (const std::uint32_t one : inside_lanes) inside |= one;
+  predicate = (predicate & ~lanes) | (inside & lanes);
 }
 
 void assemble_shfl(Assembler& a) {
@@ -241,7 +246,7 @@ struct BitXor {
 };
 
 template <class Function, class T>
-void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* values = warp.lanes_of<T>(instruction.operands[1]);
   T* to = warp.lanes_of<T>(instruction.operands[0]);
   for_each_mask(warp, instruction, lanes, [&](LaneMask /*mask*/, LaneMask together) {

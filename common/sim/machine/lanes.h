@@ -24,4 +24,38 @@ inline int first_lane(LaneMask lanes) {
   return std::countr_zero(lanes);
 }
 
+/// Neighbouring lanes whose addresses are the same, or each `bytes` above the one before.
+struct Run {
+  int first = 0;
+  int count = 1;
+  bool same = false;
+};
+
+/// How the addresses of neighbouring lanes follow one another: a bit for the later of the two.
+struct Steps {
+  LaneMask next = 0;  ///< `bytes` above
+  LaneMask same = 0;
+};
+
+/// Calls function(run) for the runs that the lanes are made of, ascending, until it returns false. True: never did.
+template <class Function>
+bool for_each_run(LaneMask lanes, const Steps& steps, Function function) {
+  const auto following = [](LaneMask mask, int lane) {
+    return lane + 1 < warp_size ? std::countr_one(mask >> static_cast<unsigned>(lane + 1)) : 0;
+  };
+  while (lanes != 0) {
+    Run run{first_lane(lanes), 1, false};
+    int more = following(steps.next & lanes, run.first);
+    if (more == 0) {
+      more = following(steps.same & lanes, run.first);
+      run.same = more > 0;
+    }
+    run.count += more;
+    if (!function(run)) return false;
+    const int end = run.first + run.count;
+    lanes = end == warp_size ? 0 : lanes >> static_cast<unsigned>(end) << static_cast<unsigned>(end);
+  }
+  return true;
+}
+
 }  // namespace sim

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/sim/machine/lanes.h"
+#include "common/sim/machine/processors.h"
 #include "common/sim/machine/warp.h"
 
 #if defined(__clang__)
@@ -19,14 +20,21 @@
 
 namespace sim {
 
-/// to[lane] = function(lane) for each lane of the mask.
+/// to[lane] = function(lane) for each lane of the mask. Function may be called for the others, too.
 template <class To, class Function>
 inline void for_lanes(To* to, LaneMask lanes, Function function) {
+  constexpr int few = 4;
   if (lanes == all_lanes) {
     SIM_INDEPENDENT_LANES
     for (int lane = 0; lane < warp_size; ++lane) to[lane] = function(lane);
-  } else {
+  } else if (std::popcount(lanes) <= few) {
     for_each_lane(lanes, [&](int lane) { to[lane] = function(lane); });
+  } else {
+    SIM_INDEPENDENT_LANES
+    for (int lane = 0; lane < warp_size; ++lane) {
+      const To value = function(lane);
+      to[lane] = (lanes >> static_cast<unsigned>(lane) & 1U) != 0 ? value : to[lane];
+    }
   }
 }
 
@@ -45,15 +53,15 @@ inline void map(Warp& warp, const Instruction& instruction, LaneMask lanes, Func
 
 /// A handler made of a function object type: Function{}(T, ...) -> T, with as many sources as it takes.
 template <class Function, class T>
-void unary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void unary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T>(warp, instruction, lanes, Function{});
 }
 template <class Function, class T>
-void binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, T>(warp, instruction, lanes, Function{});
 }
 template <class Function, class T>
-void ternary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+SIM_EACH_PROCESSOR void ternary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, T, T>(warp, instruction, lanes, Function{});
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/sim/machine/byte_set.h"
 #include "common/sim/machine/races.h"
+#include "common/sim/machine/scratch.h"
 
 namespace sim {
 
@@ -91,6 +92,7 @@ class GlobalMemory {
   [[nodiscard]] Stamp launch_before() const { return launch_before_; }
   [[nodiscard]] Stamp now() const { return now_; }
   [[nodiscard]] static bool is_device_address(std::uint64_t address);
+  Scratch scratch;  ///< for the registers of blocks
 
   [[nodiscard]] std::size_t total_bytes() const { return total_bytes_; }
   [[nodiscard]] std::size_t free_bytes() const { return total_bytes_ - used_bytes_; }

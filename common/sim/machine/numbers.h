@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "common/sim/ptx/program.h"
 
@@ -71,20 +72,26 @@ inline float fma_rounded(float a, float b, float c) {
   return std::fma(a, b, c);
 }
 
-/// As min and max of PTX: a number wins over NaN, and -0 is less than +0.
+/// As min and max of PTX: a number wins over NaN, and -0 is less than +0. Choices, not branches: for all lanes at once.
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
 T minimum(T a, T b) {
-  if (std::isnan(a)) return b;
-  if (std::isnan(b)) return a;
-  if (a == b) return std::signbit(a) ? a : b;
-  return a < b ? a : b;
+  const T either =
+      std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) | std::bit_cast<BitsOf<T>>(b));  // -0 if one is
+  const T less = a < b ? a : b;
+  const T numbers = a == b ? either : less;
+  const T unless_b_nan = std::isnan(b) ? a : numbers;
+  return std::isnan(a) ? b : unless_b_nan;
 }
 template <class T>
 T maximum(T a, T b) {
-  if (std::isnan(a)) return b;
-  if (std::isnan(b)) return a;
-  if (a == b) return std::signbit(a) ? b : a;
-  return a < b ? b : a;
+  const T both =
+      std::bit_cast<T>(std::bit_cast<BitsOf<T>>(a) & std::bit_cast<BitsOf<T>>(b));  // -0 if both are
+  const T more = a < b ? b : a;
+  const T numbers = a == b ? both : more;
+  const T unless_b_nan = std::isnan(b) ? a : numbers;
+  return std::isnan(a) ? b : unless_b_nan;
 }
 
 /// The host rounds so while this lives.

@@ -39,11 +39,16 @@ class WrittenBytes : public AccessObserver {
  public:
   void see(const Access& access) override {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
-      if (access.contiguous && access.kind != AccessKind::atomic) {
-        const std::size_t offset = access.lowest - region.begin;
-        const std::size_t all = std::size_t{access.bytes} * warp_size;
-        if (access.kind == AccessKind::store) return region.written->add(offset, all);
-        if (region.written->contains(offset, all)) return;
+      if (access.kind != AccessKind::atomic && region.written->is_full()) return;
+      if (access.kind != AccessKind::atomic && for_each_run(lanes, access.steps, [&](const Run& run) {
+            const std::size_t offset = access.address_of(run.first) - region.begin;
+            const std::size_t all =
+                std::size_t{access.bytes} * (run.same ? 1 : static_cast<unsigned>(run.count));
+            if (access.kind == AccessKind::load) return region.written->contains(offset, all);
+            region.written->add(offset, all);
+            return true;
+          })) {
+        return;
       }
       for_each_lane(lanes, [&](int lane) {
         const std::size_t offset = access.address_of(lane) - region.begin;
@@ -113,14 +118,12 @@ class Races : public AccessObserver {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (region.shadow == nullptr) return;
       const RaceOrder order = access.warp.race_order(region.owner);
-      if (access.contiguous && !strong) {
-        const std::size_t offset = access.lowest - region.begin;
-        const Stamp now = access.warp.stamp_of(0, false);
-        if (access.kind == AccessKind::load
-                ? region.shadow->read_contiguous(offset, access.bytes, now, order)
-                : region.shadow->write_contiguous(offset, access.bytes, now, order)) {
-          return;
-        }
+      if (!strong && order.is_plain()) {
+        for_each_run(lanes, access.steps, [&](const Run& run) {
+          see_run(access, region, run, order);
+          return true;
+        });
+        return;
       }
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
     });
@@ -159,6 +162,29 @@ class Races : public AccessObserver {
         }
       });
     });
+  }
+
+  static void see_run(const Access& access, const Region& region, const Run& run, const RaceOrder& order) {
+    const std::size_t offset = access.address_of(run.first) - region.begin;
+    const Stamp now = access.warp.stamp_of(run.first, false);
+    const bool loads = access.kind == AccessKind::load;
+    // Of lanes that read the same bytes the second makes them "several of the warp", and more change nothing.
+    constexpr int enough = 2;
+    const int count = run.same && loads ? std::min(run.count, enough) : run.count;
+    if (!run.same || count == 1) {
+      const auto lanes = static_cast<std::uint32_t>(count);
+      if (loads ? region.shadow->read_run(offset, access.bytes, lanes, now, order)
+                : region.shadow->write_run(offset, access.bytes, lanes, now, order)) {
+        return;
+      }
+      for (int lane = run.first; lane < run.first + count; ++lane) check(access, region, lane, false, order);
+      return;
+    }
+    for (int lane = run.first; lane < run.first + count; ++lane) {
+      const Stamp of_lane = now + static_cast<Stamp>(lane - run.first);
+      if (loads && region.shadow->read_run(offset, access.bytes, 1, of_lane, order)) continue;
+      check(access, region, lane, false, order);
+    }
   }
 
   static void check(const Access& access, const Region& region, int lane, bool strong,
@@ -227,15 +253,9 @@ class Counting : public AccessObserver {
     InstructionCounters& counters = access.warp.counters();
     counters.stores = access.kind != AccessKind::load;
     if (access.is_shared()) {
-      if (access.contiguous && access.lowest % 128 == 0) {
-        count_shared_contiguous(counters, access.bytes);
-      } else {
-        count_shared(counters, access.addresses, access.lanes, access.bytes);
-      }
-    } else if (access.contiguous) {
-      count_global_contiguous(counters, access.lowest, access.bytes);
+      count_shared(counters, access.addresses, access.lanes, access.steps, access.bytes);
     } else {
-      count_global(counters, access.addresses, access.lanes, access.bytes);
+      count_global(counters, access.addresses, access.lanes, access.steps, access.bytes);
     }
   }
 };

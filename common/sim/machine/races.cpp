@@ -1,9 +1,12 @@
 #include "common/sim/machine/races.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <new>
 #include <utility>
+
+#include "common/sim/machine/processors.h"
 
 namespace sim {
 namespace {
@@ -79,6 +82,86 @@ Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
   if (earlier < order.turn_begin && order.launch->block_at(earlier) != order.block)
     return time | several_blocks;
   return time | (warp_of(earlier) == warp_of(now) ? several_of_warp + warp_of(now) : several);
+}
+
+// ---- The same without branches, where order.is_plain(): for runs of neighbouring threads
+
+struct PlainOrder {
+  explicit PlainOrder(const RaceOrder& order)
+      : begin(order.begin),
+        turn_begin(order.turn_begin),
+        block_barrier(order.block_barrier),
+        warp_barrier(order.warp_barrier) {}
+  Stamp begin;
+  Stamp turn_begin;
+  Stamp block_barrier;
+  Stamp warp_barrier;
+
+  static bool same_warp(Stamp earlier, Stamp now) {
+    return (who(earlier) >> log2_warp_size == who(now) >> log2_warp_size) |
+           (who(earlier) == several_of_warp + (who(now) >> log2_warp_size));
+  }
+  [[nodiscard]] bool by_barrier(Stamp earlier, Stamp now) const {
+    return (who(earlier) != several_blocks) &
+           ((earlier < block_barrier) | (same_warp(earlier, now) & (earlier < warp_barrier)));
+  }
+  /// As ordered().
+  [[nodiscard]] bool orders(Stamp earlier, Stamp now) const {
+    return (earlier < begin) |
+           ((earlier >= turn_begin) & (by_barrier(earlier, now) | (who(earlier) == who(now))));
+  }
+  /// As with_reader().
+  [[nodiscard]] Stamp with_reader(Stamp earlier, Stamp now) const {
+    const Stamp time = now & ~(stamp_thread_mask | stamp_strong);
+    const Stamp several_here =
+        time | (same_warp(earlier, now) ? several_of_warp + (who(now) >> log2_warp_size) : several);
+    const Stamp several_now = earlier < turn_begin ? time | several_blocks : several_here;
+    return orders(earlier, now) ? now : several_now;
+  }
+};
+
+/// Calls function(grain, stamp of its thread). `grains`, of each thread, is a power of two.
+template <class Function>
+void for_each_grain(std::uint32_t count, std::uint32_t grains, Stamp now, Function function) {
+  const auto shift = static_cast<unsigned>(std::countr_zero(grains));
+  for (std::uint32_t i = 0; i < count << shift; ++i) function(i, now + (i >> shift));
+}
+
+bool few_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                 const PlainOrder& order) {
+  std::uint32_t racing = 0;
+  for_each_grain(count, grains, now,
+                 [&](std::uint32_t i, Stamp here) { racing |= order.orders(stamps[i], here) ? 0U : 1U; });
+  return racing == 0;
+}
+void record_few_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                      const PlainOrder& order) {
+  for_each_grain(count, grains, now,
+                 [&](std::uint32_t i, Stamp here) { stamps[i] = order.with_reader(stamps[i], here); });
+}
+/// Of a single thread, as most runs of scattered accesses are, vector instructions cost more than they spare.
+constexpr std::uint32_t few = 1;
+
+SIM_EACH_PROCESSOR bool many_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains,
+                                     Stamp now, PlainOrder order) {
+  return few_ordered(stamps, count, grains, now, order);
+}
+SIM_EACH_PROCESSOR void record_many_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                                          PlainOrder order) {
+  record_few_reads(stamps, count, grains, now, order);
+}
+bool all_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                 const PlainOrder& order) {
+  return count <= few ? few_ordered(stamps, count, grains, now, order)
+                      : many_ordered(stamps, count, grains, now, order);
+}
+void record_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
+                  const PlainOrder& order) {
+  if (count <= few) return record_few_reads(stamps, count, grains, now, order);
+  record_many_reads(stamps, count, grains, now, order);
+}
+void record_writes(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now) {
+  for_each_grain(count, grains, now, [&](std::uint32_t i, Stamp here) { stamps[i] = here; });
 }
 
 }  // namespace
@@ -216,38 +299,27 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
   return 0;
 }
 
-bool RaceShadow::record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
-                                   const RaceOrder& order) {
-  const std::size_t grains = bytes / grain_;
-  const Stamp* reads = reads_.get() + first / grain_;
-  const Stamp* writes = writes_.get() + first / grain_;
-  stamps += first / grain_;
-  const auto is_plain = [&](Stamp earlier, Stamp here) {
-    return (earlier < order.begin) |
-           ((earlier >= order.turn_begin) & ((earlier < order.block_barrier) | (who(earlier) == who(here))));
-  };
-  bool plain = true;
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) {
-      plain &= is_plain(writes[i], now + lane);
-      plain &= is_plain(reads[i], now + lane);
-    }
-  }
-  if (!plain) return false;
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::size_t i = lane * grains; i < (lane + 1) * grains; ++i) stamps[i] = now + lane;
-  }
+bool RaceShadow::read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
+                          const RaceOrder& order) {
+  if (bytes < grain_) refine();
+  const std::size_t at = first / grain_;
+  const auto grains = static_cast<std::uint32_t>(bytes / grain_);
+  if (!all_ordered(writes_.get() + at, count, grains, now, PlainOrder(order))) return false;
+  record_reads(reads_.get() + at, count, grains, now, PlainOrder(order));
   return true;
 }
 
-bool RaceShadow::read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
+bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
+                           const RaceOrder& order) {
   if (bytes < grain_) refine();
-  return record_contiguous(reads_.get(), first, bytes, now, order);
-}
-
-bool RaceShadow::write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
-  if (bytes < grain_) refine();
-  return record_contiguous(writes_.get(), first, bytes, now, order);
+  const std::size_t at = first / grain_;
+  const auto grains = static_cast<std::uint32_t>(bytes / grain_);
+  if (!all_ordered(reads_.get() + at, count, grains, now, PlainOrder(order)) ||
+      !all_ordered(writes_.get() + at, count, grains, now, PlainOrder(order))) {
+    return false;
+  }
+  record_writes(writes_.get() + at, count, grains, now);
+  return true;
 }
 
 void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {

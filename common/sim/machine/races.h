@@ -96,6 +96,12 @@ struct RaceOrder {
   Stamp warp_barrier = 0;   ///< stamps below, of the same warp, are before its last bar.warp.sync
   const Acquired* acquired_by_block = nullptr;
   const Acquired* acquired_by_warp = nullptr;
+  bool first_turn = false;  ///< of this block: what other stamps of the launch there are, are of others
+
+  /// Nothing but barriers orders anything: the stamps alone tell what does.
+  [[nodiscard]] bool is_plain() const {
+    return first_turn && acquired_by_block->list().empty() && acquired_by_warp->list().empty();
+  }
 };
 
 /// Who was last to read and to write, for each grain of a piece of memory: two bytes, so that two threads may write
@@ -109,10 +115,11 @@ class RaceShadow {
   Stamp read(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
   Stamp write(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order, bool& other_wrote);
 
-  /// Records the accesses of 32 threads, thread t to `bytes` bytes at first + t * bytes, `now` being that of the first.
-  /// False, and nothing recorded, when one of them needs a closer look.
-  bool read_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
-  bool write_contiguous(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order);
+  /// Records the plain accesses of `count` threads, thread t to `bytes` bytes at first + t * bytes, `now` being that of
+  /// the first, where order.is_plain(). False, and nothing recorded, when one of them races.
+  bool read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now, const RaceOrder& order);
+  bool write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
+                 const RaceOrder& order);
 
   void clear();
 
@@ -130,10 +137,6 @@ class RaceShadow {
   using Stamps = std::unique_ptr<Stamp[], Free>;  // NOLINT(modernize-avoid-c-arrays): from calloc
   static Stamps make_stamps(std::size_t count);
   void refine();
-
-  /// Stamps of reads or of writes; neither may have been left there by another thread since the last barrier.
-  bool record_contiguous(Stamp* stamps, std::size_t first, std::size_t bytes, Stamp now,
-                         const RaceOrder& order);
 
   std::size_t grain_ = 2;
   std::size_t count_;

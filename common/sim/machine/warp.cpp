@@ -18,19 +18,20 @@ constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 Warp::Warp(Block& of, std::uint32_t first)
-    : block(of), program(of.launch.program), first_thread(first), registers_(program.register_bytes) {
+    : block(of), program(of.launch.program), first_thread(first), registers_(block.registers_of(*this)) {
   const Dim3& size = block.launch.configuration.block;
   const auto lanes = static_cast<std::uint32_t>(std::min<std::uint64_t>(size.count() - first, warp_size));
   existing = lanes == warp_size ? all_lanes : (1U << lanes) - 1;
   local_.resize(std::size_t{program.local_bytes} * warp_size, std::byte{0xff});
-  bases_[static_cast<std::size_t>(Base::warp)] = registers_.data();
+  bases_[static_cast<std::size_t>(Base::warp)] = registers_;
   bases_[static_cast<std::size_t>(Base::constants)] = const_cast<std::byte*>(program.constants.data());
   bases_[static_cast<std::size_t>(Base::block)] = block.area();
-  std::byte* area = registers_.data();
+  std::byte* area = registers_;
   const auto put = [area](std::uint32_t offset, std::uint32_t lane, std::uint32_t value) {
     std::memcpy(area + offset + lane * sizeof value, &value, sizeof value);
   };
   put(warp_slot::always, 0, all_lanes);
+  put(warp_slot::carry, 0, 0);
   constexpr std::uint32_t one = warp_size * sizeof(std::uint32_t);
   for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
     const std::uint32_t thread = first_thread + lane;
@@ -115,7 +116,8 @@ RaceOrder Warp::race_order(const Block* owner_of_shared) const {
           block.last_barrier,
           last_warp_barrier_,
           &block.acquired,
-          &acquired};
+          &acquired,
+          block.turn_begin == block.first_turn_begin};
 }
 
 Knowledge Warp::knowledge(Stamp of_warp) const {
@@ -209,7 +211,7 @@ void Warp::run(std::uint64_t instructions) {
 void Warp::run_group(LaneGroup group) {
   const Instruction* const code = program.code.data();
   InstructionCounters* const counted = block.launch.counters.data();
-  const std::byte* const registers = registers_.data();
+  const std::byte* const registers = registers_;
   frame = group.frame;
   std::uint32_t stop = stop_in(frame);
   LaneMask lanes = group.lanes;
@@ -291,13 +293,15 @@ void Warp::run_group(LaneGroup group) {
 
 bool Warp::goes_round(std::uint64_t most_instructions) {
   const std::vector<LaneGroup> ready = ready_;
-  const std::vector<std::byte> registers = registers_;
+  const std::vector<std::byte> registers(registers_, registers_ + program.register_bytes);
   const std::vector<Frame> frames = frames_;
   const std::uint64_t progress = block.launch.progress;
   for (std::uint64_t executed = 0; executed < most_instructions; ++executed) {
     run(1);
     if (ready_.empty() || polls_ > 0 || block.launch.progress != progress) return false;
-    if (ready_ == ready && frames_ == frames && registers_ == registers) return true;
+    if (ready_ == ready && frames_ == frames && std::equal(registers.begin(), registers.end(), registers_)) {
+      return true;
+    }
   }
   return false;
 }

@@ -143,7 +143,7 @@ class Warp {
   std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them
   std::uint32_t polls_ = 0;              ///< in this turn
   Stamp last_warp_barrier_ = 0;
-  std::vector<std::byte> registers_;
+  std::byte* registers_;
   std::vector<std::byte> local_;
 };
 

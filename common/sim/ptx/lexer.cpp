@@ -1,25 +1,36 @@
 #include "common/sim/ptx/lexer.h"
 
 #include <algorithm>
+#include <array>
 
 namespace sim {
 namespace {
 
-bool is_space(char c) {
-  return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
+enum Kind : unsigned char { other, space, word };
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
-         c == '.' || c == '%';
+constexpr std::array<Kind, 256> make_kinds() {
+  std::array<Kind, 256> kinds{};
+  for (const char c : std::string_view(" \n\t\r\f\v")) kinds[static_cast<unsigned char>(c)] = space;
+  for (const char c : std::string_view("_$.%")) kinds[static_cast<unsigned char>(c)] = word;
+  for (unsigned char c = '0'; c <= '9'; ++c) kinds[c] = word;
+  for (unsigned char c = 'a'; c <= 'z'; ++c) kinds[c] = word;
+  for (unsigned char c = 'A'; c <= 'Z'; ++c) kinds[c] = word;
+  return kinds;
+}
+constexpr std::array<Kind, 256> kinds = make_kinds();
+
+Kind kind_of(char c) {
+  return kinds[static_cast<unsigned char>(c)];
 }
 
 }  // namespace
 
 void Lexer::skip_space() {
   while (at_ < text_.size()) {
-    if (is_space(text_[at_])) {
+    if (kind_of(text_[at_]) == space) {
       ++at_;
+    } else if (text_[at_] != '/') {
+      return;
     } else if (text_.compare(at_, 2, "//") == 0) {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (text_.compare(at_, 2, "/*") == 0) {
@@ -40,12 +51,18 @@ std::string_view Lexer::next() {
     const std::size_t end = text_.find('"', at_ + 1);
     if (end == std::string_view::npos) throw PtxError("a string is not closed");
     at_ = end + 1;
-  } else if (is_word(text_[at_])) {
+  } else if (kind_of(text_[at_]) == word) {
     // "ld.global.L1::no_allocate" is one word, too; ".reg.b32" are two.
     const bool is_directive = text_[at_] == '.';
-    while (at_ < text_.size() && (is_word(text_[at_]) || text_.compare(at_, 2, "::") == 0)) {
-      if (is_directive && at_ != begin && text_[at_] == '.') break;
-      at_ += text_[at_] == ':' ? 2 : 1;
+    while (at_ < text_.size()) {
+      if (kind_of(text_[at_]) == word) {
+        if (is_directive && at_ != begin && text_[at_] == '.') break;
+        ++at_;
+      } else if (text_[at_] == ':' && text_.compare(at_, 2, "::") == 0) {
+        at_ += 2;
+      } else {
+        break;
+      }
     }
   } else {
     ++at_;
@@ -85,10 +102,15 @@ void Lexer::skip_to(std::string_view wanted) {
   }
 }
 
+/// Of the words only braces matter, and what may hide some: strings and comments.
 void Lexer::skip_braces() {
   for (int depth = 1; depth > 0;) {
+    at_ = text_.find_first_of("{}\"/", at_);
+    if (at_ == std::string_view::npos) {
+      at_ = text_.size();
+      throw PtxError("a brace is not closed");
+    }
     const std::string_view word = next();
-    if (word.empty()) throw PtxError("a brace is not closed");
     if (word == "{") ++depth;
     if (word == "}") --depth;
   }

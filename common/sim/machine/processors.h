@@ -1,0 +1,12 @@
+// Functions that are compiled once for each kind of processor, of which the one that is there takes its own: loops over
+// lanes are then AVX2 or AVX-512, and std::fma is one instruction, in a library that runs everywhere.
+#pragma once
+
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): an attribute has no other name
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define SIM_EACH_PROCESSOR \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), flatten))
+#else
+#define SIM_EACH_PROCESSOR
+#endif
+// NOLINTEND(cppcoreguidelines-macro-usage)

@@ -1,0 +1,64 @@
+// Preloaded before a simulator, whichever: the processor time that its launches take, without what the program does between
+// them. Written when the program ends, in seconds, to the file that LAUNCH_CLOCK names.
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+
+namespace {
+
+class LaunchClock {
+ public:
+  ~LaunchClock() {
+    if (const char* path = std::getenv("LAUNCH_CLOCK")) std::ofstream(path) << total_ << '\n';
+  }
+  template <class Launch>
+  cudaError_t time(Launch launch) {
+    const std::clock_t begin = std::clock();
+    const cudaError_t error = launch();
+    total_ += static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    return error;
+  }
+
+ private:
+  double total_ = 0;
+};
+
+LaunchClock& launch_clock() {
+  static LaunchClock instance;
+  return instance;
+}
+
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, std::size_t, cudaStream_t);
+using LaunchExC = cudaError_t (*)(const cudaLaunchConfig_t*, const void*, void**);
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                             std::size_t dynamic_shared, cudaStream_t stream) {
+  static const auto launch = next<Launch>("cudaLaunchKernel");
+  return launch_clock().time([&] { return launch(kernel, grid, block, arguments, dynamic_shared, stream); });
+}
+
+/// What nvcc's host code calls for <<< >>>.
+cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block,  // NOLINT(bugprone-reserved-identifier)
+                               void** arguments, std::size_t dynamic_shared, cudaStream_t stream) {
+  static const auto launch = next<Launch>("__cudaLaunchKernel");
+  return launch_clock().time([&] { return launch(kernel, grid, block, arguments, dynamic_shared, stream); });
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
+  static const auto launch = next<LaunchExC>("cudaLaunchKernelExC");
+  return launch_clock().time([&] { return launch(config, kernel, arguments); });
+}
+
+}  // extern "C"
