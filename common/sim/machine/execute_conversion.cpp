@@ -289,10 +289,12 @@ void convert_to_tf32(Warp& warp, const Instruction& instruction, LaneMask lanes)
   const Rounding rounding = instruction.rounding;
   const bool rectifies = (instruction.option & relu) != 0;
   map<std::uint32_t, float>(warp, instruction, lanes, [=](float value) -> std::uint32_t {
-    if (std::isnan(value)) return canonical_nan_f32;
+    constexpr std::uint32_t lost = 0x1fff;
+    // As an H200 does it, which PTX leaves open: away from ties a NaN is only cut, even to an infinity.
+    if (std::isnan(value))
+      return (ties_away ? std::bit_cast<std::uint32_t>(value) : canonical_nan_f32) & ~lost;
     if (rectifies) value = rectified(value);
     const auto bits = std::bit_cast<std::uint32_t>(value);
-    constexpr std::uint32_t lost = 0x1fff;
     const std::uint32_t half = ties_away ? lost / 2 + 1 : lost / 2 + (bits >> 13U & 1U);
     return (bits + (rounding == Rounding::nearest ? half : 0)) & ~lost;
   });
