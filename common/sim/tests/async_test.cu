@@ -121,7 +121,8 @@ __global__ void bulk_store(float* y) {
   s[threadIdx.x] = -1;
 }
 
-#pragma nv_diag_suppress static_var_with_dynamic_init  // as libcu++ says to do for its barriers in shared memory
+// As libcu++ says to do for its barriers in shared memory.
+#pragma nv_diag_suppress static_var_with_dynamic_init
 
 /// libcu++'s barrier, as a barrier of the block that is not __syncthreads.
 template <bool bug>
