@@ -295,7 +295,8 @@ void Block::report_endless(bool waits) const {
     const LaneGroup& group = warp.ready().back();
     const std::uint32_t thread = warp.first_thread + static_cast<std::uint32_t>(first_lane(group.lanes));
     fault_of_thread(*this, group.pc, thread, FaultKind::endless,
-                    waits ? "waits for ever: it reads again and again what nobody writes any more" +
+                    waits ? "waits for ever: it reads " + warp.polled() +
+                                " again and again, which nobody writes any more" +
                                 std::string(launch.configuration.grid_workspace == 0
                                                 ? " (is it waiting for a block that has not started?)"
                                                 : "")

@@ -468,7 +468,7 @@ void test_wait(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   });
   LaneMask& to = warp.mask_of(instruction.operands[0]);
   to = (to & ~lanes) | passed;
-  if (passed == 0) warp.poll();
+  if (passed == 0) warp.poll(instruction, barrier_place, lanes);
 }
 
 void arrive_after_copies(Warp& warp, const Instruction& instruction, LaneMask lanes) {

@@ -20,7 +20,7 @@ SIM_EACH_PROCESSOR void load(Warp& warp, const Instruction& instruction, LaneMas
   const std::size_t vector = instruction.vector;
   const HostAccess access =
       access_memory(warp, instruction, lanes, instruction.operands[vector], AccessKind::load);
-  if (instruction.strong) warp.poll();
+  if (instruction.strong) warp.poll(instruction, vector, lanes);
   for (std::size_t i = 0; i < vector; ++i) {
     auto* to = warp.lanes_of<Register>(instruction.operands[i]);
     const auto read = [i](const std::byte* from) {

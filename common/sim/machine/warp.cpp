@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <sstream>
 
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/cluster.h"
@@ -82,6 +83,29 @@ std::uint64_t Warp::clock() const {
 
 void Warp::poll() {
   if (++polls_ >= polls_per_turn) give_way();
+}
+
+void Warp::poll(const Instruction& reading, std::size_t address, LaneMask lanes) {
+  poll();
+  if (!was_polling()) return;
+  const Operand& operand = reading.operands.at(address);
+  const auto lane = static_cast<std::size_t>(first_lane(lanes));
+  polled_address_ = operand.bytes == sizeof(std::uint64_t) ? lanes_of<std::uint64_t>(operand)[lane]
+                                                           : lanes_of<std::uint32_t>(operand)[lane];
+  polled_address_ += static_cast<std::uint64_t>(reading.immediate);
+  polled_space_ = reading.space;
+}
+
+std::string Warp::polled() const {
+  if (polled_space_ == MemorySpace::local) return "memory";
+  if (polled_space_ == MemorySpace::shared) return "shared memory at byte " + std::to_string(polled_address_);
+  const Allocation* of = block.launch.memory.find(polled_address_);
+  std::ostringstream text;
+  text << "memory at 0x" << std::hex << polled_address_;
+  if (of != nullptr)
+    text << std::dec << ", byte " << polled_address_ - of->begin << " of " << of->bytes << " (" << of->what
+         << ")";
+  return text.str();
 }
 
 // ---- Order

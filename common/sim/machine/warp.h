@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/sim/machine/async.h"
@@ -71,6 +72,10 @@ class Warp {
 
   /// For instructions by which a warp may be waiting for another one: after some of them the others get a turn.
   void poll();
+  /// For those that read: operands[address] of the lanes.
+  void poll(const Instruction& reading, std::size_t address, LaneMask lanes);
+  /// What it read last when its turn ended: "shared memory at byte 8"; "memory" when it did not read.
+  [[nodiscard]] std::string polled() const;
   /// Instructions that the launch has executed: goes on while a warp runs, and tells nothing about time.
   [[nodiscard]] std::uint64_t clock() const;
   /// Ends the warp's turn.
@@ -142,6 +147,8 @@ class Warp {
   std::uint64_t turn_ = 0;               ///< instructions of the turn, at most ...
   std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them
   std::uint32_t polls_ = 0;              ///< in this turn
+  std::uint64_t polled_address_ = 0;
+  MemorySpace polled_space_ = MemorySpace::local;  ///< local: it did not read
   Stamp last_warp_barrier_ = 0;
   std::byte* registers_;
   std::vector<std::byte> local_;

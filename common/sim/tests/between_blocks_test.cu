@@ -273,7 +273,7 @@ int main() {
   simulator.expect("own_grid_barrier", failed, "waits for ever",
                    [&] { own_grid_barrier<<<2 * multiprocessors + 1, 1024>>>(ticket); });
   fresh();
-  simulator.expect("waits_for_nobody", failed, "waits for ever",
+  simulator.expect("waits_for_nobody", failed, "byte 0 of 2048 (cudaMalloc) again and again",
                    [&] { waits_for_nobody<<<2, threads>>>(flags); });
   simulator.expect("spins", failed, "endless loop", [&] { spins<<<2, threads>>>(2); });
   simulator.expect("grid_barrier that is too large", cudaErrorCooperativeLaunchTooLarge, "",
