@@ -56,7 +56,7 @@ Block::Block(Launch& of)
        static_cast<std::uint32_t>(configuration.grid_workspace));
 }
 
-std::byte* Block::registers_of(const Warp& warp) {
+std::byte* Block::registers_of(const Warp& warp) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(registers_.data.get());
   const std::size_t unaligned = begin % register_align;
   const std::size_t aligned = unaligned == 0 ? 0 : register_align - unaligned;
@@ -78,7 +78,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   arrivals.clear();
   const Dim3 size = launch.cluster_size();
   const auto put3 = [this](std::uint32_t which, const Dim3& value) {
-    constexpr std::uint32_t three = 3 * warp_size * sizeof(std::uint32_t);
+    constexpr std::uint32_t three = sizeof(std::uint32_t) * warp_size * 3;
     fill3(area(), block_slot::cluster + which * three, value);
   };
   const Dim3& grid = launch.configuration.grid;

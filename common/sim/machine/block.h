@@ -31,7 +31,7 @@ class Block {
   std::vector<std::byte> shared;
   ByteSet shared_written;
   RaceShadow shared_shadow;
-  std::byte* registers_of(const Warp& warp);
+  std::byte* registers_of(const Warp& warp) const;
   std::deque<Warp> warps;             // which stay where they are
   std::uint32_t reduced_threads = 0;  ///< of the barrier.red that is being released: how many threads ...
   std::uint32_t reduced_true_threads = 0;  ///< ... and how many of them had a true predicate

@@ -667,7 +667,7 @@ void assemble_send(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(size_of(type) != 4 && size_of(type) != 8);
   if (a.opcode() == "red") {
-    const auto found = std::find_if(reductions.begin(), reductions.end(), [&](const Reduction& any) {
+    const auto* const found = std::find_if(reductions.begin(), reductions.end(), [&](const Reduction& any) {
       return any.type == type && a.has(any.name);
     });
     a.refuse_if(found == reductions.end() || vector || !a.take(found->name));

@@ -381,7 +381,8 @@ void move_fragment(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     }
   }
   const std::size_t once = count / per;
-  for (std::size_t i = once; i < fragment.registers; ++i) {  // loads alone: what the fragment holds again
+  for (std::size_t i = once; once > 0 && i < fragment.registers;
+       ++i) {  // loads alone: what the fragment holds again
     std::memcpy(warp.lanes_of<std::byte>(registers[i]), warp.lanes_of<std::byte>(registers[i % once]),
                 std::size_t{registers[i].bytes} * warp_size);
   }

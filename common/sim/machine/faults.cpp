@@ -89,10 +89,9 @@ void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, Fa
                     const std::string& what) {
   if (!is_said_at(block, pc, kind)) return;
   Launch& launch = block.launch;
-  Fault fault = make_fault(block, pc, thread, kind, what);
-  if (launch.configuration.check == Check::stop) throw fault;
+  if (launch.configuration.check == Check::stop) throw make_fault(block, pc, thread, kind, what);
   launch.warned.insert({kind, pc});
-  launch.warnings.push_back(std::move(fault));
+  launch.warnings.push_back(make_fault(block, pc, thread, kind, what));
 }
 
 void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what) {

@@ -29,9 +29,10 @@ void Lexer::skip_space() {
   while (at_ < text_.size()) {
     if (kind_of(text_[at_]) == space) {
       ++at_;
-    } else if (text_[at_] != '/') {
-      return;
-    } else if (text_.compare(at_, 2, "//") == 0) {
+      continue;
+    }
+    if (text_[at_] != '/') return;
+    if (text_.compare(at_, 2, "//") == 0) {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (text_.compare(at_, 2, "/*") == 0) {
       const std::size_t end = text_.find("*/", at_ + 2);
