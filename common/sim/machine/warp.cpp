@@ -87,7 +87,6 @@ void Warp::poll() {
 
 void Warp::poll(const Instruction& reading, std::size_t address, LaneMask lanes) {
   poll();
-  if (!was_polling()) return;
   const Operand& operand = reading.operands.at(address);
   const auto lane = static_cast<std::size_t>(first_lane(lanes));
   polled_address_ = operand.bytes == sizeof(std::uint64_t) ? lanes_of<std::uint64_t>(operand)[lane]

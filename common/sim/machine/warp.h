@@ -74,7 +74,7 @@ class Warp {
   void poll();
   /// For those that read: operands[address] of the lanes.
   void poll(const Instruction& reading, std::size_t address, LaneMask lanes);
-  /// What it read last when its turn ended: "shared memory at byte 8"; "memory" when it did not read.
+  /// What it read last while it polled: "shared memory at byte 8"; "memory" when it did not read.
   [[nodiscard]] std::string polled() const;
   /// Instructions that the launch has executed: goes on while a warp runs, and tells nothing about time.
   [[nodiscard]] std::uint64_t clock() const;
