@@ -13,6 +13,7 @@
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
+#include "common/sim/machine/least_most.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/ptx/module.h"
 #include "common/sim/ptx/opcodes.h"
@@ -571,18 +572,6 @@ struct Increment {
 struct Decrement {
   std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const {
     return old == 0 || old > most ? most : old - 1;
-  }
-};
-struct Least {
-  template <class T>
-  T operator()(T a, T b) const {
-    return std::min(a, b);
-  }
-};
-struct Most {
-  template <class T>
-  T operator()(T a, T b) const {
-    return std::max(a, b);
   }
 };
 

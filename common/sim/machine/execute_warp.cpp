@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
+#include "common/sim/machine/least_most.h"
 #include "common/sim/machine/map.h"
 #include "common/sim/machine/type_dispatch.h"
 #include "common/sim/ptx/opcodes.h"
@@ -214,36 +216,6 @@ struct Sum {
     return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
   }
 };
-struct Least {
-  template <class T>
-  T operator()(T a, T b) const {
-    return std::min(a, b);
-  }
-};
-struct Most {
-  template <class T>
-  T operator()(T a, T b) const {
-    return std::max(a, b);
-  }
-};
-struct BitAnd {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a & b;
-  }
-};
-struct BitOr {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a | b;
-  }
-};
-struct BitXor {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a ^ b;
-  }
-};
 
 template <class Function, class T>
 SIM_EACH_PROCESSOR void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -261,9 +233,10 @@ void assemble_redux(Assembler& a) {
   const auto operation = a.take_one_of({"add", "min", "max", "and", "or", "xor"});
   const Type type = a.take_type();
   a.refuse_if(!operation || size_of(type) != 4 || is_floating_point(type));
-  constexpr std::array unsigned_handlers{&redux<Sum, std::uint32_t>,   &redux<Least, std::uint32_t>,
-                                         &redux<Most, std::uint32_t>,  &redux<BitAnd, std::uint32_t>,
-                                         &redux<BitOr, std::uint32_t>, &redux<BitXor, std::uint32_t>};
+  constexpr std::array unsigned_handlers{
+      &redux<Sum, std::uint32_t>,           &redux<Least, std::uint32_t>,
+      &redux<Most, std::uint32_t>,          &redux<std::bit_and<>, std::uint32_t>,
+      &redux<std::bit_or<>, std::uint32_t>, &redux<std::bit_xor<>, std::uint32_t>};
   a.instruction.handler = unsigned_handlers.at(*operation);
   if (type == Type::s32 && *operation == 1) a.instruction.handler = &redux<Least, std::int32_t>;
   if (type == Type::s32 && *operation == 2) a.instruction.handler = &redux<Most, std::int32_t>;
