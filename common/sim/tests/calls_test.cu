@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/sim/counters.h"
+#include "common/sim/tests/captured.h"
 
 namespace {
 
@@ -34,16 +35,7 @@ bool contains(const std::string& text, const std::string& part) {
 /// What is written to stderr meanwhile.
 template <class Run>
 std::string said_by(Run run) {
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* const before = stderr;
-  stderr = open_memstream(&text, &bytes);
-  run();
-  std::fclose(stderr);
-  stderr = before;
-  const std::string result(text, bytes);
-  std::free(text);
-  return result;
+  return captured(stderr, run);
 }
 
 __global__ void add(int* x, int value) {

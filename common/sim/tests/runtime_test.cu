@@ -14,6 +14,7 @@
 #include "common/harness/cuda_check.h"
 #include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
+#include "common/sim/tests/captured.h"
 
 namespace {
 
@@ -30,21 +31,6 @@ void expect_error(cudaError_t got, cudaError_t wanted, const char* what) {
 }
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-/// What `run` writes to a stream of the C library (stdout or stderr), which glibc lets us exchange.
-template <class Run>
-std::string captured(std::FILE*& stream, Run run) {
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* const before = stream;
-  stream = open_memstream(&text, &bytes);
-  run();
-  std::fclose(stream);
-  stream = before;
-  const std::string result(text, bytes);
-  std::free(text);
-  return result;
 }
 
 // ---- Kernels
