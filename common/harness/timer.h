@@ -108,7 +108,7 @@ class Timer : private TimedDevice {
   /// The stream that everything is timed on.
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
-  TimedVariant time(const TimedWork& work, const Sampling& sampling);
+  virtual TimedVariant time(const TimedWork& work, const Sampling& sampling);
 
  private:
   Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) override;
