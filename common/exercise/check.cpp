@@ -1,17 +1,20 @@
 // The check of an exercise: first the result, over all its shapes and inputs, then the technique.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "common/exercise/exercise.h"
-#include "common/exercise/learners_library.h"
+#include "common/exercise/launchers.cuh"
 #include "common/exercise/messages.h"
-#include "common/harness/device.h"
-#include "common/harness/device_data.h"
+#include "common/harness/cuda_handles.h"
 #include "common/harness/errors.h"
-#include "common/harness/fenced_memory.h"
+#include "common/harness/problem_run.h"
 #include "common/harness/reference.h"
 #include "common/harness/simulator.h"
 
@@ -33,94 +36,105 @@ std::string describe(const Case& run) {
   return text;
 }
 
-template <class T>
-std::vector<T> to_host(const void* device, std::size_t elements) {
-  std::vector<T> host(elements);
-  CUDA_CHECK(cudaMemcpy(host.data(), device, elements * sizeof(T), cudaMemcpyDeviceToHost));
+std::vector<float> to_host(const float* device, std::int64_t elements) {
+  std::vector<float> host(static_cast<std::size_t>(elements));
+  CUDA_CHECK(cudaMemcpy(host.data(), device, host.size() * sizeof(float), cudaMemcpyDeviceToHost));
   return host;
 }
 
-DeviceMemory to_device(const std::vector<float>& host) {
+std::shared_ptr<float> to_device(const std::vector<float>& host) {
   DeviceMemory device = allocate_device(host.size() * sizeof(float));
   CUDA_CHECK(cudaMemcpy(device.get(), host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice));
-  return device;
+  return {static_cast<float*>(device.release()), device.get_deleter()};
 }
 
-/// The device memory of one case, filled.
-class CaseMemory {
- public:
-  explicit CaseMemory(const Case& run)
-      : run_(run),
-        problem_{run.shape, DType::f32, &softmax_operation},
-        x_(problem_.matrix_bytes()),
-        y_(problem_.matrix_bytes()) {
-    fill_device_inputs(problem_, run.input, seed, {x_.data()});
-    checksum_ = device_checksum(problem_.inputs()[0], x_.data());
-    const auto rows = static_cast<std::size_t>(run.shape.rows);
-    const auto x = to_host<float>(x_.data(), rows * static_cast<std::size_t>(run.shape.cols));
-    std::vector<float> row_max;
-    std::vector<float> row_sum;
-    for (std::int64_t row = 0; row < run.shape.rows; ++row) {
-      const ReferenceRow pair = reference_row(x.data() + row * run.shape.cols, run.shape.cols);
-      row_max.push_back(static_cast<float>(pair.max));
-      row_sum.push_back(static_cast<float>(pair.sum));
-    }
-    row_max_ = to_device(row_max);
-    row_sum_ = to_device(row_sum);
-  }
+/// A function of launchers.cuh. Throws WrongResultError.
+template <class Function>
+Function* find(void* library, const char* name) {
+  void* function = dlsym(library, name);
+  if (function != nullptr) return reinterpret_cast<Function*>(function);
+  throw WrongResultError(std::string("Not complete: the file defines no function `") + name +
+                         "` with the parameters of common/exercise/launchers.cuh.");
+}
 
-  /// Runs the launcher once, and returns when it is done. Throws CudaError.
-  void launch(const LearnersLibrary& library) const {
-    const Stream stream = make_stream();
-    LaunchArguments arguments;
-    arguments.x = as_if_from_row_0(x_.data());
-    arguments.y = as_if_from_row_0(y_.data());
-    arguments.row_max = static_cast<const float*>(row_max_.get());
-    arguments.row_sum = static_cast<const float*>(row_sum_.get());
-    arguments.first_row = run_.first_row;
-    arguments.shape = run_.shape;
-    arguments.stream = stream.get();
-    library.launch(arguments);
-    CUDA_CHECK(cudaGetLastError());
-    CUDA_CHECK(cudaDeviceSynchronize());
-  }
+/// Makes a plan for a case whose rows lie at x and y.
+using Prepare = std::function<Plan(const Case&, const float* x, float* y)>;
 
-  /// Throws WrongResultError when the output is wrong.
-  void verify() const {
-    if (const std::string broken = y_.broken_fence("output"); !broken.empty()) {
-      throw WrongResultError("Wrong result, " + describe(run_) + ": the kernel " + broken + ".");
-    }
-    if (!x_.broken_fence("input").empty() || device_checksum(problem_.inputs()[0], x_.data()) != checksum_) {
-      throw WrongResultError("Wrong result, " + describe(run_) + ": the kernel changed its input x.");
-    }
-    const Verdict verdict = verify_device_outputs(problem_, {{x_.data()}, {y_.data()}});
-    if (!verdict.correct) throw WrongResultError(explain(verdict));
+/// The launcher of the library that the learner's file was compiled into, which stays loaded. Throws
+/// WrongResultError.
+Prepare load(const std::string& path, Launcher launcher) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string reason = dlerror();
+    const std::string undefined = "undefined symbol: ";
+    const std::size_t symbol = reason.find(undefined);
+    if (symbol == std::string::npos) throw WrongResultError("Not complete: " + reason + ".");
+    throw WrongResultError("Not complete: the file uses a function that it does not define: " +
+                           reason.substr(symbol + undefined.size()) + ".");
   }
-
- private:
-  /// Where row 0 of the matrix would be whose row `first_row` begins at `memory`; not allocated memory.
-  [[nodiscard]] float* as_if_from_row_0(void* memory) const {
-    return static_cast<float*>(memory) - run_.first_row * run_.shape.cols;
+  if (launcher == Launcher::softmax_from_max_and_sum) {
+    auto* launch = find<decltype(softmax_from_max_and_sum)>(library, "softmax_from_max_and_sum");
+    return [launch](const Case& of, const float* x, float* y) -> Plan {
+      const auto [rows, cols] = of.shape;
+      const std::vector<float> host_x = to_host(x, rows * cols);
+      std::vector<float> max;
+      std::vector<float> sum;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const ReferenceRow pair = reference_row(host_x.data() + row * cols, cols);
+        max.push_back(static_cast<float>(pair.max));
+        sum.push_back(static_cast<float>(pair.sum));
+      }
+      return [=, shape = of.shape, max = to_device(max), sum = to_device(sum)](cudaStream_t stream) {
+        launch(x, max.get(), sum.get(), y, shape, stream);
+      };
+    };
   }
-
-  [[nodiscard]] std::string explain(const Verdict& verdict) const {
-    const auto cols = static_cast<std::size_t>(run_.shape.cols);
-    const std::size_t row = static_cast<std::size_t>(verdict.first_wrong) / cols;
-    const std::size_t col = static_cast<std::size_t>(verdict.first_wrong) % cols;
-    const auto x = to_host<float>(static_cast<const float*>(x_.data()) + row * cols, cols);
-    const auto y = to_host<float>(static_cast<const float*>(y_.data()) + row * cols, cols);
-    return wrong_element(describe(run_), run_.input, verdict, {row, col}, x, y,
-                         reference_row(x.data(), run_.shape.cols));
+  if (launcher == Launcher::softmax_of_rows) {
+    auto* launch = find<decltype(softmax_of_rows)>(library, "softmax_of_rows");
+    return [launch](const Case& of, const float* x, float* y) -> Plan {
+      // Where row 0 of the matrix would be; not allocated memory.
+      const std::int64_t before = of.first_row * of.shape.cols;
+      return [=](cudaStream_t stream) { launch(x - before, y - before, of.first_row, of.shape, stream); };
+    };
   }
+  auto* launch = find<decltype(softmax)>(library, "softmax");
+  return [launch](const Case& of, const float* x, float* y) -> Plan {
+    return [=, shape = of.shape](cudaStream_t stream) { launch(x, y, shape, stream); };
+  };
+}
 
-  Case run_;
-  Problem problem_;
-  FencedMemory x_;
-  FencedMemory y_;
-  DeviceMemory row_max_;
-  DeviceMemory row_sum_;
-  std::uint64_t checksum_ = 0;
-};
+void launch_and_wait(const Plan& plan) {
+  const Stream stream = make_stream();
+  plan(stream.get());
+  CUDA_CHECK(cudaGetLastError());
+  CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+/// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
+/// is done. Then throws WrongResultError when the result is wrong.
+void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
+  ProblemRun problem({of.shape, DType::f32, &softmax_operation}, {.seed = seed, .takes_times = false}, {});
+  problem.fill(of.input);
+  const float* x = nullptr;
+  float* y = nullptr;
+  const auto prepare_variant = [&](const Problem&, const Device&, const Memory& memory) {
+    x = static_cast<const float*>(memory.inputs[0]);
+    y = static_cast<float*>(memory.outputs[0]);
+    return prepare(of, x, y);
+  };
+  const Verdict verdict =
+      problem.verify({.name = "", .idea = "", .prepare = prepare_variant, .traffic = {}}, run);
+  if (verdict.correct) return;
+  if (verdict.first_wrong < 0) {
+    const char* input = verdict.explanation == "changed its input" ? " x." : ".";
+    throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
+  }
+  const std::int64_t cols = of.shape.cols;
+  const std::int64_t row = verdict.first_wrong / cols;
+  const std::vector<float> row_x = to_host(x + row * cols, cols);
+  throw WrongResultError(wrong_element(describe(of), of.input, verdict, row_x, to_host(y + row * cols, cols),
+                                       reference_row(row_x.data(), cols)));
+}
 
 /// True for the name of a library's kernel, and for a path or a report that names a library's file.
 bool names_library(const std::string& text) {
@@ -153,14 +167,6 @@ std::vector<Case> cases_of(const Exercise& exercise) {
     }
   }
   return cases;
-}
-
-Counts count_case(const LearnersLibrary& library, const CaseMemory& memory, const Case& run) {
-  try {
-    return count(run.shape, [&] { memory.launch(library); });
-  } catch (const CudaError& error) {
-    stop_at(run, error);
-  }
 }
 
 /// The kernel must be the exercise's own, and no library's: those are not what there is to learn.
@@ -220,48 +226,43 @@ Case counted_case(const Exercise& exercise, Shape shape) {
 }
 
 /// Throws WrongResultError at the first thing that is wrong; under the simulator.
-Counts check_all(const Exercise& exercise, const LearnersLibrary& library) {
-  bool first = true;
-  for (const Case& run : cases_of(exercise)) {
-    const CaseMemory memory(run);
-    const Counts counts = count_case(library, memory, run);
-    if (first) check_kernels(exercise, counts);
-    first = false;
-    memory.verify();
-  }
+Counts check_all(const Exercise& exercise, const Prepare& prepare) {
   Counts counts;
-  for (const Shape shape : exercise.counted) {
-    const Case run = counted_case(exercise, shape);
-    const CaseMemory memory(run);
-    counts = count_case(library, memory, run);
-    check_rules(exercise, counts);
-  }
+  const auto count_case = [&](const Case& of, void (*check)(const Exercise&, const Counts&)) {
+    run_case(of, prepare, [&](const Plan& plan) {
+      try {
+        counts = count(of.shape, [&] { launch_and_wait(plan); });
+      } catch (const CudaError& error) {
+        stop_at(of, error);
+      }
+      check(exercise, counts);
+    });
+  };
+  for (const Case& of : cases_of(exercise)) count_case(of, check_kernels);
+  for (const Shape shape : exercise.counted) count_case(counted_case(exercise, shape), check_rules);
   return counts;
 }
 
 /// The same results on the GPU, and of many rows. Throws WrongResultError, or CudaError.
-void verify_on_gpu(const Exercise& exercise, const LearnersLibrary& library) {
+void verify_on_gpu(const Exercise& exercise, const Prepare& prepare) {
   std::vector<Case> cases = cases_of(exercise);
   constexpr std::int64_t many_rows = 5000;
   cases.push_back(
       {{many_rows, exercise.counted.back().cols}, exercise.inputs.front(), exercise.first_rows.front()});
-  for (const Case& run : cases) {
-    const CaseMemory memory(run);
-    memory.launch(library);
-    memory.verify();
-  }
+  for (const Case& of : cases) run_case(of, prepare, launch_and_wait);
 }
 
-/// What the exercise is compared with may be wrong on purpose: its counters up to there, or none.
+/// Nothing where what the exercise is compared with fails: it may be wrong on purpose.
 std::optional<Counts> count_before(const Exercise& exercise, const std::string& path) {
+  const Shape shape = exercise.counted.back();
+  std::optional<Counts> counts;
   try {
-    const LearnersLibrary library(path, exercise.launcher);
-    const Case run = counted_case(exercise, exercise.counted.back());
-    const CaseMemory memory(run);
-    return count(run.shape, [&] { memory.launch(library); });
+    run_case(counted_case(exercise, shape), load(path, exercise.launcher),
+             [&](const Plan& plan) { counts = count(shape, [&] { launch_and_wait(plan); }); });
   } catch (const std::exception&) {
-    return std::nullopt;
+    return counts;
   }
+  return counts;
 }
 
 void print_success(const Exercise& exercise, const std::optional<Counts>& before, const Counts& after,
@@ -308,17 +309,16 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
   if (simulator() == nullptr) {
     if (arguments.on_gpu) {
       arguments.verified_on = open_device().gpu;
-      const LearnersLibrary library(arguments.learners, exercise.launcher);
+      const Prepare prepare = load(arguments.learners, exercise.launcher);
       try {
-        verify_on_gpu(exercise, library);
+        verify_on_gpu(exercise, prepare);
       } catch (const CudaError& error) {
         std::cout << "The GPU says: " << error.what() << ".\nThe simulator says more:\n" << std::endl;
       }
     }
     restart(argv[0], arguments);
   }
-  const LearnersLibrary library(arguments.learners, exercise.launcher);
-  const Counts after = check_all(exercise, library);
+  const Counts after = check_all(exercise, load(arguments.learners, exercise.launcher));
   print_success(exercise, count_before(exercise, arguments.before), after, arguments.verified_on);
   return 0;
 }

@@ -11,69 +11,66 @@
 
 namespace {
 
-using Number = std::uint64_t (*)(const SimCounters&, Shape);
+/// What a counter is given for each of.
+enum class Per { row, element, byte, load, store };
 
-/// A counter is the number of one thing for each of another.
 struct Formula {
   const char* name;
-  Number of;
-  Number per;
+  std::uint64_t (*counted)(const SimCounters&);
+  Per per;
 };
-
-constexpr Number zero = [](const SimCounters&, Shape) { return std::uint64_t{0}; };
-constexpr Number elements = [](const SimCounters&, Shape s) {
-  return static_cast<std::uint64_t>(s.elements());
-};
-constexpr Number bytes = [](const SimCounters& c, Shape s) { return sizeof(float) * elements(c, s); };
-constexpr Number rows = [](const SimCounters&, Shape s) { return static_cast<std::uint64_t>(s.rows); };
-constexpr Number loads = [](const SimCounters& c, Shape) { return c.global_loads.requests; };
-constexpr Number stores = [](const SimCounters& c, Shape) { return c.global_stores.requests; };
-constexpr Number loaded = [](const SimCounters& c, Shape) { return c.global_loads.bytes; };
-constexpr Number stored = [](const SimCounters& c, Shape) { return c.global_stores.bytes; };
-constexpr Number load_sectors = [](const SimCounters& c, Shape) { return c.global_loads.sectors; };
-constexpr Number store_sectors = [](const SimCounters& c, Shape) { return c.global_stores.sectors; };
-constexpr Number shared_accesses = [](const SimCounters& c, Shape) {
-  return c.shared_loads.requests + c.shared_stores.requests;
-};
-constexpr Number bank_conflicts = [](const SimCounters& c, Shape) {
-  return c.shared_loads.bank_conflicts + c.shared_stores.bank_conflicts;
-};
-constexpr Number barriers = [](const SimCounters& c, Shape) { return c.block_barriers; };
-constexpr Number shuffles = [](const SimCounters& c, Shape) { return c.shuffles; };
-constexpr Number exponentials = [](const SimCounters& c, Shape) { return c.exp2_lanes; };
-constexpr Number instructions = [](const SimCounters& c, Shape) { return 32 * c.warp_instructions; };
 
 /// In the order of Counter.
+using C = const SimCounters&;
 constexpr std::array<Formula, 13> formulas{{
-    {"kernels", zero, rows},  // of a launcher, see Counts
-    {"passes of reading", loaded, bytes},
-    {"passes of writing", stored, bytes},
-    {"bytes per load request of a warp", loaded, loads},
-    {"bytes per store request of a warp", stored, stores},
-    {"sectors per load request", load_sectors, loads},
-    {"sectors per store request", store_sectors, stores},
-    {"accesses to shared memory per row", shared_accesses, rows},
-    {"bank conflicts per row", bank_conflicts, rows},
-    {"barriers per row", barriers, rows},
-    {"shuffles per row", shuffles, rows},
-    {"exponentials per element", exponentials, elements},
-    {"instructions of a warp per 32 elements", instructions, elements},
+    {"kernels", [](C) { return std::uint64_t{0}; }, Per::row},  // of a launcher, see Counts
+    {"passes of reading", [](C c) { return c.global_loads.bytes; }, Per::byte},
+    {"passes of writing", [](C c) { return c.global_stores.bytes; }, Per::byte},
+    {"bytes per load request of a warp", [](C c) { return c.global_loads.bytes; }, Per::load},
+    {"bytes per store request of a warp", [](C c) { return c.global_stores.bytes; }, Per::store},
+    {"sectors per load request", [](C c) { return c.global_loads.sectors; }, Per::load},
+    {"sectors per store request", [](C c) { return c.global_stores.sectors; }, Per::store},
+    {"accesses to shared memory per row",
+     [](C c) { return c.shared_loads.requests + c.shared_stores.requests; }, Per::row},
+    {"bank conflicts per row",
+     [](C c) { return c.shared_loads.bank_conflicts + c.shared_stores.bank_conflicts; }, Per::row},
+    {"barriers per row", [](C c) { return c.block_barriers; }, Per::row},
+    {"shuffles per row", [](C c) { return c.shuffles; }, Per::row},
+    {"exponentials per element", [](C c) { return c.exp2_lanes; }, Per::element},
+    {"instructions of a warp per 32 elements", [](C c) { return 32 * c.warp_instructions; }, Per::element},
 }};
 
 const Formula& formula(Counter counter) {
   return formulas.at(static_cast<std::size_t>(counter));
 }
 
+std::uint64_t units(Per per, const SimCounters& counters, Shape shape) {
+  const auto elements = static_cast<std::uint64_t>(shape.elements());
+  switch (per) {
+    case Per::row:
+      return static_cast<std::uint64_t>(shape.rows);
+    case Per::element:
+      return elements;
+    case Per::byte:
+      return sizeof(float) * elements;
+    case Per::load:
+      return counters.global_loads.requests;
+    case Per::store:
+      return counters.global_stores.requests;
+  }
+  return 0;
+}
+
 double value(Counter counter, const SimCounters& counters, Shape shape) {
-  const std::uint64_t per = formula(counter).per(counters, shape);
-  return per == 0 ? 0 : static_cast<double>(formula(counter).of(counters, shape)) / static_cast<double>(per);
+  const std::uint64_t per = units(formula(counter).per, counters, shape);
+  return per == 0 ? 0 : static_cast<double>(formula(counter).counted(counters)) / static_cast<double>(per);
 }
 
 /// How much a line has to do with the counter: of few bytes per request the one with the most requests.
 double weight(Counter counter, const SimCounters& counters, Shape shape) {
   const bool fewest = counter == Counter::load_bytes || counter == Counter::store_bytes;
   const Formula& of = formula(counter);
-  return static_cast<double>((fewest ? of.per : of.of)(counters, shape));
+  return static_cast<double>(fewest ? units(of.per, counters, shape) : of.counted(counters));
 }
 
 /// "void kernel<4>" -> "kernel"

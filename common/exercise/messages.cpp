@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -34,12 +33,6 @@ std::string text_of_line(const std::string& file, unsigned line) {
 std::string padded(const std::string& text, int width) {
   const int missing = width - static_cast<int>(text.size());
   return std::string(static_cast<std::size_t>(std::max(missing, 0)), ' ') + text;
-}
-
-bool was_written(float value) {
-  std::array<unsigned char, sizeof value> bytes{};
-  std::memcpy(bytes.data(), &value, sizeof value);
-  return std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != poison_byte; });
 }
 
 std::string short_number(double value, int digits = 5) {
@@ -84,14 +77,14 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict, Element element,
+std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict,
                           const std::vector<float>& x, const std::vector<float>& y,
                           const ReferenceRow& reference) {
+  const std::size_t row = static_cast<std::size_t>(verdict.first_wrong) / x.size();
+  const std::size_t wrong_col = static_cast<std::size_t>(verdict.first_wrong) % x.size();
   const auto expected = [&](std::size_t col) { return reference.softmax(x[col]); };
-  const auto got = [&](std::size_t col) {
-    return was_written(y[col]) ? short_number(y[col]) : "not written";
-  };
-  const std::size_t begin = element.col < 2 ? 0 : element.col - 2;
+  const auto got = [&](std::size_t col) { return is_poison(y[col]) ? "not written" : short_number(y[col]); };
+  const std::size_t begin = wrong_col < 2 ? 0 : wrong_col - 2;
   const std::size_t end = std::min(x.size(), begin + 6);
 
   const auto line = [&](const std::string& title, const auto& cell) {
@@ -99,13 +92,12 @@ std::string wrong_element(const std::string& run, InputKind input, const Verdict
     for (std::size_t col = begin; col < end; ++col) text += padded(cell(col), cell_width);
     return text;
   };
-  return "Wrong result: row " + std::to_string(element.row) + ", column " + std::to_string(element.col) +
-         " of " + run + explain(input) + ":\n  got " + got(element.col) + ", expected " +
-         short_number(expected(element.col)) + "; " +
-         verdict.explanation.substr(0, verdict.explanation.find(';')) + "." +
-         (std::isnan(expected(element.col)) ? place_of_nan(x) : wrong_sum(y)) + "\n\n" +
+  return "Wrong result: row " + std::to_string(row) + ", column " + std::to_string(wrong_col) + " of " + run +
+         explain(input) + ":\n  got " + got(wrong_col) + ", expected " + short_number(expected(wrong_col)) +
+         "; " + verdict.explanation.substr(0, verdict.explanation.find(';')) + "." +
+         (std::isnan(expected(wrong_col)) ? place_of_nan(x) : wrong_sum(y)) + "\n\n" +
          line("column",
-              [&](auto col) { return std::string(col == element.col ? "> " : "") + std::to_string(col); }) +
+              [&](auto col) { return std::string(col == wrong_col ? "> " : "") + std::to_string(col); }) +
          "\n" + line("x", [&](auto col) { return short_number(x[col]); }) + "\n" +
          line("expected", [&](auto col) { return short_number(expected(col)); }) + "\n" + line("got", got);
 }

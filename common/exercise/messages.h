@@ -13,13 +13,8 @@
 /// "a, b"
 std::string join(const std::vector<std::string>& words);
 
-struct Element {
-  std::size_t row;
-  std::size_t col;
-};
-
 /// The first wrong element in words, and a table of its neighbours. x, y: the element's row.
-std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict, Element element,
+std::string wrong_element(const std::string& run, InputKind input, const Verdict& verdict,
                           const std::vector<float>& x, const std::vector<float>& y,
                           const ReferenceRow& reference);
 

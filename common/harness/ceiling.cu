@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 
 #include "common/harness/ceiling.h"
 #include "common/harness/cuda_check.h"
@@ -18,9 +18,8 @@ struct Packs {
   std::int64_t count = 0;
 };
 
-template <int n>
-struct TensorPacks {
-  Packs tensors[n];
+struct Tensors {
+  Packs packs[max_tensors];  ///< what there is not has none
 };
 
 __device__ int4 operator^(int4 a, int4 b) {
@@ -28,24 +27,22 @@ __device__ int4 operator^(int4 a, int4 b) {
 }
 
 /// Thread i takes pack i of every tensor that has so many.
-template <int num_inputs, int num_outputs>
-__global__ void __launch_bounds__(block_size)
-    ceiling(TensorPacks<num_inputs> inputs, TensorPacks<num_outputs> outputs) {
+__global__ void __launch_bounds__(block_size) ceiling(Tensors inputs, Tensors outputs) {
   const std::int64_t pack = blockIdx.x * std::int64_t{block_size} + threadIdx.x;
   int4 all{};
 #pragma unroll
-  for (const Packs& input : inputs.tensors) {
+  for (const Packs& input : inputs.packs) {
     if (pack < input.count) all = all ^ input.data[pack];
   }
   bool written = false;
 #pragma unroll
-  for (const Packs& output : outputs.tensors) {
+  for (const Packs& output : outputs.packs) {
     if (pack >= output.count) continue;
     output.data[pack] = all;
     written = true;
   }
   // Without this use of `all` the compiler would drop the loads.
-  if (!written && all.x == 0x5eed5eed && all.y == 0x0dd5eed5) outputs.tensors[0].data[0] = all;
+  if (!written && all.x == 0x5eed5eed && all.y == 0x0dd5eed5) outputs.packs[0].data[0] = all;
 }
 
 /// The copy alone: with a bound for each tensor it would be another kernel than the one that was tried out.
@@ -88,36 +85,27 @@ Packs whole_packs(const Bytes& tensor) {
           static_cast<std::int64_t>((tensor.bytes - skipped) / sizeof(int4))};
 }
 
-template <int n>
-TensorPacks<n> first(const std::array<Packs, max_tensors>& tensors) {
-  TensorPacks<n> packs;
-  std::copy_n(tensors.begin(), n, packs.tensors);
-  return packs;
-}
-
 }  // namespace
 
 void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> outputs, cudaStream_t stream) {
   if (inputs.empty() || outputs.empty() || inputs.size() > max_tensors || outputs.size() > max_tensors) {
     throw std::invalid_argument("the ceiling takes 1 to 3 inputs and 1 to 3 outputs");
   }
-  std::array<Packs, max_tensors> in;
-  std::array<Packs, max_tensors> out;
-  std::transform(inputs.begin(), inputs.end(), in.begin(), whole_packs);
-  std::transform(outputs.begin(), outputs.end(), out.begin(), whole_packs);
   std::int64_t most_packs = 1;  // one block at least: a time of nothing would be no ceiling
-  for (const Packs& tensor : in) most_packs = std::max(most_packs, tensor.count);
-  for (const Packs& tensor : out) most_packs = std::max(most_packs, tensor.count);
+  const auto packs_of = [&](std::span<const Bytes> tensors) {
+    Tensors all{};
+    std::transform(tensors.begin(), tensors.end(), all.packs, whole_packs);
+    for (const Packs& tensor : all.packs) most_packs = std::max(most_packs, tensor.count);
+    return all;
+  };
+  const Tensors in = packs_of(inputs);
+  const Tensors out = packs_of(outputs);
   const unsigned grid = blocks_for(most_packs);
-
   if (inputs.size() == 1 && outputs.size() == 1 && inputs[0].bytes == outputs[0].bytes) {
-    copy<<<grid, block_size, 0, stream>>>(in[0].data, out[0].data, std::min(in[0].count, out[0].count));
-  } else if (inputs.size() == 1 && outputs.size() == 1) {
-    ceiling<<<grid, block_size, 0, stream>>>(first<1>(in), first<1>(out));
-  } else if (inputs.size() == 2 && outputs.size() == 1) {
-    ceiling<<<grid, block_size, 0, stream>>>(first<2>(in), first<1>(out));
+    const auto [x, y] = std::pair{in.packs[0], out.packs[0]};
+    copy<<<grid, block_size, 0, stream>>>(x.data, y.data, std::min(x.count, y.count));
   } else {
-    ceiling<<<grid, block_size, 0, stream>>>(first<3>(in), first<3>(out));
+    ceiling<<<grid, block_size, 0, stream>>>(in, out);
   }
   CUDA_CHECK(cudaGetLastError());
 }

@@ -64,15 +64,6 @@ struct Expected {
   double scale;
 };
 
-template <std::size_t bytes>
-using BitsOf = std::conditional_t<bytes == 8, std::uint64_t,
-                                  std::conditional_t<bytes == 4, std::uint32_t, std::uint16_t>>;
-
-template <class T>
-__host__ __device__ BitsOf<sizeof(T)> bits_of(const T& value) {
-  return *reinterpret_cast<const BitsOf<sizeof(T)>*>(&value);
-}
-
 namespace compare_detail {
 
 inline constexpr std::int64_t no_index = std::numeric_limits<std::int64_t>::max();
@@ -81,15 +72,21 @@ inline constexpr std::int64_t no_index = std::numeric_limits<std::int64_t>::max(
 struct Findings {
   std::int64_t wrong = 0;
   std::int64_t not_written = 0;
-  std::int64_t first_wrong = no_index;
   double max_error = 0;
+  std::int64_t first_wrong = no_index;
+  double got = 0;       ///< there
+  double expected = 0;  ///< there
 };
 
 struct MergeFindings {
   __host__ __device__ Findings operator()(Findings a, Findings b) const {
-    return {a.wrong + b.wrong, a.not_written + b.not_written,
-            a.first_wrong < b.first_wrong ? a.first_wrong : b.first_wrong,
-            a.max_error > b.max_error ? a.max_error : b.max_error};
+    const Findings& first = a.first_wrong < b.first_wrong ? a : b;
+    return {a.wrong + b.wrong,
+            a.not_written + b.not_written,
+            a.max_error > b.max_error ? a.max_error : b.max_error,
+            first.first_wrong,
+            first.got,
+            first.expected};
   }
 };
 
@@ -109,25 +106,16 @@ struct CompareElement {
   }
 
   __host__ __device__ Findings operator()(std::int64_t index) const {
-    const bool written = bits_of(y[index]) != static_cast<BitsOf<sizeof(T)>>(~BitsOf<sizeof(T)>{0});
-    const double found = error(as_double(y[index]), reference(index));
-    if (written && found <= tolerance_factor) return {0, 0, no_index, found};
-    return {1, written ? 0 : 1, index, written ? found : INFINITY};
+    const bool written = !is_poison(y[index]);
+    const double got = as_double(y[index]);
+    const Expected expected = reference(index);
+    const double found = written ? error(got, expected) : INFINITY;
+    if (written && found <= tolerance_factor) return {0, 0, found};
+    return {1, written ? 0 : 1, found, index, got, expected.value};
   }
 };
 
-/// Got and expected value of one element.
-template <class T, class Reference>
-struct Evidence {
-  const T* y;
-  Reference reference;
-  std::int64_t index;
-  __host__ __device__ double operator()(std::int64_t which) const {
-    return which == 0 ? as_double(y[index]) : reference(index).value;
-  }
-};
-
-std::string explain(const Findings& findings, Shape shape, double got, double expected);
+std::string explain(const Findings& findings, Shape shape);
 
 }  // namespace compare_detail
 
@@ -142,7 +130,5 @@ Verdict compare_elements(const T* y, Shape shape, const Reference& reference, To
   const Findings findings = thrust::transform_reduce(Where::policy(), zero, zero + shape.elements(),
                                                      compare_element, Findings{}, MergeFindings{});
   if (findings.wrong == 0) return {true, "", findings.max_error};
-  const auto evidence = make_vector<Where>(2, Evidence<T, Reference>{y, reference, findings.first_wrong});
-  return {false, explain(findings, shape, evidence[0], evidence[1]), findings.max_error,
-          findings.first_wrong};
+  return {false, explain(findings, shape), findings.max_error, findings.first_wrong};
 }

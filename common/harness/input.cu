@@ -1,11 +1,10 @@
-#include <thrust/execution_policy.h>
 #include <thrust/tabulate.h>
 
 #include <array>
 #include <cmath>
 #include <type_traits>
 
-#include "common/harness/dtype.cuh"
+#include "common/harness/compare.cuh"
 #include "common/harness/input.h"
 
 namespace {
@@ -94,14 +93,9 @@ std::vector<InputKind> all_inputs() {
 }
 
 void fill_input(InputKind kind, std::uint64_t seed, DType dtype, Shape shape, void* x, Space space) {
-  dispatch_dtype(dtype, [&]<class T>() {
-    const InputElement<T> element{kind, seed, shape.cols};
+  dispatch_space_and_dtype(space, dtype, [&]<class Where, class T>() {
     T* first = static_cast<T*>(x);
-    T* last = first + shape.elements();
-    if (space == Space::host) {
-      thrust::tabulate(thrust::host, first, last, element);
-    } else {
-      thrust::tabulate(thrust::device, first, last, element);
-    }
+    thrust::tabulate(Where::policy(), first, first + shape.elements(),
+                     InputElement<T>{kind, seed, shape.cols});
   });
 }

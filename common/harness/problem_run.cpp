@@ -4,12 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <stdexcept>
 #include <utility>
 
 #include "common/harness/ceiling.h"
-#include "common/harness/device_data.h"
 #include "common/harness/errors.h"
 #include "common/harness/reference.h"
+#include "common/harness/simulator.h"
 
 namespace {
 
@@ -59,10 +60,92 @@ std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int6
   return memory;
 }
 
+template <class Pointer>
+std::vector<Pointer> pointers_to(const std::vector<FencedMemory>& memory) {
+  std::vector<Pointer> pointers;
+  for (const FencedMemory& one : memory) pointers.push_back(one.data());
+  return pointers;
+}
+
 std::vector<Bytes> bytes_in(const std::vector<FencedMemory>& memory) {
   std::vector<Bytes> bytes;
   for (const FencedMemory& one : memory) bytes.push_back({one.data(), one.bytes()});
   return bytes;
+}
+
+// ---- Inputs, checksums and verification of what lies in device memory: done by Thrust on the device, or on the
+// host for small problems, where that is faster, and under the simulator, where the host is the device.
+
+/// Holds a tensor of any type, aligned.
+using HostTensor = std::vector<std::uint64_t>;
+
+HostTensor host_tensor(const Tensor& tensor) {
+  return HostTensor(tensor.bytes() / sizeof(std::uint64_t) + 1);
+}
+
+HostTensor copy_to_host(const Tensor& tensor, const void* device) {
+  HostTensor host = host_tensor(tensor);
+  if (tensor.bytes() > 0) CUDA_CHECK(cudaMemcpy(host.data(), device, tensor.bytes(), cudaMemcpyDeviceToHost));
+  return host;
+}
+
+/// One verdict of those of all outputs.
+Verdict join(const Problem& problem, const std::vector<Verdict>& verdicts) {
+  const std::vector<Tensor> outputs = problem.outputs();
+  if (verdicts.size() != outputs.size()) {
+    throw std::logic_error(std::string(problem.op->name) + " has not verified every output");
+  }
+  Verdict joined{true, "", 0};
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    const double max_error = std::max(joined.max_error, verdicts[i].max_error);
+    if (joined.correct && !verdicts[i].correct) {
+      joined = verdicts[i];
+      if (outputs.size() > 1) joined.explanation = std::string(outputs[i].name) + ": " + joined.explanation;
+    }
+    joined.max_error = max_error;
+  }
+  return joined;
+}
+
+/// See Operation::fill.
+void fill_device_inputs(const Problem& problem, InputKind kind, std::uint64_t seed,
+                        const std::vector<void*>& inputs) {
+  if (simulator() == nullptr) return problem.op->fill(problem, kind, seed, inputs, Space::device);
+  const std::vector<Tensor> tensors = problem.inputs();
+  std::vector<HostTensor> host;
+  std::vector<void*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(host.emplace_back(host_tensor(tensor)).data());
+  problem.op->fill(problem, kind, seed, pointers, Space::host);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].bytes() == 0) continue;
+    CUDA_CHECK(cudaMemcpy(inputs[i], pointers[i], tensors[i].bytes(), cudaMemcpyHostToDevice));
+  }
+}
+
+/// See checksum; `data` is a device pointer.
+std::uint64_t device_checksum(const Tensor& tensor, const void* data) {
+  if (simulator() == nullptr) return checksum(tensor, data, Space::device);
+  return checksum(tensor, copy_to_host(tensor, data).data(), Space::host);
+}
+
+/// See Operation::verify; joined to one verdict, that of the first output which is wrong.
+Verdict verify_device_outputs(const Problem& problem, const Memory& memory, double tolerance_factor) {
+  if (problem.shape.elements() == 0) return {true, "", 0};
+  constexpr std::int64_t largest_on_host = 1 << 14;
+  if (simulator() == nullptr && problem.shape.elements() > largest_on_host) {
+    return join(problem, problem.op->verify(problem, memory, Space::device, tolerance_factor));
+  }
+  std::vector<HostTensor> copies;
+  Memory host;
+  for (const Tensor& tensor : problem.inputs()) {
+    const void* const device = memory.inputs[host.inputs.size()];
+    host.inputs.push_back(copies.emplace_back(copy_to_host(tensor, device)).data());
+  }
+  for (const Tensor& tensor : problem.outputs()) {
+    const void* const device = memory.outputs[host.outputs.size()];
+    host.outputs.push_back(copies.emplace_back(copy_to_host(tensor, device)).data());
+  }
+  return join(problem, problem.op->verify(problem, host, Space::host, tolerance_factor));
 }
 
 bool is_zero(const void* device, std::size_t bytes) {
@@ -96,9 +179,7 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
 }
 
 void ProblemRun::fill(const BufferSet& set) const {
-  std::vector<void*> inputs;
-  for (const FencedMemory& input : set.inputs) inputs.push_back(input.data());
-  fill_device_inputs(problem_, input_, setup_.seed, inputs);
+  fill_device_inputs(problem_, input_, setup_.seed, pointers_to<void*>(set.inputs));
 }
 
 void ProblemRun::fill(InputKind input) {
@@ -112,10 +193,7 @@ void ProblemRun::fill(InputKind input) {
 }
 
 Memory ProblemRun::memory(const BufferSet& set) const {
-  Memory memory{{}, {}, workspace_.data()};
-  for (const FencedMemory& input : set.inputs) memory.inputs.push_back(input.data());
-  for (const FencedMemory& output : set.outputs) memory.outputs.push_back(output.data());
-  return memory;
+  return {pointers_to<const void*>(set.inputs), pointers_to<void*>(set.outputs), workspace_.data()};
 }
 
 std::vector<Plan> ProblemRun::prepare_every_set(const Variant& variant) const {

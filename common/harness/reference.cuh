@@ -6,12 +6,6 @@
 #include "common/harness/compare.cuh"
 #include "common/harness/reference.h"
 
-/// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf anywhere,
-/// or nothing but -inf, makes the whole row NaN.
-__host__ __device__ inline double reference_softmax(double x, ReferenceRow row) {
-  return exp(x - row.max) / row.sum;
-}
-
 /// What to subtract before exp: where all elements so far are -inf any other number gives the right 0.
 __host__ __device__ inline double reference_shift(double max) {
   return max == -INFINITY ? 0 : max;
@@ -20,14 +14,14 @@ __host__ __device__ inline double reference_shift(double max) {
 /// Part of a row -> its pair.
 template <class T>
 struct ReduceChunk {
-  static constexpr std::int64_t chunk_cols = reference_chunk_cols;
   const T* x;
   std::int64_t cols;
   std::int64_t chunks_per_row;
 
   __host__ __device__ ReferenceRow operator()(std::int64_t chunk) const {
-    const std::int64_t begin_col = chunk % chunks_per_row * chunk_cols;
-    const std::int64_t end_col = begin_col + chunk_cols < cols ? begin_col + chunk_cols : cols;
+    const std::int64_t begin_col = chunk % chunks_per_row * reference_chunk_cols;
+    const std::int64_t end_of_chunk = begin_col + reference_chunk_cols;
+    const std::int64_t end_col = end_of_chunk < cols ? end_of_chunk : cols;
     const T* row = x + chunk / chunks_per_row * cols;
     ReferenceRow pair;
     for (std::int64_t col = begin_col; col < end_col; ++col) {
@@ -61,8 +55,7 @@ struct ReduceRow {
 /// The pair of each row of x, a matrix in the memory of Where (OnHost or OnDevice).
 template <class Where, class T>
 auto reference_rows(const T* x, Shape shape) {
-  const std::int64_t chunks_per_row =
-      (shape.cols + ReduceChunk<T>::chunk_cols - 1) / ReduceChunk<T>::chunk_cols;
+  const std::int64_t chunks_per_row = (shape.cols + reference_chunk_cols - 1) / reference_chunk_cols;
   const auto chunks =
       make_vector<Where>(shape.rows * chunks_per_row, ReduceChunk<T>{x, shape.cols, chunks_per_row});
   return make_vector<Where>(shape.rows, ReduceRow{thrust::raw_pointer_cast(chunks.data()), chunks_per_row});

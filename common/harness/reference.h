@@ -2,13 +2,18 @@
 // element should be.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cmath>
 #include <cstdint>
 
 struct ReferenceRow {
   double max = -INFINITY;
   double sum = 0;  ///< of exp(x - max)
-  [[nodiscard]] double softmax(double x) const;
+
+  /// One element of the result. NaN and infinities come out as torch.softmax has them: a NaN or +inf
+  /// anywhere, or nothing but -inf, makes the whole row NaN.
+  [[nodiscard]] __host__ __device__ double softmax(double x) const { return exp(x - max) / sum; }
 };
 
 /// Rows are reduced in chunks of so many columns, so that few long rows keep a whole GPU busy.

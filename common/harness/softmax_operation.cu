@@ -18,37 +18,34 @@ void fill_x(const Problem& problem, InputKind kind, std::uint64_t seed, std::spa
   fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
 }
 
-template <class T>
-struct Element {
+struct SoftmaxOf {
+  __host__ __device__ double operator()(double x, ReferenceRow row) const { return row.softmax(x); }
+};
+
+struct LogSoftmaxOf {
+  __host__ __device__ double operator()(double x, ReferenceRow row) const {
+    return x - row.max - log(row.sum);
+  }
+};
+
+template <class Function, class T>
+struct Reference {
   const T* x;
   std::int64_t cols;
   const ReferenceRow* rows;
-};
-
-template <class T>
-struct ReferenceSoftmax : Element<T> {
   __host__ __device__ Expected operator()(std::int64_t index) const {
-    const double y = reference_softmax(as_double(this->x[index]), this->rows[index / this->cols]);
+    const double y = Function{}(as_double(x[index]), rows[index / cols]);
     return {y, fabs(y)};
   }
 };
 
-template <class T>
-struct ReferenceLogSoftmax : Element<T> {
-  __host__ __device__ Expected operator()(std::int64_t index) const {
-    const ReferenceRow row = this->rows[index / this->cols];
-    const double y = as_double(this->x[index]) - row.max - log(row.sum);
-    return {y, fabs(y)};
-  }
-};
-
-template <template <class> class Reference>
+template <class Function>
 std::vector<Verdict> verify_y(const Problem& problem, const Memory& memory, Space space, Tolerance allowed,
                               double tolerance_factor) {
   return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
     const T* x = static_cast<const T*>(memory.inputs[0]);
     const auto rows = reference_rows<Where>(x, problem.shape);
-    const Reference<T> reference{{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())}};
+    const Reference<Function, T> reference{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())};
     const T* y = static_cast<const T*>(memory.outputs[0]);
     return std::vector<Verdict>{
         compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};
@@ -57,24 +54,20 @@ std::vector<Verdict> verify_y(const Problem& problem, const Memory& memory, Spac
 
 std::vector<Verdict> verify_softmax(const Problem& problem, const Memory& memory, Space space,
                                     double tolerance_factor) {
-  return verify_y<ReferenceSoftmax>(problem, memory, space, tolerance(problem.dtype), tolerance_factor);
+  return verify_y<SoftmaxOf>(problem, memory, space, tolerance(problem.dtype), tolerance_factor);
 }
 
 /// The error of log(sum) is absolute, and as large as the relative error of the sum.
 std::vector<Verdict> verify_log_softmax(const Problem& problem, const Memory& memory, Space space,
                                         double tolerance_factor) {
   const Tolerance allowed{tolerance(DType::f32).relative, tolerance(problem.dtype).relative};
-  return verify_y<ReferenceLogSoftmax>(problem, memory, space, allowed, tolerance_factor);
+  return verify_y<LogSoftmaxOf>(problem, memory, space, allowed, tolerance_factor);
 }
 
 }  // namespace
 
 ReferenceRow reference_row(const float* x, std::int64_t cols) {
   return reference_rows<OnHost>(x, {1, cols})[0];
-}
-
-double ReferenceRow::softmax(double x) const {
-  return reference_softmax(x, *this);
 }
 
 const Operation softmax_operation{"softmax", x_alone, y_alone, fill_x, verify_softmax};

@@ -65,31 +65,26 @@ Timing summarize(std::vector<double> microseconds) {
   return {median, 100 * (quantile(0.75) - quantile(0.25)) / median};
 }
 
-bool TimedVariant::throttled() const {
+std::string doubts(const TimedVariant& timed) {
   // nvbench's default. Above it lies what is ordinary between the base clock and the highest; below,
   // something else holds the device down.
   const double least_share = 0.75;
-  return clock.mhz > 0 && clock.mhz < least_share * clock.highest_mhz;
-}
-
-bool TimedVariant::settled() const {
   // The error of a median is about 0.9 spread / sqrt(samples), 1 % at 25 samples with this spread. Of 1823
   // medians recorded on an H200 seven had more, and five of these were 4 % to 21 % off in another round.
   const double most_spread_percent = 5;
-  return std::max(variant.spread_percent, copy.spread_percent) <= most_spread_percent;
-}
 
-std::string doubts(const TimedVariant& timed) {
+  const auto& [variant, copy, clock] = timed;
   const auto whole = [](double number) { return std::to_string(std::llround(number)); };
   std::string text;
-  if (timed.throttled()) {
-    text = "throttled: SM clock " + whole(timed.clock.mhz) + " of " + whole(timed.clock.highest_mhz) + " MHz";
+  if (clock.mhz > 0 && clock.mhz < least_share * clock.highest_mhz) {
+    text = "throttled: SM clock " + whole(clock.mhz) + " of " + whole(clock.highest_mhz) + " MHz";
   }
-  if (!timed.settled()) {
-    const bool copy = timed.copy.spread_percent > timed.variant.spread_percent;
+  const double spread_percent = std::max(variant.spread_percent, copy.spread_percent);
+  if (spread_percent > most_spread_percent) {
     text += text.empty() ? "" : "; ";
-    text += std::string("did not settle: ") + (copy ? "the copy's " : "") + "spread " +
-            whole(std::max(timed.copy.spread_percent, timed.variant.spread_percent)) + " %";
+    text += std::string("did not settle: ") +
+            (copy.spread_percent > variant.spread_percent ? "the copy's " : "") + "spread " +
+            whole(spread_percent) + " %";
   }
   return text;
 }

@@ -34,15 +34,11 @@ struct TimedVariant {
   Timing variant;
   Timing copy;
   SmClock clock{};  ///< right after the last sample
-
-  /// The clock was far below the device's highest, whatever the reason: heat, power, a lock.
-  [[nodiscard]] bool throttled() const;
-  /// The samples agree well enough for the median to be good to about one percent.
-  [[nodiscard]] bool settled() const;
 };
 
-/// What speaks against the numbers, in words: "throttled: SM clock 1200 of 1980 MHz", "did not settle: spread
-/// 12 %", both, or "".
+/// What speaks against the numbers, in words: "throttled: SM clock 1200 of 1980 MHz" where the clock was far
+/// below the highest, whatever the reason (heat, power, a lock); "did not settle: spread 12 %" where the
+/// samples disagree too much for the median to be good to about one percent; both, or "".
 std::string doubts(const TimedVariant& timed);
 
 /// How long to measure.
@@ -112,7 +108,7 @@ class Timer : private TimedDevice {
   /// The stream that everything is timed on.
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
 
-  TimedVariant time(const TimedWork& work, const Sampling& sampling);
+  virtual TimedVariant time(const TimedWork& work, const Sampling& sampling);
 
  private:
   Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) override;

@@ -1,5 +1,25 @@
 #include "common/harness/variant.h"
 
+double passes(const Traffic& traffic, const Problem& problem) {
+  if (problem.shape.elements() == 0) return 0;
+  return (traffic.bytes_read + traffic.bytes_written) / static_cast<double>(problem.matrix_bytes());
+}
+
+std::function<Traffic(const Problem&)> whole_passes(double reads, double writes, RowCosts row) {
+  return [reads, writes, row](const Problem& problem) {
+    const auto bytes = static_cast<double>(problem.matrix_bytes());
+    return Traffic{reads * bytes, writes * bytes, row};
+  };
+}
+
+Traffic least_traffic(const Problem& problem) {
+  return {static_cast<double>(problem.least_bytes()), 0};
+}
+
+double effective_bandwidth_gb_s(const Problem& problem, double microseconds) {
+  return static_cast<double>(problem.least_bytes()) / (microseconds * 1e3);
+}
+
 std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
                                                                           const std::string& reason) {
   return [=](const Problem& problem, const Device&) {

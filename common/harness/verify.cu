@@ -1,12 +1,13 @@
+#include <cuda/std/functional>
+
 #include "common/harness/compare.cuh"
 #include "common/harness/verify.h"
 
 namespace {
 
-/// Position and bits of one element, mixed so that two changes do not cancel.
-template <std::size_t bytes>
-struct ChecksumElement {
-  const BitsOf<bytes>* data;
+/// Position and bits of two bytes, what the smallest element has, mixed so that two changes do not cancel.
+struct ChecksumPart {
+  const std::uint16_t* data;
   __host__ __device__ std::uint64_t operator()(std::int64_t index) const {
     std::uint64_t z = (static_cast<std::uint64_t>(index) << 20) + data[index] + 1;
     z = (z ^ (z >> 31)) * 0x94d049bb133111eb;
@@ -14,22 +15,9 @@ struct ChecksumElement {
   }
 };
 
-struct Sum {
-  __host__ __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a + b; }
-};
-
-template <std::size_t bytes>
-std::uint64_t checksum_of(const void* data, std::int64_t elements, Space space) {
-  return dispatch_space(space, [&]<class Where>() {
-    const thrust::counting_iterator<std::int64_t> zero(0);
-    const ChecksumElement<bytes> element{static_cast<const BitsOf<bytes>*>(data)};
-    return thrust::transform_reduce(Where::policy(), zero, zero + elements, element, std::uint64_t{0}, Sum{});
-  });
-}
-
 }  // namespace
 
-std::string compare_detail::explain(const Findings& findings, Shape shape, double got, double expected) {
+std::string compare_detail::explain(const Findings& findings, Shape shape) {
   char text[256];
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
   const long long elements = number(shape.elements());
@@ -42,7 +30,7 @@ std::string compare_detail::explain(const Findings& findings, Shape shape, doubl
   } else {
     std::snprintf(text, sizeof text,
                   "%lld of %lld elements wrong; first at row %lld, column %lld: got %.9g, expected %.9g",
-                  number(findings.wrong), elements, row, col, got, expected);
+                  number(findings.wrong), elements, row, col, findings.got, findings.expected);
   }
   return text;
 }
@@ -63,13 +51,11 @@ Tolerance tolerance(DType dtype) {
 }
 
 std::uint64_t checksum(const Tensor& tensor, const void* data, Space space) {
-  const std::int64_t elements = tensor.shape.elements();
-  switch (size_of(tensor.dtype)) {
-    case 8:
-      return checksum_of<8>(data, elements, space);
-    case 4:
-      return checksum_of<4>(data, elements, space);
-    default:
-      return checksum_of<2>(data, elements, space);
-  }
+  return dispatch_space(space, [&]<class Where>() {
+    const thrust::counting_iterator<std::int64_t> zero(0);
+    const ChecksumPart part{static_cast<const std::uint16_t*>(data)};
+    const auto parts = static_cast<std::int64_t>(tensor.bytes() / sizeof(std::uint16_t));
+    return thrust::transform_reduce(Where::policy(), zero, zero + parts, part, std::uint64_t{0},
+                                    cuda::std::plus<std::uint64_t>{});
+  });
 }

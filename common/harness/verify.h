@@ -2,6 +2,8 @@
 // compare.cuh, the references of softmax in softmax_operation.cu.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,5 +33,14 @@ struct Verdict {
 /// element that still holds it counts as not written.
 inline constexpr unsigned char poison_byte = 0xff;
 
-/// A sum over the elements of a tensor that changes when any element changes.
+template <class T>
+__host__ __device__ bool is_poison(const T& value) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    if (bytes[i] != poison_byte) return false;
+  }
+  return true;
+}
+
+/// A number that changes when any element of the tensor changes.
 std::uint64_t checksum(const Tensor& tensor, const void* data, Space space);

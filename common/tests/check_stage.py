@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Callable
 
@@ -100,7 +101,7 @@ def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
     wanted = set(itertools.product(variants_of(command), *(option(command, "--" + column) for column in KEY[1:])))
     problems = [f"missing: {' '.join(key)}" for key in sorted(wanted.difference(found))]
     problems += [f"not asked for, or twice: {' '.join(map(str, key))}"
-                 for i, key in enumerate(found) if key not in wanted or key in found[:i]]  # fmt: skip
+                 for key, times in Counter(found).items() if key not in wanted or times > 1]  # fmt: skip
     stage, device = Path(command[0]).name, "".join(option(command, "--device"))
     for key, row in zip(found, rows):
         if key in wanted and (wrong := wrong_status(row, stage, device)):

@@ -4,144 +4,102 @@ nothing is verified, or less than was asked for, or no GPU could be so fast, the
 
 from __future__ import annotations
 
-import os
+import itertools
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, Tuple
+from typing import Callable, List, Tuple
 
+import check_stage
 import physics
 import pytest
 
-TESTS = Path(__file__).resolve().parent
-
-# Does what a stage does: verifies all that it is asked for. FAULT names what it does not do.
-FAKE_STAGE = """\
-import itertools, os, sys
-
-fault = os.environ.get("FAULT", "")
-keys = ("--variant", "--dtype", "--op", "--rows", "--cols", "--input")
-options = dict(zip(keys, ("all", "f32", "softmax", "64", "1024", "normal")))
-arguments = iter(sys.argv[1:])
-for name in arguments:
-    options[name] = next(arguments) if name in ("--device", "--section", "--format", *options) else ""
-narrow = ("fastertransformer_block_per_head", "fastertransformer_block_per_row")
-limits = {"shared_memory_tree": 10**9, **dict.fromkeys(narrow, 1024)}
-if "--list" in options:
-    print(*(f"{name:32}  idea" for name in limits), sep="\\n")
-    sys.exit(0)
-refusals = {
-    "no GPU": (3, "no usable NVIDIA GPU"),
-    "too large": (2, "--rows: needs 99 GiB of device memory, and 1 GiB are free"),
-    "unknown option": (2, "unknown option"),
-}
-if fault in refusals:
-    code, text = refusals[fault]
-    print("02_fused_block:", text, file=sys.stderr)
-    sys.exit(code)
-
-everything = {
-    "--dtype": "f32,f16,bf16",
-    "--op": "softmax,log_softmax",
-    "--input": "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,"
-               "all_neg_inf,one_pos_inf,one_nan,lowest",
-    "--variant": ",".join(limits),
-}
-def items(name):
-    value = everything[name] if options[name] == "all" else options[name]
-    if fault == "no infinities" and name == "--input" and options[name] == "all":
-        value = "normal,uniform"
-    found = value.split(",")
-    return found[:1] if fault == "first of " + name else found
-
-print("stage,variant,dtype,op,rows,cols,input,status,reason")
-if fault == "nothing":
-    sys.exit(0)
-for key in itertools.product(*map(items, keys)):
-    variant, cols = key[0], key[4]
-    if fault == "variant left out" and variant == "fastertransformer_block_per_row":
-        continue
-    status, reason = "verified", ""
-    if int(cols) > limits[variant] and fault != "does what it cannot":
-        status, reason = "not applicable", "at most 1024 columns"
-    if fault == "refuses all" or fault == "refuses odd widths" and int(cols) % 2:
-        status, reason = "not applicable", "odd"
-    if cols == "31" and fault.startswith("wrong"):
-        status, reason = "wrong", "1 of 31 elements wrong"
-    row = ",".join(("02_fused_block", *key, status, reason))
-    print(row)
-    if fault == "twice" and cols == "31":
-        print(row)
-    if fault == "says WRONG":
-        print("WRONG  shared_memory_tree, f32 softmax, 1 x 31", file=sys.stderr)
-    if fault == "wrong" and status == "wrong":
-        sys.exit(1)
-sys.exit(4 if fault == "crash" else 0)
-"""
-
+NARROW = ("fastertransformer_block_per_head", "fastertransformer_block_per_row")
+VARIANTS = ("shared_memory_tree", *NARROW)
+INPUTS = "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,all_neg_inf," \
+         "one_pos_inf,one_nan,lowest"
 OPTIONS = "--rows 1,7 --cols 31,1000,1025 --dtype all --op all --input all"
+HEADER = "variant,dtype,op,rows,cols,input,status,reason"
+
+Row = List[str]
+Check = Callable[..., Tuple[int, str]]
 
 
-@pytest.fixture(name="check", scope="module")
-def check_fixture(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tuple[int, str]]:
-    """check_stage.py of the fake: its exit code, and what it printed."""
-    stage = tmp_path_factory.mktemp("fake") / "02_fused_block"
-    stage.write_text(f"#!{sys.executable}\n{FAKE_STAGE}", encoding="utf-8")
-    stage.chmod(0o755)
-    command = [sys.executable, TESTS / "check_stage.py", stage]
-    return lambda fault="", options=OPTIONS: run([*command, *options.split()], fault)
+def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
+    """What a stage with three variants prints of OPTIONS: it verifies all that it can."""
+    lists = ("f32,f16,bf16", "softmax,log_softmax", rows, cols, INPUTS)
+    keys = itertools.product(VARIANTS, *(items.split(",") for items in lists))
+    return [[*key, *(("not applicable", "narrow") if key[0] in NARROW and int(key[4]) > 1024 else ("verified", ""))]
+            for key in keys]  # fmt: skip
 
 
-def run(command: list, fault: str = "") -> Tuple[int, str]:
-    done = subprocess.run([str(word) for word in command], env={**os.environ, "FAULT": fault}, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
-    return done.returncode, done.stdout
+@pytest.fixture(name="check")
+def check_fixture(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """check_stage.py of a stage that prints these rows: its exit code, and what it printed."""
+
+    def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> Tuple[int, str]:
+        def run(command: list[str], **_: str) -> subprocess.CompletedProcess:
+            printed = "\n".join(VARIANTS if "--list" in command else [HEADER, *map(",".join, rows)])
+            return subprocess.CompletedProcess(command, code, printed, said)
+
+        monkeypatch.setattr(check_stage, "run", run)
+        monkeypatch.setattr(sys, "argv", ["check_stage.py", "build/02_fused_block", *options.split()])
+        try:
+            ended = check_stage.print_or_fail(check_stage.count_verified)
+        except SystemExit as end:
+            ended = end.code
+        return ended, capsys.readouterr().out
+
+    return check
 
 
-def test_accepts_a_stage_that_verifies_all(check) -> None:
-    verified = 2 * 3 * 2 * 12 * (1 * 3 + 2 * 2)
-    assert check() == (0, f"{verified} verified\n")
-    assert check(options="--rows=3 --cols 8,8000")[0] == 1  # the fake knows no --rows=3
-    assert check(options="--rows 3 --cols 8,8000")[0] == 0
+def test_accepts_a_stage_that_verifies_all(check: Check) -> None:
+    assert check(right()) == (0, f"{2 * 3 * 2 * 12 * (1 * 3 + 2 * 2)} verified\n")
+    one = right("3", "8,8000")
+    assert check(one)[0] == 1
+    assert check(one, options="--rows=3 --cols 8,8000 --dtype all --op all --input all")[0] == 0
+
+
+def with_status(status: str, reason: str, *where: str) -> list[Row]:
+    return [[*row[:6], status, reason] if set(where) <= set(row) else row for row in right()]
 
 
 @pytest.mark.parametrize(
-    "fault, said",
-    {
-        "first of --rows": "missing: ",
-        "first of --cols": "missing: ",
-        "first of --dtype": "missing: ",
-        "first of --op": "missing: ",
-        "first of --input": "missing: ",
-        "first of --variant": "missing: ",
-        "no infinities": "missing: ",
-        "variant left out": "missing: fastertransformer_block_per_row",
-        "nothing": "missing: ",
-        "refuses odd widths": "31 normal: not applicable, and not verified: odd",
-        "refuses all": "not applicable, and not verified",
-        "does what it cannot": "verified, and not not applicable",
-        "wrong": "exit code 1",
-        "wrong in silence": "31 normal: wrong, and not verified: 1 of 31 elements wrong",
-        "says WRONG": "exit code 0, and a WRONG result",
-        "twice": "not asked for, or twice",
-        "crash": "exit code 4",
-        "unknown option": "exit code 2",
-    }.items(),
+    "said, rows",
+    [
+        *(("missing: ", [row for row in right() if row[i] == right()[0][i]]) for i in range(6)),
+        ("missing: fastertransformer_block_per_row", [row for row in right() if row[0] != NARROW[1]]),
+        ("missing: ", []),
+        ("31 normal: not applicable, and not verified: odd", with_status("not applicable", "odd", "31")),
+        ("not applicable, and not verified", with_status("not applicable", "odd")),
+        ("verified, and not not applicable", with_status("verified", "", "1025")),
+        ("31 normal: wrong, and not verified: 1 of 31", with_status("wrong", "1 of 31 elements wrong", "31")),
+        ("not asked for, or twice", [*right(), right()[0]]),
+    ],
 )
-def test_refuses_a_stage_that_verifies_less(check, fault: str, said: str) -> None:
-    code, printed = check(fault)
+def test_refuses_a_stage_that_verifies_less(check: Check, said: str, rows: list[Row]) -> None:
+    code, printed = check(rows)
     assert code == 1 and said in printed
 
 
-def test_is_skipped_without_a_gpu_or_where_the_shape_does_not_fit(check) -> None:
-    code, printed = check("no GPU")
-    assert code == 3 and "no usable NVIDIA GPU" in printed
-    assert check("too large")[0] == 3
+def test_refuses_what_is_verified_if_the_stage_says_that_something_is_wrong(check: Check) -> None:
+    for code in (1, 2, 4):
+        assert check(right(), code)[0] == 1
+        assert f"exit code {code}" in check(right(), code)[1]
+    ended, printed = check(right(), said="WRONG  shared_memory_tree, f32 softmax, 1 x 31")
+    assert ended == 1 and "exit code 0, and a WRONG result" in printed
 
 
-def test_refuses_a_run_in_which_nothing_applies(check) -> None:
-    code, printed = check(options="--rows 1 --cols 1025 --variant fastertransformer_block_per_row")
-    assert code == 1 and "nothing was verified" in printed
+def test_is_skipped_without_a_gpu_or_where_the_shape_does_not_fit(check: Check) -> None:
+    assert check([], 3, "no usable NVIDIA GPU") == (3, "no usable NVIDIA GPU")
+    assert check([], 2, "needs 99 GiB of device memory, and 1 GiB are free")[0] == 3
+
+
+def test_refuses_a_run_in_which_nothing_applies(check: Check) -> None:
+    options = f"--rows 1 --cols 1025 --variant {NARROW[1]}"
+    rows = [[NARROW[1], "f32", "softmax", "1", "1025", "normal", "not applicable", "narrow"]]
+    ended, printed = check(rows, options=options)
+    assert ended == 1 and "nothing was verified" in printed
 
 
 # ---- The timer's test, with times that a GPU could give and with those of timers that are wrong.
@@ -173,10 +131,7 @@ def with_all(times: physics.Times, **fields: float) -> physics.Times:
 
 
 def scaled(times: physics.Times, factor: float) -> physics.Times:
-    return {
-        name: {**of, "time_us": of["time_us"] * factor, "copy_us": of["copy_us"] * factor}
-        for name, of in times.items()
-    }
+    return {name: {**of, **{us: of[us] * factor for us in ("time_us", "copy_us")}} for name, of in times.items()}
 
 
 def test_physics_accepts_what_a_gpu_could_give() -> None:
@@ -210,33 +165,22 @@ def test_every_variant_has_a_time() -> None:
 
 
 # ---- expect.sh
-def expect(code: int, regex: str, script: str = "echo 'line one'; echo 'line two' >&2; exit 4") -> Tuple[int, str]:
-    return run(["bash", TESTS / "expect.sh", code, regex, "bash", "-c", script])
-
-
-def test_expect_looks_at_the_exit_code() -> None:
-    assert expect(4, "one")[0] == 0
-    for other in (0, 1, 3, 5):
-        code, printed = expect(other, "one")
-        assert code == 1 and f"exit code 4, expected {other}" in printed
-
-
-def test_expect_looks_at_both_streams_and_wants_every_line() -> None:
-    assert expect(4, "^line two$\n^line one$")[0] == 0
-    for regex in ("three", "^line one$\nthree", "three\n^line one$", "one.*two"):
-        assert expect(4, regex)[0] == 1
-    assert "nothing printed matches 'one.*two'" in expect(4, "one.*two")[1]
+TWO_LINES = "echo 'line one'; echo 'line two' >&2; exit 4"
 
 
 @pytest.mark.parametrize(
-    "script, expected, regex, code",
+    "ends, code, regex, script",
     [
-        ("echo no usable GPU; exit 3", 0, "one", 3),
-        ("echo no usable GPU; exit 3", 3, "no usable", 0),
-        ("echo 9 GiB of device memory; exit 2", 0, "one", 3),
-        ("echo 9 GiB of device memory; exit 2", 2, "9 GiB of device memory", 0),
-        ("echo some other reason; exit 3", 0, "one", 1),
+        (0, 4, "^line two$\n^line one$", TWO_LINES),
+        *((1, other, "one", TWO_LINES) for other in (0, 1, 3, 5)),
+        *((1, 4, regex, TWO_LINES) for regex in ("three", "^line one$\nthree", "three\n^line one$", "one.*two")),
+        (3, 0, "one", "echo no usable GPU; exit 3"),
+        (0, 3, "no usable", "echo no usable GPU; exit 3"),
+        (3, 0, "one", "echo 9 GiB of device memory; exit 2"),
+        (0, 2, "9 GiB of device memory", "echo 9 GiB of device memory; exit 2"),
+        (1, 0, "one", "echo some other reason; exit 3"),
     ],
 )
-def test_expect_is_skipped_where_there_is_no_gpu_unless_that_is_expected(script, expected, regex, code) -> None:
-    assert expect(expected, regex, script)[0] == code
+def test_expect(ends: int, code: int, regex: str, script: str) -> None:
+    command = ["bash", str(Path(__file__).with_name("expect.sh")), str(code), regex, "bash", "-c", script]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == ends

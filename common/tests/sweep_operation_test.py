@@ -12,8 +12,9 @@ import pytest
 from command import NoDevice
 from measure import sweep
 
-OPERATION = "softmax_backward"
-WRONG = {"one_percent_off", "changes_dy", "writes_past_the_end"}
+OPERATION = "cross_entropy"
+WRONG = {"loss_of_the_row_before", "no_gradient_at_the_label", "never_writes_the_loss", "changes_a_label",
+         "writes_past_the_end"}  # fmt: skip
 
 
 def test_an_operation_that_no_stage_has_yet(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_an_operation_that_no_stage_has_yet(tmp_path: Path) -> None:
     for dtype in ("f32", "bf16"):
         assert {name for name, of in rows if of == dtype and rows[name, of]["status"] == "wrong"} == WRONG
         right, copy = rows["naive", dtype], rows["copy", dtype]
-        assert right["status"] == "verified" and right["passes"] == 5 and 1 < right["percent_of_copy"] < 100, right
-        assert copy["passes"] == 3 and 90 < copy["percent_of_copy"] < 110, copy
-        moved_gb = 3 * copy["rows"] * copy["cols"] * (4 if dtype == "f32" else 2) / 1e9
+        assert right["status"] == "verified" and 3 < right["passes"] < 3.1 and 1 < right["percent_of_copy"] < 100, right
+        assert 2 < copy["passes"] < 2.01 and 90 < copy["percent_of_copy"] < 110, copy
+        moved_gb = copy["rows"] * (2 * copy["cols"] * (4 if dtype == "f32" else 2) + 8 + 4) / 1e9
         assert copy["bandwidth_gb_s"] / (moved_gb / (copy["time_us"] * 1e-6)) == pytest.approx(1, abs=0.01)

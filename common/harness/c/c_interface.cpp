@@ -130,9 +130,7 @@ int softmax_open(const char* l2, softmax_session** session) {
     const Variant copy{.name = "copy",
                        .idea = "the ceiling: each input read once, each output written once",
                        .prepare = {},
-                       .traffic = [](const Problem& problem) {
-                         return Traffic{static_cast<double>(problem.least_bytes()), 0};
-                       }};
+                       .traffic = least_traffic};
     *session =
         new softmax_session{device, state, Timer(device, state), softmax_operations(), {{"", copy}}, {}};
     JsonMembers members = json_members(device);

@@ -58,19 +58,13 @@ std::vector<CountedNumber> counted_numbers(const SimCounters& counters, const Pr
   const double conflicts = count(shared_loads.bank_conflicts + shared_stores.bank_conflicts);
   const double special = count(counters.special_function_lanes);
   const double elements = count(problem.shape.elements());
+  const double load_sectors = ratio(count(loads.sectors), count(loads.requests));
+  const double store_sectors = ratio(count(stores.sectors), count(stores.requests));
   // In the table "sectors" are per request, "special" functions per element.
   return {
       {"passes", ratio(bytes, count(problem.matrix_bytes())), 4, {"counted", 8}, 2},
-      {"sectors_per_load_request",
-       ratio(count(loads.sectors), count(loads.requests)),
-       3,
-       {"load sec.", 9},
-       1},
-      {"sectors_per_store_request",
-       ratio(count(stores.sectors), count(stores.requests)),
-       3,
-       {"store sec.", 10},
-       1},
+      {"sectors_per_load_request", load_sectors, 3, {"load sec.", 9}, 1},
+      {"sectors_per_store_request", store_sectors, 3, {"store sec.", 10}, 1},
       {"shared_wavefronts", count(shared_loads.wavefronts + shared_stores.wavefronts), 0, {"wavefronts", 10}},
       {"bank_conflicts", conflicts, 0, {"conflicts", 9}},
       {"shuffles", count(counters.shuffles), 0, {"shuffles", 8}},
@@ -275,26 +269,23 @@ void Report::print_json() {
 
 void Report::print_verify_summary() {
   struct Count {
-    int verified = 0;
-    int wrong = 0;
-    int not_applicable = 0;
+    std::map<Status, int> of;
     double max_error = 0;
   };
   std::map<std::tuple<std::string, DType, std::string_view>, Count> counts;
   for (const Record& record : records_) {
     Count& count = counts[{record.variant, record.problem.dtype, record.problem.op->name}];
-    count.verified += record.status == Status::verified ? 1 : 0;
-    count.wrong += record.status == Status::wrong ? 1 : 0;
-    count.not_applicable += record.status == Status::not_applicable ? 1 : 0;
+    ++count.of[record.status];
     count.max_error = std::max(count.max_error, record.max_error);
   }
-  for (const auto& [key, count] : counts) {
+  for (auto& [key, count] : counts) {
     const auto& [variant, dtype, op] = key;
     out_ << padded(variant, columns(device_.simulated)[1].width + 2) << padded(name(dtype), 6)
-         << padded(std::string(op), 13) << padded(std::to_string(count.verified), 6, true) << " verified"
-         << padded(std::to_string(count.wrong), 6, true) << " wrong"
-         << padded(std::to_string(count.not_applicable), 6, true) << " not applicable   worst error "
-         << fixed(count.max_error, 3) << " of the tolerance\n";
+         << padded(std::string(op), 13);
+    for (const Status status : {Status::verified, Status::wrong, Status::not_applicable}) {
+      out_ << padded(std::to_string(count.of[status]), 6, true) << " " << name(status);
+    }
+    out_ << "   worst error " << fixed(count.max_error, 3) << " of the tolerance\n";
   }
 }
 

@@ -14,11 +14,18 @@
 struct CrossEntropy : ReducesToMaxSum {};
 
 constexpr int block_size = 256;
-enum class Lie { none, loss_of_the_row_before, no_gradient_at_the_label, never_writes_the_loss };
+enum class Lie {
+  none,
+  loss_of_the_row_before,
+  no_gradient_at_the_label,
+  never_writes_the_loss,
+  changes_a_label,
+  writes_past_the_end
+};
 
 template <class Op, Lie lie, class T>
 __global__ void __launch_bounds__(block_size)
-    cross_entropy(const T* x, const std::int64_t* label, float* loss, T* dx, Shape shape) {
+    cross_entropy(const T* x, std::int64_t* label, float* loss, T* dx, Shape shape) {
   __shared__ typename Op::State storage[32];
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
@@ -38,6 +45,10 @@ __global__ void __launch_bounds__(block_size)
           logf(state.sum) + (state.max - value);
     }
   }
+  if (lie == Lie::changes_a_label) __syncthreads();  // the others have read it
+  if (blockIdx.x > 0 || threadIdx.x > 0) return;
+  if (lie == Lie::changes_a_label) label[0] = 0;
+  if (lie == Lie::writes_past_the_end) dx[shape.rows * shape.cols] = T{};
 }
 
 // ---- The operation: {x, label} -> {loss, dx}.
@@ -85,7 +96,7 @@ struct ReferenceGradient : Row<T> {
   __host__ __device__ Expected operator()(std::int64_t index) const {
     const std::int64_t row = index / this->cols;
     const double subtracted = index % this->cols == this->label[row] ? 1 : 0;
-    const double y = reference_softmax(as_double(this->x[index]), this->rows[row]);
+    const double y = this->rows[row].softmax(as_double(this->x[index]));
     return {y - subtracted, y + subtracted};
   }
 };
@@ -114,7 +125,7 @@ template <Lie lie>
 Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
   return dispatch(Operations<CrossEntropy>{}, problem, [&]<class Op, class T>() {
     const T* x = static_cast<const T*>(memory.inputs[0]);
-    const auto* label = static_cast<const std::int64_t*>(memory.inputs[1]);
+    auto* label = static_cast<std::int64_t*>(const_cast<void*>(memory.inputs[1]));
     auto* loss = static_cast<float*>(memory.outputs[0]);
     T* dx = static_cast<T*>(memory.outputs[1]);
     return [=, shape = problem.shape](cudaStream_t stream) {
@@ -140,7 +151,9 @@ Stage stage() {
           {{"naive", "one block a row", prepare<Lie::none>, traffic},
            {"loss_of_the_row_before", "wrong on purpose", prepare<Lie::loss_of_the_row_before>, traffic},
            {"no_gradient_at_the_label", "wrong on purpose", prepare<Lie::no_gradient_at_the_label>, traffic},
-           {"never_writes_the_loss", "wrong on purpose", prepare<Lie::never_writes_the_loss>, traffic}},
+           {"never_writes_the_loss", "wrong on purpose", prepare<Lie::never_writes_the_loss>, traffic},
+           {"changes_a_label", "wrong on purpose", prepare<Lie::changes_a_label>, traffic},
+           {"writes_past_the_end", "wrong on purpose", prepare<Lie::writes_past_the_end>, traffic}},
       .operations = {&cross_entropy_operation}};
 }
 
