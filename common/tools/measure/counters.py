@@ -7,11 +7,11 @@ metric that this ncu does not know is None.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple
 
 from measure.results import Json
 
-Number = Optional[float]
+Number = float | None
 
 
 def of_l1(what: str, op: str) -> str:
@@ -44,15 +44,15 @@ OCCUPANCY_LIMITS = ("launch__occupancy_limit_registers", "launch__occupancy_limi
 class Counter(NamedTuple):
     """What both count."""
 
-    members: Tuple[str, ...]  # of the simulator's entry: the first less the others
-    metrics: Tuple[str, ...]  # ncu's, of which `of` makes the counter
+    members: tuple[str, ...]  # of the simulator's entry: the first less the others
+    metrics: tuple[str, ...]  # ncu's, of which `of` makes the counter
     of: Callable[..., int] = lambda number: number
 
     def simulated(self, entry: Json) -> int:
         first, *others = (entry[f"counted_{name}"] for name in self.members)
         return first - sum(others)
 
-    def hardware(self, kernels: List[Json]) -> Optional[int]:
+    def hardware(self, kernels: list[Json]) -> int | None:
         """The sum over a launch's kernels; None where ncu does not know a metric."""
         found = [[kernel["metrics"].get(name) for name in self.metrics] for kernel in kernels]
         if not found or any(None in numbers for numbers in found):
@@ -75,12 +75,12 @@ def patched_conflicts(patched: int, wavefronts: int, conflicts: int) -> int:
     return patched - (wavefronts - conflicts)
 
 
-def of_global_memory(name: str, op: str) -> Dict[str, Counter]:
+def of_global_memory(name: str, op: str) -> dict[str, Counter]:
     units = ("requests", "sectors")
     return {f"global {name} {unit}": Counter((f"global_{name}_{unit}",), (of_l1(unit, op),)) for unit in units}
 
 
-def of_shared_memory(name: str, op: str) -> Dict[str, Counter]:
+def of_shared_memory(name: str, op: str) -> dict[str, Counter]:
     names = (SASS_WAVEFRONTS, WAVEFRONTS, CONFLICTS, SASS_REQUESTS)
     patched, wavefronts, conflicts, requests = (metric.format(op) for metric in names)
     of = f"shared_{name}"
@@ -93,7 +93,7 @@ def of_shared_memory(name: str, op: str) -> Dict[str, Counter]:
     }
 
 
-COUNTERS: Dict[str, Counter] = {
+COUNTERS: dict[str, Counter] = {
     **of_global_memory("load", "ld"),
     **of_global_memory("store", "st"),
     **of_shared_memory("load", "ld"),
@@ -109,7 +109,7 @@ COUNTERS: Dict[str, Counter] = {
 }
 
 
-def of_launch(kernels: List[Json], name: str) -> Number:
+def of_launch(kernels: list[Json], name: str) -> Number:
     """A counter, or a plain metric of ncu, of all kernels: the sum; of a percentage the mean, each kernel counting for
     as long as it took; of what a launch has, like registers, the largest. None where ncu does not know it."""
     if name in COUNTERS:

@@ -9,7 +9,7 @@ An entry is one launch of one variant, as JSON:
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, NamedTuple
 
 from measure import explanations
 from measure.counters import (
@@ -17,18 +17,18 @@ from measure.counters import (
     Number, of_l1, of_l2, of_launch, ratio,
 )  # fmt: skip
 from measure.explanations import Explanation
-from measure.results import ELEMENT_BYTES, Json
+from measure.results import Json, shape_of
 
 # What a row costs is counted on a part of the rows, and Thrust's tiles of a fixed size do not end where that does.
 SAME = 0.02
 
 
 def tensor_bytes(entry: Json) -> int:
-    return entry["rows"] * entry["cols"] * ELEMENT_BYTES[entry["dtype"]]
+    return shape_of(entry).tensor_bytes
 
 
 # What a unit divides by, at an entry's shape; by nothing, where it is not among them.
-DIVISORS: Dict[str, Callable[[Json], float]] = {
+DIVISORS: dict[str, Callable[[Json], float]] = {
     "passes": tensor_bytes,
     "a row": lambda at: at["rows"],
     "an element": lambda at: at["rows"] * at["cols"],
@@ -41,15 +41,15 @@ class Quantity(NamedTuple):
 
     name: str  # its key in markers has _ for spaces
     unit: str
-    of: Tuple[str, ...]  # names of COUNTERS, or ncu's
+    of: tuple[str, ...]  # names of COUNTERS, or ncu's
     divided_by: str = ""  # another such
     declared: str = ""  # the variant's number, and ...
     counted_as: str = ""  # ... the simulator's, where it is no such sum
-    explained_by: Tuple[str, ...] = ()  # COUNTERS: why these differ says why it does; () means `of`
+    explained_by: tuple[str, ...] = ()  # COUNTERS: why these differ says why it does; () means `of`
     needs_ncu: bool = False  # says nothing new without it
 
     @property
-    def metrics(self) -> Tuple[str, ...]:
+    def metrics(self) -> tuple[str, ...]:
         """ncu's names of what is measured."""
         names = (*self.of, self.divided_by) if self.divided_by else self.of
         metrics = (COUNTERS[name].metrics if name in COUNTERS else (name,) for name in names)
@@ -62,7 +62,7 @@ class Quantity(NamedTuple):
         divisor = number(self.divided_by) if self.divided_by else DIVISORS.get(self.unit, lambda _: 1)(at)
         return ratio(sum(numbers), divisor)
 
-    def numbers(self, entry: Json) -> Tuple[Number, Number, Number]:
+    def numbers(self, entry: Json) -> tuple[Number, Number, Number]:
         """Declared, counted, measured."""
         simulator = entry["counted"]
         declared = simulator[self.declared] if self.declared else None
@@ -72,12 +72,12 @@ class Quantity(NamedTuple):
         return declared, counted, self.value(lambda name: of_launch(entry["kernels"], name), entry)
 
 
-def both(name: str) -> Tuple[str, str]:
+def both(name: str) -> tuple[str, str]:
     """Of loads and of stores."""
     return name.format("load"), name.format("store")
 
 
-QUANTITIES: Tuple[Quantity, ...] = (
+QUANTITIES: tuple[Quantity, ...] = (
     Quantity("bytes requested", "passes", REQUESTED, "", "passes", "counted_passes", ("global load sectors",)),
     Quantity("read from DRAM", "passes", (DRAM_READ,)),
     Quantity("written to DRAM", "passes", (DRAM_WRITE,)),
@@ -103,7 +103,7 @@ QUANTITIES: Tuple[Quantity, ...] = (
 METRICS = tuple(dict.fromkeys([*(m for quantity in QUANTITIES for m in quantity.metrics), *OCCUPANCY_LIMITS]))
 
 
-def combined(kernels: List[Json]) -> Json:
+def combined(kernels: list[Json]) -> Json:
     """ncu's plain metrics of the launch, without those by opcode. What each kernel has of its own is left out where
     there are several, but for the most registers."""
 
@@ -119,12 +119,12 @@ class Row(NamedTuple):
     """One quantity of one entry."""
 
     quantity: Quantity
-    numbers: Tuple[Number, Number, Number]  # declared, counted, measured
+    numbers: tuple[Number, Number, Number]  # declared, counted, measured
     differs: bool  # counted and measured
-    why: Optional[Explanation]  # the one of hardware_table, where it has one
+    why: Explanation | None  # the one of hardware_table, where it has one
 
 
-def rows(entry: Json) -> List[Row]:
+def rows(entry: Json) -> list[Row]:
     return [compared(entry, quantity, *quantity.numbers(entry)) for quantity in QUANTITIES]
 
 
