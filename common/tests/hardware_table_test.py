@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 from fake_stages import COMMIT, VARIANTS, Repository, fake_ncu, quietly
 from measure import explanations, hardware_table
-from measure.counters import LANE_OPCODES
+from measure.quantities import LANE_OPCODES
 from measure.explanations import Explanation
 
 # The fake ncu counts twice the wavefronts that the simulator does, so these differ.

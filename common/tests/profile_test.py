@@ -14,7 +14,7 @@ import pytest
 from command import NoDevice, ToolError
 from fake_programs import has_ended
 from fake_stages import COMMIT, Repository, fake_ncu, quietly, script
-from measure import counters, explanations, ncu, profiling, quantities, results
+from measure import explanations, ncu, profiling, quantities, results
 from measure.explanations import Explanation
 from measure.results import Shape
 
@@ -113,11 +113,11 @@ class Profiled(Repository):
     def ncu(self, mode: str = "") -> None:
         """The duration and the registers of a kernel, and as many bytes as 2 passes of f32 64 x 1000."""
         numbers = {
-            counters.DURATION: "2,000",
-            counters.REGISTERS: "32 (0: 32)",
-            counters.DRAM_BUSY: "50.5",
-            **dict.fromkeys(counters.REQUESTED, ("256", "Kbyte")),
-            counters.OCCUPANCY_LIMITS[1]: "n/a",
+            quantities.DURATION: "2,000",
+            quantities.REGISTERS: "32 (0: 32)",
+            quantities.DRAM_BUSY: "50.5",
+            **dict.fromkeys(quantities.REQUESTED, ("256", "Kbyte")),
+            quantities.OCCUPANCY_LIMITS[1]: "n/a",
         }
         fake_ncu(self.build / "ncu", mode, {"thread_per_row": 2}, numbers)
 
@@ -165,7 +165,7 @@ def test_three_numbers_side_by_side(profiled: Profiled) -> None:
     table = profiled.csv_rows("stages-f32-64x1000.csv")
     assert len(table) == 5 * len(quantities.QUANTITIES)
     duration = next(r for r in table if r["quantity"] == "duration" and r["variant"] == "thread_per_row")
-    assert (duration["measured"], duration["declared"], duration["ncu_metrics"]) == ("4", "", counters.DURATION)
+    assert (duration["measured"], duration["declared"], duration["ncu_metrics"]) == ("4", "", quantities.DURATION)
 
 
 def test_narrow_terminals_get_fewer_columns(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,9 +296,9 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     assert ("01_naive", "thread_per_row", "f32", 1024) in found
     two, one = data["entries"][:2]
     assert [kernel["kernel"] for kernel in two["kernels"]] == ["k0<float, 4>", "k1<float, 4>"]
-    names = (counters.DURATION, counters.REGISTERS, counters.DRAM_BUSY)
+    names = (quantities.DURATION, quantities.REGISTERS, quantities.DRAM_BUSY)
     assert [two["metrics"][name] for name in names] == [4000, 32, 50.5]
-    assert one["metrics"][counters.OCCUPANCY_LIMITS[1]] is None  # n/a
+    assert one["metrics"][quantities.OCCUPANCY_LIMITS[1]] is None  # n/a
     assert one["quantities"]["barriers"] == [4.0, 16.0, 0.0208333]
 
     shape = "dtype=f16 rows=49152 cols=1024"
@@ -343,7 +343,7 @@ def entry_of(*kernels: results.Json) -> results.Json:
 
 
 def test_several_kernels() -> None:
-    names = (counters.DURATION, counters.DRAM_BUSY, counters.REGISTERS, counters.DRAM_READ)
+    names = (quantities.DURATION, quantities.DRAM_BUSY, quantities.REGISTERS, quantities.DRAM_READ)
     slow, fast = dict(zip(names, (3000, 80, 30, 1000))), dict(zip(names, (1000, 40, 90, 3000)))
     shown = ("duration", "DRAM throughput", "registers", "read from DRAM", "written to DRAM")
     for kernels, numbers in ((slow, fast), [4, 70, 90, 2, None]), ((), [None] * 5):  # 4000 bytes of 2000

@@ -189,13 +189,10 @@ def recorded_entry(entry: Json) -> Json:
     metrics = quantities.combined(entry["kernels"])
     kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
     kept = {name: entry[name] for name in (*results.PLACE, "op")}
-    found = {row.quantity.name: [rounded(n) for n in row.numbers] for row in quantities.rows(entry)}
+    rounded = [[None if n is None else float(f"{n:.6g}") for n in row.numbers] for row in quantities.rows(entry)]
+    found = dict(zip((quantity.name for quantity in QUANTITIES), rounded))
     made = {"quantities": found, "metrics": metrics, "kernels": kernels}
     return {**kept, "counted_rows": entry["counted"]["rows"], **made}
-
-
-def rounded(number: quantities.Number) -> quantities.Number:
-    return None if number is None else float(f"{number:.6g}")
 
 
 def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
@@ -206,9 +203,8 @@ def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
 def record(arguments: argparse.Namespace, stages: dict[str, Path]) -> Path:
     """Replaces the recorded file. Raises ToolError, and then has written nothing."""
     work = [(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
-    count_them = lambda: count_all(stages, work)[0]  # noqa: E731
-    how = "./run profile --record", "-profile", stages, count_them, quantities.METRICS, recorded_entry, ["--set", SETS[0]]
-    return ncu.record(arguments, *how)
+    how = quantities.METRICS, recorded_entry, ["--set", SETS[0]]
+    return ncu.record(arguments, "./run profile --record", "-profile", stages, lambda: count_all(stages, work)[0], *how)
 
 
 # --- The command -----------------------------------------------------------------------------------

@@ -258,8 +258,9 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry]
     command = "./run sweep"
     for name, values in (("tables", arguments.tables), ("shapes", arguments.shapes)):
         command += f" --{name} {','.join(map(str, values))}" if values else ""
+    commit = {name: header[name] for name in ("commit", "dirty")}
     return {
-        "recorded": {"date_utc": results.utc_now(), **{name: header[name] for name in ("commit", "dirty")}, "command": command},
+        "recorded": {"date_utc": results.utc_now(), **commit, "command": command},
         "machine": header["machine"],
         "settings": header["settings"],
         "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in tables],
