@@ -34,7 +34,7 @@ from measure.harness import LIBRARY, Harness, HarnessError, Verdict, WrongResult
 from measure.peers import Candidate, NotApplicable, PeerContender, Problem, one_line
 from measure.results import Json, Shape
 from measure.sweep_journal import Journal, Measurement
-from measure.sweep_options import all_shapes, is_usual, parse_arguments, tables_of
+from measure.sweep_options import Table, all_shapes, is_usual, parse_arguments, tables_of
 from measure.sweep_progress import Progress, Stopwatch, expected_seconds
 
 SEED = 1
