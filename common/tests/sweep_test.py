@@ -53,13 +53,10 @@ class World(Repository):
         self.verdicts: dict = {}  # by contender
         self.times = lambda name, round_: {"copy": 100.0, NAMES[2]: 101.0}.get(name, 200.0)
         self.copies = lambda name, round_: 100.0  # timed beside the contender
-        self.before_time: Callable[[str], None] = lambda name: None
-        self.peers: list[PeerContender] = []
-        self.versions: dict = {}
-        self.missing: dict = {}
-        self.problems: list = []  # what was opened: op, input, seed, offset
-        self.log: list = []  # ("verify", "time" or "trial", contender) in order
-        self.loaded: list = []
+        self.before_time = lambda name: None
+        self.peers, self.versions, self.missing = [], {}, {}
+        # What was opened (op, input, seed, offset); ("verify", "time" or "trial", contender) in order; what was loaded.
+        self.problems, self.log, self.loaded = [], [], []
 
     def find(self, _wanted: list) -> tuple:
         self.loaded.append("peers")
@@ -167,15 +164,14 @@ def test_every_contender_of_every_shape_is_in_the_file(world: World) -> None:
     world.reasons[NAMES[2], 1024] = 'too wide, "they" say'
     file, shapes = world.root / "out.csv", f"{SMALL},{LARGE},f32:8x7,{SMALL}"
     data, _ = world.swept("--shapes", shapes, "--csv", str(file), "--op", "log_softmax")
-    rows, settings, machine = data["results"], data["settings"], data["machine"]
+    rows, settings = data["results"], data["settings"]
     assert [table["shapes"] for table in data["tables"]] == [[SMALL, LARGE, "f32:8x7"]]  # once, though given twice
-    assert [r["contender"] for r in rows] == NAMES * 3
-    assert [r["kind"] for r in rows[:4]] == ["copy", "stage", "stage", "stage"]
+    assert [(r["contender"], r["kind"]) for r in rows] == list(zip(NAMES, ("copy", "stage", "stage", "stage"))) * 3
     assert [(r["rows"], r["cols"]) for r in rows] == [(8, 1024)] * 4 + [(49152, 1024)] * 4 + [(8, 7)] * 4
     assert [r["status"] for r in rows[8:]] == ["verified"] * 4
-    assert (data["recorded"]["commit"], data["recorded"]["dirty"]) == (COMMIT, False)
-    assert data["recorded"]["command"] == f"./run sweep --shapes {shapes}"
-    assert {"gpu", "driver_version", "nvcc", "python", "torch", "triton", "cudnn", "quack", "liger"} <= set(machine)
+    recorded = {"commit": COMMIT, "dirty": False, "command": f"./run sweep --shapes {shapes}"}
+    assert data["recorded"] == {"date_utc": data["recorded"]["date_utc"], **recorded}
+    assert {"gpu", "driver_version", "nvcc", "python", "torch", "triton", "cudnn", "quack", "liger"} <= set(data["machine"])
     assert str(world.root) not in json.dumps(data)
     # The problem is the one that the file names.
     assert (settings["rounds"], settings["seed"], settings["offset"]) == (2, 1, 0)
@@ -541,7 +537,7 @@ def test_fresh_forgets(world: World) -> None:
     assert len(world.names("time")) == 16
 
 
-def test_a_killed_process_loses_no_finished_line(world: World) -> None:
+def test_a_killed_process_loses_no_finished_row(world: World) -> None:
     child = os.fork()
     if child == 0:
         world.before_time = lambda name: os._exit(9) if len(world.names("time")) == 6 else None
