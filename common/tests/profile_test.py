@@ -303,7 +303,7 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
 
     shape = "dtype=f16 rows=49152 cols=1024"
     for marker, said in {
-        "counters 01_naive columns=speed": "unknown counter column 'speed'",
+        "counters 01_naive columns=speed": "column 'speed'",
         "counters 01_naive dtype=f16 rows=1 cols=1": "no profile of 01_naive at f16:1x1",
         f"profile 01_naive {shape} variants=tall": "no 'tall' in the profile; it has: thread_per_row, block_per_row",
         f"profile 01_naive {shape} quantities=speed": "no 'speed' in the profile; it has: bytes_requested, read_from_DRAM",

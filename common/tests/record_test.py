@@ -171,8 +171,8 @@ def test_what_cannot_be_counted_is_not_written(repository: Repository, mode: str
 
 def test_markers_that_name_what_is_not_counted(counted: Repository) -> None:
     for marker, said in {
-        "dtype=f16 rows=64 cols=999": "nothing counted for 02_tiled at f16:64x999",
-        "dtype=f16 rows=64 cols=1024 columns=speed": "unknown counted column 'speed'",
+        "dtype=f16 rows=64 cols=999 columns=passes": "nothing counted for 02_tiled at f16:64x999",
+        "dtype=f16 rows=64 cols=1024 columns=speed": "column 'speed'",
     }.items():
         counted.page(f"<!-- generated: counted 02_tiled {marker} -->\n<!-- end generated -->\n")
         assert said in counted.generate()[1]
