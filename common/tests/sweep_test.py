@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gc
 import io
 import itertools
 import json
@@ -471,6 +472,7 @@ def test_an_interrupt_ends_the_compiling(triton: Any) -> None:
         time.sleep(0.2)
 
     triton.compile = interrupts
+    gc.collect()  # an interrupt within a finalizer would be lost
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         triton.peer.compile_ahead(PROBLEMS)
@@ -556,8 +558,8 @@ def test_a_damaged_journal_is_named_and_not_used(world: World) -> None:
 
 
 OTHER = {
-    "commit": lambda patch, _: patch.setattr(sweep, "commit_of", lambda *_: {"commit": "f" * 40, "dirty": False}),
-    "dirty": lambda patch, _: patch.setattr(sweep, "commit_of", lambda *_: {"commit": COMMIT, "dirty": True}),
+    "commit": lambda patch, _: patch.setattr(results, "commit_of", lambda *_, **__: ("f" * 40, False)),
+    "dirty": lambda patch, _: patch.setattr(results, "commit_of", lambda *_, **__: (COMMIT, True)),
     "code": lambda _, world: (world.build / "libsoftmax_harness.so").write_text("changed"),
     "machine": lambda patch, _: patch.setattr(sweep.platform, "python_version", lambda: "3.0"),
 }
@@ -614,7 +616,7 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert written() == (1, False, True)
     world.verdicts.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "commit_of", lambda *_: {"commit": results.UNKNOWN, "dirty": True})
+        patch.setattr(results, "commit_of", lambda *_, **__: (results.UNKNOWN, True))
         assert written() == (0, False, True)
     assert written() == (0, True, False)
     data = json.loads(file.read_text(encoding="utf-8"))

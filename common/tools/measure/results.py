@@ -174,12 +174,12 @@ def output_of(command: list[str]) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def commit_of(root: Path, override: str | None) -> tuple[str, bool]:
+def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> tuple[str, bool]:
     """The commit that is measured, and whether the working tree differs from it.
 
     `override` (HASH or HASH-dirty) is for a machine that got the files without their history.
     Markdown and common/results do not count as differences: they cannot change a measurement.
-    Raises ToolError when the commit is not known, since a number without its source is worthless.
+    Raises ToolError when it must be known and is not: a number without its source is worthless.
     """
     if override:
         match = re.fullmatch(r"([0-9a-f]{7,40})(-dirty)?", override)
@@ -192,7 +192,9 @@ def commit_of(root: Path, override: str | None) -> tuple[str, bool]:
         commit = output_of([*git, "rev-parse", "HEAD"])
         if commit:
             return commit, output_of([*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"]) != ""
-    raise ToolError("the commit is not known here (no git history): pass --commit HASH")
+    if must_be_known:
+        raise ToolError("the commit is not known here (no git history): pass --commit HASH")
+    return UNKNOWN, True
 
 
 def software_versions(build: Path) -> Json:

@@ -27,14 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
-from command import NoDevice, ToolError, Usage, say
+from command import NoDevice, Usage, say
 from files import write_whole
 from measure import peers, results, sweep_tables
 from measure.harness import LIBRARY, Harness, HarnessError, Verdict, WrongResult, built
 from measure.peers import Candidate, NotApplicable, PeerContender, Problem, one_line
 from measure.results import Json, Shape
 from measure.sweep_journal import Journal, Measurement
-from measure.sweep_options import Table, all_shapes, is_usual, parse_arguments, tables_of
+from measure.sweep_options import KINDS, REPEATS, ROUNDS, TABLES, Table, all_shapes, parse_arguments
 from measure.sweep_progress import Progress, Stopwatch, expected_seconds
 
 SEED = 1
@@ -201,16 +201,6 @@ def code_digest(build: Path, stages: list[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def commit_of(root: Path, override: str | None) -> Json:
-    try:
-        commit, dirty = results.commit_of(root, override)
-    except ToolError:
-        if override:
-            raise
-        commit, dirty = results.UNKNOWN, True
-    return {"commit": commit, "dirty": dirty}
-
-
 def show_plan(tables: list[Table], stages: list[str], contenders: list[str]) -> None:
     for table in tables:
         print(f"{table.name}: {table.title}\n  {' '.join(map(str, table.shapes))}")
@@ -237,7 +227,7 @@ def header_of(
     libraries = {"torch" if peer == "pytorch" else peer: versions.get(peer) for peer in peers.PEERS}
     software = {**results.software_versions(arguments.build), "python": platform.python_version(), **libraries}
     how = {"l2": arguments.l2, "repeats": arguments.repeats, "limit_ms": LIMIT_MS, "seed": SEED, "offset": 0}
-    shapes = list(map(str, all_shapes(tables_of(arguments))))
+    shapes = list(map(str, all_shapes(arguments.chosen)))
     return {
         "machine": {**device, **software},
         "code": code_digest(arguments.build, stages),
@@ -247,9 +237,8 @@ def header_of(
 
 
 def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry], journal: Journal) -> Json:
-    tables = tables_of(arguments)
     rows = []
-    for shape in all_shapes(tables):
+    for shape in all_shapes(arguments.chosen):
         copy = journal.rounds(shape, "copy")
         least_passes = copy[0].passes if copy and copy[0].passes else 2
         for entry in entries:
@@ -263,15 +252,17 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry]
         "recorded": {"date_utc": results.utc_now(), **commit, "command": command},
         "machine": header["machine"],
         "settings": header["settings"],
-        "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in tables],
+        "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in arguments.chosen],
         "results": rows,
     }
 
 
 def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> Path:
-    """Only a whole sweep, with the main peers and nothing wrong, replaces the recorded file."""
+    """Only a whole sweep with the usual settings, with the main peers and nothing wrong, replaces the recorded file."""
+    settings = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
+    usual = arguments.chosen == TABLES and settings == ("softmax", ROUNDS, REPEATS, "cold", KINDS)
     measured = {"cudnn", "pytorch", "triton"} <= {r["stage"] for r in data["results"]}
-    whole = is_usual(arguments) and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
+    whole = usual and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
     folder = arguments.root / "common/results" if whole else arguments.build
     return folder / f"{results.gpu_slug(data['machine']['gpu'])}-sweep.json"
 
@@ -279,10 +270,10 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> 
 def run(arguments: argparse.Namespace) -> int:
     stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
     if arguments.list:
-        show_plan(tables_of(arguments), stages, arguments.contenders)
+        show_plan(arguments.chosen, stages, arguments.contenders)
         return 0
     watch = Stopwatch()
-    commit = commit_of(arguments.root, arguments.commit)
+    commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
     built(arguments.build / LIBRARY)  # not built: said before the peers are loaded, which takes seconds
     with watch("loading the peers"):
         found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
@@ -294,12 +285,12 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"without {peer}: {why}")
         entries = add_contenders(harness, stages, found)
         harness.open_problem(Shape("f32", 1, 1), arguments.op, "normal", SEED, 0)  # refuses what nobody does
-        header = {**header_of(arguments, device, versions, stages, entries), **commit}
+        header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
                 say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
             sweep = Sweep(harness, journal, watch, arguments.op, arguments.rounds, arguments.repeats)
-            sweep.run(all_shapes(tables_of(arguments)), entries)
+            sweep.run(all_shapes(arguments.chosen), entries)
             data = results_of(arguments, header, entries, journal)
             wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
             out = arguments.out or usual_file(arguments, data, wrong)

@@ -70,7 +70,7 @@ def device(text: str) -> str:
 
 
 def parse_arguments(argv: list[str], description: str | None) -> argparse.Namespace:
-    """Raises Usage."""
+    """Sets `chosen`, the tables to measure, too. Raises Usage."""
     parser = Parser(
         prog="./run sweep",
         description=description,
@@ -96,19 +96,9 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--list", action="store_true", help="say what would be measured, and stop")
     option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
     option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
-    return results.parse(parser, argv, argparse.SUPPRESS)
-
-
-def tables_of(arguments: argparse.Namespace) -> list[Table]:
-    if not arguments.tables and not arguments.shapes:
-        return TABLES
-    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
+    arguments = results.parse(parser, argv, argparse.SUPPRESS)
+    arguments.chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
     if arguments.shapes:
-        chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
-    return chosen
-
-
-def is_usual(arguments: argparse.Namespace) -> bool:
-    """The whole sweep with the usual settings."""
-    chosen = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
-    return tables_of(arguments) == TABLES and chosen == ("softmax", ROUNDS, REPEATS, "cold", KINDS)
+        arguments.chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
+    arguments.chosen = arguments.chosen or TABLES
+    return arguments
