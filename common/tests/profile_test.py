@@ -194,26 +194,6 @@ def test_a_known_difference_has_its_reason(profiled: Profiled, monkeypatch: pyte
     assert {(r["stage"], r["why_different"]) for r in rows} == {("01_naive", "Merging"), ("02_tiled", "not known")}
 
 
-@pytest.mark.parametrize(
-    "mode, said, lines",
-    [
-        ("permission", "not measured: no permission to read the GPU's counters (ERR_NVGPUCTRPERM)", 3),
-        ("uninitialised", "not measured: ncu cannot profile on this machine", 1),
-        ("missing", "not measured: 'no-such-ncu' is not here", 1),
-    ],
-)
-def test_what_cannot_be_measured_is_counted(profiled: Profiled, mode: str, said: str, lines: int) -> None:
-    profiled.ncu(mode)
-    printed = profiled.shown(*(("--ncu", "no-such-ncu") if mode == "missing" else ()))
-    before = printed[printed.index(said) : printed.index("f32 softmax")]
-    assert len(before.splitlines()) == lines
-    assert ["docker" in before, "modprobe.d" in before] == 2 * [mode == "permission"]
-    assert re.search(r"\nbytes requested, passes +2 · 1000 +2 · 1000\n", printed)
-    assert "measured (ncu" not in printed and "duration" not in printed
-    assert not list((profiled.build / "profile").glob("*.ncu-rep"))
-    assert profiled.csv_rows("stages-f32-64x1000.csv")[0]["measured"] == ""
-
-
 def test_no_gpu(profiled: Profiled) -> None:
     profiled.mode("01_naive", "exit 3 gpu")
     printed = profiled.shown()
@@ -315,21 +295,35 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode, code, said",
+    "mode, code, said, lines",
     [
-        ("permission", 3, "ERR_NVGPUCTRPERM"),
-        ("uninitialised", 3, "failed to initialise the profiler"),
-        ("error", 1, "ncu failed (exit code 1). ==ERROR== Failed to find metric"),
-        ("nothing", 1, "ncu counted no kernel"),
+        ("permission", 3, "no permission to read the GPU's counters (ERR_NVGPUCTRPERM)", 3),
+        ("uninitialised", 3, "ncu cannot profile on this machine: it failed to initialise the profiler", 1),
+        ("missing", 3, "'no-such-ncu' is not here", 1),
+        ("error", 1, "ncu failed (exit code 1). ==ERROR== Failed to find metric", 1),
+        ("nothing", 1, "ncu counted no kernel", 1),
     ],
 )
-def test_failures_leave_the_recording_alone(profiled: Profiled, mode: str, code: int, said: str) -> None:
+def test_what_cannot_be_measured_is_counted_and_not_recorded(
+    profiled: Profiled, mode: str, code: int, said: str, lines: int
+) -> None:
     recording = profiled.results / "nvidia-fake-1-profile.json"
     recording.write_text("old")
     profiled.ncu(mode)
-    got, printed = profiled.record_profiles()
+    program = ("--ncu", "no-such-ncu") if mode == "missing" else ()
+    got, printed = profiled.profile("--record", "--commit", COMMIT, *program)
     assert (got, recording.read_text(), profiled.files()) == (code, "old", [recording.name]), printed
     assert said in printed
+    if code == 1:
+        return
+    printed = profiled.shown(*program)
+    before = printed[printed.index(f"not measured: {said}") : printed.index("f32 softmax")]
+    assert len(before.splitlines()) == lines
+    assert ["docker" in before, "modprobe.d" in before] == 2 * [mode == "permission"]
+    assert re.search(r"\nbytes requested, passes +2 · 1000 +2 · 1000\n", printed)
+    assert "measured (ncu" not in printed and "duration" not in printed
+    assert not list((profiled.build / "profile").glob("*.ncu-rep"))
+    assert profiled.csv_rows("stages-f32-64x1000.csv")[0]["measured"] == ""
 
 
 # --- Quantities --------------------------------------------------------------------------------------
