@@ -279,7 +279,8 @@ def test_the_leader_is_who_has_the_highest_percentage_of_its_copy() -> None:
     assert results.fastest([{"time_us": None, "percent_of_copy": None}]) is None
     printed = sweep_tables.text(data)
     assert re.search(r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$", printed)
-    assert re.search(r"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs .* stages 1\.09x$", printed), printed
+    peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3"
+    assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed), printed
 
 
 COLUMNS = {

@@ -64,10 +64,6 @@ class Entry:
     def name(self) -> str:
         return f"{self.stage} {self.variant}".strip()
 
-    def launch(self, *pointers_and_stream: int) -> None:
-        assert self.candidate is not None
-        self.candidate.launch(*pointers_and_stream)
-
     def described(self) -> Json:
         kind = "peer" if self.peer else "stage" if self.stage else "copy"
         return {"contender": self.name, "kind": kind, "stage": self.stage, "variant": self.variant}
@@ -215,7 +211,7 @@ def add_contenders(harness: Harness, stages: list[str], found: list[PeerContende
     entries = [Entry(number, *contender) for number, contender in enumerate(harness.contenders())]
     for peer in found:
         entry = Entry(len(entries), peer.peer, peer.variant, peer)
-        harness.add_contender(peer.peer, peer.variant, entry.launch)
+        harness.add_contender(peer.peer, peer.variant, lambda *to, entry=entry: entry.candidate.launch(*to))
         entries.append(entry)
     return entries
 
