@@ -35,7 +35,7 @@ from measure.peers import Candidate, NotApplicable, PeerContender, Problem, one_
 from measure.results import Json, Shape
 from measure.sweep_journal import Journal, Measurement
 from measure.sweep_options import KINDS, REPEATS, ROUNDS, TABLES, Table, all_shapes, parse_arguments
-from measure.sweep_progress import Progress, Stopwatch, expected_seconds
+from measure.sweep_progress import Progress, Stopwatch
 
 SEED = 1
 FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
@@ -81,9 +81,8 @@ class Sweep:
     repeats: int
 
     def run(self, shapes: list[Shape], entries: list[Entry]) -> None:
-        def seconds_left() -> float:
-            left = {shape: sum(len(self.journal.left(shape, entry.name)) for entry in entries) for shape in shapes}
-            return sum(number * expected_seconds(shape, self.repeats) for shape, number in left.items())
+        def left(shape: Shape) -> int:
+            return sum(len(self.journal.left(shape, entry.name)) for entry in entries)
 
         work = {shape: [entry for entry in entries if self.journal.left(shape, entry.name)] for shape in shapes}
         work = {shape: some for shape, some in work.items() if some}
@@ -91,7 +90,7 @@ class Sweep:
         for compile_ahead in {peer.compile_ahead for peer in peers_here} - {None}:
             with self.watch("compiling Triton kernels ahead"):
                 compile_ahead([Problem(*shape, self.op) for shape in work])
-        with contextlib.closing(Progress(seconds_left)) as self.progress:
+        with contextlib.closing(Progress(work, self.repeats, left)) as self.progress:
             for shape, some in work.items():
                 self.measure(shape, some)
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from typing import Callable, Iterator
+from typing import Callable, Iterable, Iterator
 
 from command import say
 from measure.results import Shape
@@ -26,10 +26,12 @@ def expected_seconds(shape: Shape, repeats: int) -> float:
 
 
 class Progress:
-    def __init__(self, seconds_left: Callable[[], float]) -> None:
-        """`seconds_left` is what is expected, and corrected by the pace so far."""
-        self._seconds_left = seconds_left
-        self._whole = seconds_left()
+    def __init__(self, shapes: Iterable[Shape], repeats: int, left: Callable[[Shape], int]) -> None:
+        """`left`: how many measurements a shape still needs."""
+        self._left = left
+        self._one = {shape: expected_seconds(shape, repeats) for shape in shapes}
+        self._seconds = {shape: left(shape) * one for shape, one in self._one.items()}
+        self._whole = sum(self._seconds.values())
         self._start = time.monotonic()
         self._shape: Shape | None = None
         self._is_terminal = sys.stderr.isatty()
@@ -37,8 +39,10 @@ class Progress:
     def show(self, shape: Shape, contender: str) -> None:
         if not self._is_terminal and shape == self._shape:
             return
+        for changed in {self._shape or shape, shape}:  # not all: the GPU would rest meanwhile
+            self._seconds[changed] = self._left(changed) * self._one[changed]
         self._shape = shape
-        left = self._seconds_left()
+        left = sum(self._seconds.values())
         done, elapsed = self._whole - left, time.monotonic() - self._start
         pace = elapsed / done if done and elapsed > 5 else 1
         share = done / self._whole
