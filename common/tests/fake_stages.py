@@ -13,7 +13,7 @@ TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import command  # noqa: E402
-from measure.counters import COUNTERS  # noqa: E402
+from measure.quantities import COUNTERS  # noqa: E402
 
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}

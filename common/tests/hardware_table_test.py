@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 from fake_stages import COMMIT, VARIANTS, Repository, fake_ncu, quietly
 from measure import explanations, hardware_table
-from measure.counters import COUNTERS, LANE_OPCODES
+from measure.quantities import LANE_OPCODES
 from measure.explanations import Explanation
 
 # The fake ncu counts twice the wavefronts that the simulator does, so these differ.
@@ -94,18 +94,13 @@ def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(table: Table) -> No
     table.checked("other special-function lanes: ncu 5, simulator 0")
 
 
-def test_a_counter_that_ncu_does_not_know_needs_a_reason_too(table: Table) -> None:
-    table.recorded()
-    table.explain(*DIFFERING, "shuffles")
-    table.ncu_counts("shuffles", lambda _: None)
-    table.checked("shuffles: ncu None")
-
-
 def test_a_reason_excuses_no_change_of_the_simulator_s_number(table: Table) -> None:
     table.recorded()
     table.explain(*DIFFERING, "shuffles")
     table.ncu_counts("shuffles", lambda number: number - 1)  # explained: fewer
     assert table.record("--check") == (0, "")
+    table.ncu_counts("atomics", lambda _: None)  # which ncu does not know
+    table.checked("atomics: ncu None")
     table.mode("02_tiled", "counts more")
     table.checked(
         "differs: 02_tiled wide f32:64x96: shuffles was 96, is 192",
@@ -122,22 +117,8 @@ def test_a_variant_needs_two_shapes(table: Table, monkeypatch: pytest.MonkeyPatc
     assert (code, table.files(), "fewer than two shapes: 02_tiled narrow f32" in printed) == (1, [], True)
 
 
-def test_the_page(table: Table) -> None:
+def test_the_page_shows_no_difference_without_a_reason(table: Table) -> None:
     table.recorded()
-    table.explain(*DIFFERING)
-    parts = ("agreement", "differences")
-    text = "".join(f"<!-- generated: hardware_table {part} -->\n<!-- end generated -->\n" for part in parts)
-    page = table.page(text, "common/results/simulator.md")
-    assert table.generate()[0] == 0
-    written, counted = page.read_text(encoding="utf-8"), len(COUNTERS)
-    shapes = "f32 1000, 8192; f16 1000, 8192"
-    for said in (
-        f"{22 * (counted - 4)} of {22 * counted} numbers are the same, {22 * 4} differ.",
-        f"| 01_naive | thread_per_row | {shapes} | {4 * counted} | {4 * (counted - 4)} | 16 |",
-        "**shared load conflicts.** A reason.",
-        "| 03_fast | only | shared load conflicts | f32 96: 0 / 96; f32 1000: 0 / 1000; f16 96",
-    ):
-        assert said in written
-    table.explain()
-    table.page(text, "common/results/simulator.md")
+    page = "<!-- generated: hardware_table differences -->\n<!-- end generated -->\n"
+    table.page(page, "common/results/simulator.md")
     assert "hardware_table: 88 times, first: not explained" in table.generate()[1]

@@ -6,15 +6,15 @@ import csv
 import itertools
 import json
 import re
-import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 import pytest
 from command import NoDevice, ToolError
+from fake_programs import has_ended
 from fake_stages import COMMIT, Repository, fake_ncu, quietly, script
-from measure import counters, explanations, ncu, profiling, quantities, results
+from measure import explanations, ncu, profiling, quantities, results
 from measure.explanations import Explanation
 from measure.results import Shape
 
@@ -28,8 +28,7 @@ RAW_PAGE = '''==PROF== Connected to process 1012 (/build/01_naive)
 '''
 
 
-def quantity_named(name: str) -> quantities.Quantity:
-    return next(quantity for quantity in quantities.QUANTITIES if quantity.name == name)
+NAMED = {quantity.name: quantity for quantity in quantities.QUANTITIES}
 
 
 # --- ncu ---------------------------------------------------------------------------------------------
@@ -62,7 +61,7 @@ def entry_at(variant: str, cols: int) -> results.Json:
     return {"stage": "01_naive", "variant": variant, "dtype": "f16", "rows": 64, "cols": cols}
 
 
-def measured(repository: Repository, entries: List[results.Json], *report: Path) -> List[str]:
+def measured(repository: Repository, entries: list[results.Json], *report: Path) -> list[str]:
     stages = results.stage_executables(repository.root, repository.build)
     return ncu.measure(str(repository.build / "ncu"), stages, entries, ("a", "b"), *report)
 
@@ -86,12 +85,7 @@ def test_a_launch_that_hangs_is_ended(repository: Repository, monkeypatch: pytes
     monkeypatch.setattr(ncu, "LAUNCH_TIMEOUT_S", 1)
     with pytest.raises(ToolError, match="01_naive block_per_row f16:64x1024 took longer than 1 s under ncu"):
         measured(repository, [entry_at("block_per_row", 1024)])
-    process = Path("/proc") / (repository.build / "hangs").read_text().strip()
-    for _ in range(100):  # until the kernel has taken it away
-        if not process.exists():
-            return
-        time.sleep(0.05)
-    pytest.fail("it still runs")
+    assert has_ended(int((repository.build / "hangs").read_text()))
 
 
 def test_where_it_is(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +113,11 @@ class Profiled(Repository):
     def ncu(self, mode: str = "") -> None:
         """The duration and the registers of a kernel, and as many bytes as 2 passes of f32 64 x 1000."""
         numbers = {
-            counters.DURATION: "2,000",
-            counters.REGISTERS: "32 (0: 32)",
-            counters.DRAM_BUSY: "50.5",
-            **dict.fromkeys(counters.REQUESTED, ("256", "Kbyte")),
-            counters.OCCUPANCY_LIMITS[1]: "n/a",
+            quantities.DURATION: "2,000",
+            quantities.REGISTERS: "32 (0: 32)",
+            quantities.DRAM_BUSY: "50.5",
+            **dict.fromkeys(quantities.REQUESTED, ("256", "Kbyte")),
+            quantities.OCCUPANCY_LIMITS[1]: "n/a",
         }
         fake_ncu(self.build / "ncu", mode, {"thread_per_row": 2}, numbers)
 
@@ -139,7 +133,7 @@ class Profiled(Repository):
     def record_profiles(self) -> tuple[int, str]:
         return self.profile("--record", "--commit", COMMIT)
 
-    def csv_rows(self, name: str) -> List[Dict[str, str]]:
+    def csv_rows(self, name: str) -> list[dict[str, str]]:
         with (self.build / "profile" / name).open(encoding="utf-8") as file:
             return list(csv.DictReader(file))
 
@@ -171,7 +165,7 @@ def test_three_numbers_side_by_side(profiled: Profiled) -> None:
     table = profiled.csv_rows("stages-f32-64x1000.csv")
     assert len(table) == 5 * len(quantities.QUANTITIES)
     duration = next(r for r in table if r["quantity"] == "duration" and r["variant"] == "thread_per_row")
-    assert (duration["measured"], duration["declared"], duration["ncu_metrics"]) == ("4", "", counters.DURATION)
+    assert (duration["measured"], duration["declared"], duration["ncu_metrics"]) == ("4", "", quantities.DURATION)
 
 
 def test_narrow_terminals_get_fewer_columns(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,26 +194,6 @@ def test_a_known_difference_has_its_reason(profiled: Profiled, monkeypatch: pyte
     assert {(r["stage"], r["why_different"]) for r in rows} == {("01_naive", "Merging"), ("02_tiled", "not known")}
 
 
-@pytest.mark.parametrize(
-    "mode, said, lines",
-    [
-        ("permission", "not measured: no permission to read the GPU's counters (ERR_NVGPUCTRPERM)", 3),
-        ("uninitialised", "not measured: ncu cannot profile on this machine", 1),
-        ("missing", "not measured: 'no-such-ncu' is not here", 1),
-    ],
-)
-def test_what_cannot_be_measured_is_counted(profiled: Profiled, mode: str, said: str, lines: int) -> None:
-    profiled.ncu(mode)
-    printed = profiled.shown(*(("--ncu", "no-such-ncu") if mode == "missing" else ()))
-    before = printed[printed.index(said) : printed.index("f32 softmax")]
-    assert len(before.splitlines()) == lines
-    assert ["docker" in before, "modprobe.d" in before] == 2 * [mode == "permission"]
-    assert re.search(r"\nbytes requested, passes +2 · 1000 +2 · 1000\n", printed)
-    assert "measured (ncu" not in printed and "duration" not in printed
-    assert not list((profiled.build / "profile").glob("*.ncu-rep"))
-    assert profiled.csv_rows("stages-f32-64x1000.csv")[0]["measured"] == ""
-
-
 def test_no_gpu(profiled: Profiled) -> None:
     profiled.mode("01_naive", "exit 3 gpu")
     printed = profiled.shown()
@@ -235,21 +209,17 @@ def test_counted_on_a_part_of_the_rows() -> None:
         assert profiling.counted_shape(Shape("f32", rows, cols)).rows == counted
 
 
-def test_wrong_results_are_told(profiled: Profiled) -> None:
-    profiled.mode("02_tiled", "wrong")
-    code, printed = profiled.profile("2")
-    assert (code, "row 3 differs" in printed) == (1, True)
-
-
 def test_what_goes_wrong_with_one_launch_stays_there(profiled: Profiled) -> None:
     profiled.mode("02_tiled", "exit 4 gpu")
     code, printed = profiled.profile("1", "2", "--rows", "64", "--cols", "1000")
-    assert code == 1, printed
-    assert re.findall("failed: .*", printed) == [
-        f"failed: 02_tiled {name} f32:64x1000: exit code 4. the stage's last words" for name in ("narrow", "wide")
-    ]
+    assert (code, re.findall("failed: .*", printed)) == (
+        1, [f"failed: 02_tiled {name} f32:64x1000: exit code 4. the stage's last words" for name in ("narrow", "wide")]
+    )  # fmt: skip
     table = profiled.csv_rows("01_naive_02_tiled-f32-64x1000.csv")
     assert [row["measured"] for row in table if row["quantity"] == "duration"] == ["4", "2", "", ""]
+    profiled.mode("02_tiled", "wrong")
+    code, printed = profiled.profile("2")
+    assert (code, "row 3 differs" in printed) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +265,7 @@ def test_chosen_variants(profiled: Profiled) -> None:
 
 
 def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
+    """What a block shows of it is tested by host.generated_pages."""
     profiled.recorded()
     code, printed = profiled.record_profiles()
     assert code == 0, printed
@@ -305,55 +276,54 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     assert ("01_naive", "thread_per_row", "f32", 1024) in found
     two, one = data["entries"][:2]
     assert [kernel["kernel"] for kernel in two["kernels"]] == ["k0<float, 4>", "k1<float, 4>"]
-    names = (counters.DURATION, counters.REGISTERS, counters.DRAM_BUSY)
+    names = (quantities.DURATION, quantities.REGISTERS, quantities.DRAM_BUSY)
     assert [two["metrics"][name] for name in names] == [4000, 32, 50.5]
-    assert one["metrics"][counters.OCCUPANCY_LIMITS[1]] is None  # n/a
+    assert one["metrics"][quantities.OCCUPANCY_LIMITS[1]] is None  # n/a
+    assert one["quantities"]["barriers"] == [4.0, 16.0, 0.0208333]
 
     shape = "dtype=f16 rows=49152 cols=1024"
-    where = f"stage=01_naive variant=block_per_row {shape}"
-    page = profiled.page(
-        f"<!-- generated: counters 01_naive {shape} columns=dram_read,load_sectors,registers -->\n<!-- end generated -->\n"
-        f"<!-- generated: profile 01_naive {shape} variants=block_per_row -->\n<!-- end generated -->\n"
-        f"x <!-- value: counter column=store_conflicts {where} --><!-- end value -->\n"
-    )
-    code, printed = profiled.generate()
-    assert code == 0, printed
-    text = page.read_text(encoding="utf-8")
-    for said in (
-        "| block_per_row | f16 49152 × 1024 | 0 | 1 | 32 |",
-        "| declared · counted · measured | block_per_row |",
-        "| barriers, a row | 4 · 16 · 0.02<sup>a</sup> |",
-        "<sup>a</sup> <sub>differs by more than 2 %, and no reason is known</sub>",
-        "-->1024<!--",
-    ):
-        assert said in text
-    assert profiled.generate("--check")[0] == 0
     for marker, said in {
-        "counters 01_naive columns=speed": "unknown counter column 'speed'",
+        "counters 01_naive columns=speed": "column 'speed'",
         "counters 01_naive dtype=f16 rows=1 cols=1": "no profile of 01_naive at f16:1x1",
         f"profile 01_naive {shape} variants=tall": "no 'tall' in the profile; it has: thread_per_row, block_per_row",
         f"profile 01_naive {shape} quantities=speed": "no 'speed' in the profile; it has: bytes_requested, read_from_DRAM",
+        f"profile 01_naive {shape} variants=block_per_row": "",
     }.items():
-        profiled.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
+        page = profiled.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
         assert said in profiled.generate()[1]
+    assert "| barriers, a row | 4 · 16 · 0.02<sup>a</sup> |" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "mode, code, said",
+    "mode, code, said, lines",
     [
-        ("permission", 3, "ERR_NVGPUCTRPERM"),
-        ("uninitialised", 3, "failed to initialise the profiler"),
-        ("error", 1, "ncu failed (exit code 1). ==ERROR== Failed to find metric"),
-        ("nothing", 1, "ncu counted no kernel"),
+        ("permission", 3, "no permission to read the GPU's counters (ERR_NVGPUCTRPERM)", 3),
+        ("uninitialised", 3, "ncu cannot profile on this machine: it failed to initialise the profiler", 1),
+        ("missing", 3, "'no-such-ncu' is not here", 1),
+        ("error", 1, "ncu failed (exit code 1). ==ERROR== Failed to find metric", 1),
+        ("nothing", 1, "ncu counted no kernel", 1),
     ],
 )
-def test_failures_leave_the_recording_alone(profiled: Profiled, mode: str, code: int, said: str) -> None:
+def test_what_cannot_be_measured_is_counted_and_not_recorded(
+    profiled: Profiled, mode: str, code: int, said: str, lines: int
+) -> None:
     recording = profiled.results / "nvidia-fake-1-profile.json"
     recording.write_text("old")
     profiled.ncu(mode)
-    got, printed = profiled.record_profiles()
+    program = ("--ncu", "no-such-ncu") if mode == "missing" else ()
+    got, printed = profiled.profile("--record", "--commit", COMMIT, *program)
     assert (got, recording.read_text(), profiled.files()) == (code, "old", [recording.name]), printed
     assert said in printed
+    if code == 1:
+        return
+    printed = profiled.shown(*program)
+    before = printed[printed.index(f"not measured: {said}") : printed.index("f32 softmax")]
+    assert len(before.splitlines()) == lines
+    assert ["docker" in before, "modprobe.d" in before] == 2 * [mode == "permission"]
+    assert re.search(r"\nbytes requested, passes +2 · 1000 +2 · 1000\n", printed)
+    assert "measured (ncu" not in printed and "duration" not in printed
+    assert not list((profiled.build / "profile").glob("*.ncu-rep"))
+    assert profiled.csv_rows("stages-f32-64x1000.csv")[0]["measured"] == ""
 
 
 # --- Quantities --------------------------------------------------------------------------------------
@@ -367,7 +337,7 @@ def entry_of(*kernels: results.Json) -> results.Json:
 
 
 def test_several_kernels() -> None:
-    names = (counters.DURATION, counters.DRAM_BUSY, counters.REGISTERS, counters.DRAM_READ)
+    names = (quantities.DURATION, quantities.DRAM_BUSY, quantities.REGISTERS, quantities.DRAM_READ)
     slow, fast = dict(zip(names, (3000, 80, 30, 1000))), dict(zip(names, (1000, 40, 90, 3000)))
     shown = ("duration", "DRAM throughput", "registers", "read from DRAM", "written to DRAM")
     for kernels, numbers in ((slow, fast), [4, 70, 90, 2, None]), ((), [None] * 5):  # 4000 bytes of 2000
@@ -377,13 +347,13 @@ def test_several_kernels() -> None:
 
 def test_same_is_within_two_percent() -> None:
     for counted, measured, differs in ((100, 98.1, 0), (100, 97.9, 1), (0, 0, 0), (0, 0.1, 1), (None, 1, 0)):
-        assert quantities.compared(entry_of(), quantity_named("barriers"), None, counted, measured).differs == differs
+        assert quantities.compared(entry_of(), NAMED["barriers"], None, counted, measured).differs == differs
 
 
 def test_fewer_sectors_a_request_may_be_more_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     more = Explanation("Unrolled", True, ("elsewhere: 01_naive .* global load requests",), "r")
     monkeypatch.setattr(explanations, "EXPLANATIONS", [more])
-    quantity = quantity_named("sectors load")
+    quantity = NAMED["sectors load"]
     assert quantities.compared(entry_of(), quantity, None, 4, 3).why is more
     assert quantities.compared(entry_of(), quantity, None, 3, 4).why is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Tuple
+from typing import Any, Callable, Iterator
 
 import files
 import pytest
@@ -14,7 +14,7 @@ from command import ToolError
 from measure import hardware_table, results
 
 RECORDED = results.ROOT / "common/results"
-LOAD: Dict[str, Callable[[Path], Any]] = {
+LOAD: dict[str, Callable[[Path], Any]] = {
     "nvidia-h200.json": results.Recorded,
     "nvidia-h200-sweep.json": results.Recorded,
     "nvidia-h200-profile.json": results.load_profiles,
@@ -31,7 +31,7 @@ RECORDING = GOOD["nvidia-h200.json"]
 # What each value may be instead, and is not: each kind once. KeyError: it is not there.
 WRONG = (True, -1, "", "<b>x</b>", "../../../x", "x\x1b[2J", [], {}, None, 1e300, "\ud800", KeyError)
 # Fields that must be refused, and which of WRONG they may well be.
-MUST_REFUSE: Dict[str, Tuple[Any, ...]] = {
+MUST_REFUSE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("date_utc", "commit", "command", "dtype", "status", "l2", "variant", "op", "name", "shapes"), ()),
     **dict.fromkeys(("rows", "cols", "repeats", "rounds", "kind", "counted_rows"), ()),
     **dict.fromkeys(("time_us", "copy_us"), (1e300,)),  # said of the percentage that does not follow
@@ -62,7 +62,7 @@ def said(tmp_path: Path) -> Said:
     return load
 
 
-def places(value: Any, path: Tuple[Any, ...] = ()) -> Iterator[Tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of all values; of the lists of many alike, through the first element only."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
@@ -71,7 +71,7 @@ def places(value: Any, path: Tuple[Any, ...] = ()) -> Iterator[Tuple[Any, ...]]:
             yield from places(one, (*path, key))
 
 
-def damaged(good: Any, path: Tuple[Any, ...], wrong: Any) -> Any:
+def damaged(good: Any, path: tuple[Any, ...], wrong: Any) -> Any:
     """A copy with another value at the path; None where it is the same."""
     data = inside = copy.deepcopy(good)
     for key in path[:-1]:
@@ -92,26 +92,25 @@ def test_what_is_recorded_is_taken(said: Said) -> None:
     assert said("nvidia-h200-sweep.json", synthetic_sweep.sweep()) == ""
 
 
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        ("", "is not JSON"),
-        ("{", "is not JSON"),
-        ("[" * 100000, "nested too deeply"),
-        ('{"a": NaN}', "NaN is not a finite number"),
-        ('{"a": -Infinity}', "-Infinity is not a finite number"),
-        ('{"a": 1e999}', "1e999 is not a finite number"),
-        ('{"a": ' + "9" * 5000 + "}", "is too large"),
-        ('{"a": 1, "a": 1}', "'a' is there twice"),
-        ("[]", "it is list"),
-        ("7", "it is 7"),
-        ("null", "it is None"),
-        ("{}", "it has no '"),
-    ],
-    ids=range(12),
-)
-def test_not_json(said: Said, text: str, problem: str) -> None:
-    assert [name for name in LOAD if problem not in said(name, text)] == []
+NOT_JSON = {
+    "": "is not JSON",
+    "{": "is not JSON",
+    "[" * 100000: "nested too deeply",
+    '{"a": NaN}': "NaN is not a finite number",
+    '{"a": -Infinity}': "-Infinity is not a finite number",
+    '{"a": 1e999}': "1e999 is not a finite number",
+    '{"a": ' + "9" * 5000 + "}": "is too large",
+    '{"a": 1, "a": 1}': "'a' is there twice",
+    "[]": "it is list",
+    "7": "it is 7",
+    "null": "it is None",
+    "{}": "it has no '",
+}
+
+
+def test_not_json(said: Said) -> None:
+    for text, problem in NOT_JSON.items():
+        assert [name for name in LOAD if problem not in said(name, text)] == [], text[:80]
 
 
 def test_not_text_or_not_there(tmp_path: Path) -> None:
@@ -147,15 +146,12 @@ def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(said: Sai
         ("results", {"copy_us": None}, "has a time, and its 'copy_us' is None"),
         ("results", {"status": "wrong"}, "has a time, and its status is 'wrong'"),
         ("results", {"passes": None}, "has a time, and no 'passes'"),
-        ("results", {"status": "fine"}, "'status' is 'fine'"),
-        ("tables", {"name": "../../../x"}, "table 1: 'name' is '../../../x'"),
-        ("tables", {"title": "<script>"}, "table 1: 'title' is '<script>'"),
         ("tables", {"shapes": ["f16:7"]}, "shape 'f16:7' is not DTYPE:ROWSxCOLS"),
         ("tables", {"shapes": ["f16:8x8", "f16:8x8"]}, "table 1 has a shape twice"),
         ("tables", {"name": "oneflow"}, "two tables have the same name"),
     ],
 )
-def test_what_does_not_fit_together(said: Said, key: str, fields: Dict[str, Any], problem: str) -> None:
+def test_what_does_not_fit_together(said: Said, key: str, fields: dict[str, Any], problem: str) -> None:
     data = copy.deepcopy(RECORDING) if key == "results" else synthetic_sweep.sweep()
     first = data["results"][0]
     problem = problem.format(100 * first["copy_us"] / first["time_us"])
@@ -164,9 +160,9 @@ def test_what_does_not_fit_together(said: Said, key: str, fields: Dict[str, Any]
 
 
 def test_no_results_and_two_of_one_place(said: Said) -> None:
-    assert "'results' is empty" in said("nvidia-h200.json", {**RECORDING, "results": []})
-    twice = [*RECORDING["results"], RECORDING["results"][0]]
-    assert "result 3 has the place of result 1" in said("nvidia-h200.json", {**RECORDING, "results": twice})
+    for listed, problem in ([], "'results' is empty"), ([0, 1, 0], "result 3 has the place of result 1"):
+        data = {**RECORDING, "results": [RECORDING["results"][n] for n in listed]}
+        assert problem in said("nvidia-h200.json", data)
 
 
 def test_what_the_page_offers_for_copying(said: Said) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any
+
+from measure.results import NUMBERS, parse_shape
 
 TABLES = [
     ("fastertransformer", "FasterTransformer's table", [f"f32:{2048 * s}x{s}" for s in (16, 32, 64, 128, 512)]),
@@ -28,30 +30,26 @@ CONTENDERS = [
     ("peer", "liger", "softmax", 0.6, 1 << 30, None),
     ("copy", "", "copy", 1.0, 1 << 30, 2),
 ]
-BYTES = {"f32": 4, "f16": 2, "bf16": 2}
-NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
 
 
-def measured(contender: tuple, shape: str) -> Dict[str, Any]:
+def measured(contender: tuple, text: str) -> dict[str, Any]:
     kind, stage, variant, share, widest, passes = contender
-    dtype, size = shape.split(":")
-    rows, cols = map(int, size.split("x"))
+    shape = parse_shape(text)
     result = dict(contender=f"{stage} {variant}".strip(), kind=kind, stage=stage, variant=variant)
-    result.update(dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", status="verified", reason="")
+    result.update(shape._asdict(), op="softmax", input="normal", status="verified", reason="")
     result.update(dict.fromkeys((*NUMBERS, "round_difference_percent")), noisy=False)
-    if cols > widest:
+    if shape.cols > widest:
         return {**result, "status": "not applicable", "reason": f"at most {widest} columns"}
-    tensor = rows * cols * BYTES[dtype]
-    copy = 2 + 2 * tensor / 4.3e6
-    wave = 1 - 0.12 * abs((cols * 7919 % 97) / 97 - 0.5) * (len(stage) % 3 if stage else 0)
+    copy = 2 + 2 * shape.tensor_bytes / 4.3e6
+    wave = 1 - 0.12 * abs((shape.cols * 7919 % 97) / 97 - 0.5) * (len(stage) % 3 if stage else 0)
     time = copy / (share * wave)
-    noisy = (stage, cols) == ("06_online", 4096)
+    noisy = (stage, shape.cols) == ("06_online", 4096)
     result.update(
         time_us=round(time, 3),
         spread_percent=0.4,
         copy_us=round(copy, 3),
         percent_of_copy=round(100 * copy / time, 2),
-        bandwidth_gb_s=round(2 * tensor / time / 1000, 1),
+        bandwidth_gb_s=round(2 * shape.tensor_bytes / time / 1000, 1),
         passes=passes,
         max_error=0.05 if stage else None,
         round_difference_percent=4.2 if noisy else 0.5,
@@ -60,8 +58,8 @@ def measured(contender: tuple, shape: str) -> Dict[str, Any]:
     return result
 
 
-def sweep() -> Dict[str, Any]:
-    shapes: List[str] = list(dict.fromkeys(shape for _, _, some in TABLES for shape in some))
+def sweep() -> dict[str, Any]:
+    shapes = list(dict.fromkeys(shape for _, _, some in TABLES for shape in some))
     results = [measured(contender, shape) for shape in shapes for contender in CONTENDERS]
     liger = next(r for r in results if r["stage"] == "liger" and r["cols"] == 262144)
     liger.update(dict.fromkeys(("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s", "spread_percent")))

@@ -18,7 +18,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 from command import Parser, ToolError
 from files import write_whole
@@ -39,23 +38,22 @@ STAGE_TIMEOUT_S = 300
 
 
 def simulate(
-    stages: Dict[str, Path], work: List[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
-) -> List[Json]:
+    stages: dict[str, Path], work: list[tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+) -> list[Json]:
     """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
 
     `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
     the fields named `counted_...` are null where it does not apply.
     Raises ToolError when a variant is wrong or a stage fails.
     """
-    entries: List[Json] = []
-    problems: List[str] = []
+    entries: list[Json] = []
+    problems: list[str] = []
     stopped = threading.Event()
 
-    def run(place: Tuple[str, Shape]) -> Tuple[Optional[Json], List[str]]:
-        stage, (dtype, rows, cols) = place
-        arguments = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op, "--input", "normal"]
-        arguments += ["--variant", variants]
-        return results.run_stage(stages[stage], arguments, STAGE_TIMEOUT_S, "sim", stopped.is_set)
+    def run(place: tuple[str, Shape]) -> tuple[Json | None, list[str]]:
+        stage, shape = place
+        options = results.stage_options(*shape, op, variants)
+        return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped.is_set)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
@@ -75,7 +73,7 @@ def simulate(
     return entries
 
 
-def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
+def differences(recorded: list[Json], counted: list[Json]) -> list[str]:
     """Every number that is not the recorded one, as text; empty when nothing differs."""
     old, new = ({place_of(entry): entry for entry in entries} for entries in (recorded, counted))
     found = [f"differs: {place}: not recorded" for place in new if place not in old]
@@ -88,7 +86,7 @@ def differences(recorded: List[Json], counted: List[Json]) -> List[str]:
     return found
 
 
-def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: str) -> int:
+def verdict(found: list[str], recorded_nvcc: str | None, build: Path, again: str) -> int:
     """Prints what differs; returns the exit code of --check."""
     nvcc = results.software_versions(build)["nvcc"]
     skipped = bool(found) and nvcc != recorded_nvcc
@@ -103,7 +101,7 @@ def verdict(found: List[str], recorded_nvcc: Optional[str], build: Path, again: 
     return 1 if found else 0
 
 
-def main(argv: List[str]) -> Optional[int]:
+def main(argv: list[str]) -> int | None:
     parser = Parser(prog="python3 common/tools count", description="Count on the simulator what the variants do.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
     arguments = results.parse(parser, argv)

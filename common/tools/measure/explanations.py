@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from measure.results import Json, place_of
 
@@ -14,11 +14,11 @@ ELSEWHERE = "elsewhere: "
 class Explanation(NamedTuple):
     name: str
     more: bool  # ncu counts more than the simulator; otherwise fewer
-    patterns: Tuple[str, ...]  # of place_of() and a counter's name
+    patterns: tuple[str, ...]  # of place_of() and a counter's name
     reason: str
 
 
-def read(path: Path) -> List[Explanation]:
+def read(path: Path) -> list[Explanation]:
     found = []
     for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
         heading, patterns, reason = section.strip().split("\n\n")
@@ -31,7 +31,7 @@ def read(path: Path) -> List[Explanation]:
 EXPLANATIONS = read(Path(__file__).with_suffix(".md"))
 
 
-def explain(entry: Json, counter: str, more: bool, anywhere: bool) -> Tuple[Optional[Explanation], str]:
+def explain(entry: Json, counter: str, more: bool, anywhere: bool) -> tuple[Explanation | None, str]:
     """The first that holds there, and its pattern; `anywhere`: at shapes that the table does not have, too."""
     place = f"{place_of(entry)} {counter}"
     for explanation in EXPLANATIONS:

@@ -19,12 +19,12 @@ import argparse
 import collections
 import itertools
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from command import Parser, ToolError, file_to_write
 from measure import count, explanations, ncu, results
-from measure.counters import CONFLICTS, COUNTERS, SASS_WAVEFRONTS, WAVEFRONTS  # noqa: F401: also for pages
 from measure.explanations import Explanation
+from measure.quantities import CONFLICTS, COUNTERS, WAVEFRONTS  # noqa: F401: also for pages
 from measure.results import Json, Shape, place_of
 
 TOOL = "python3 common/tools hardware_table"
@@ -42,11 +42,11 @@ METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric
 class Difference(NamedTuple):
     entry: Json
     counter: str
-    explanation: Optional[Explanation]
+    explanation: Explanation | None
     pattern: str  # of the explanation
 
 
-def differences(entries: List[Json]) -> List[Difference]:
+def differences(entries: list[Json]) -> list[Difference]:
     """With their explanations. A counter that ncu does not know has none."""
     found = []
     for entry, counter in itertools.product(entries, COUNTERS):
@@ -59,7 +59,7 @@ def differences(entries: List[Json]) -> List[Difference]:
     return found
 
 
-def not_explained(entries: List[Json]) -> List[str]:
+def not_explained(entries: list[Json]) -> list[str]:
     """Differences without an explanation, and explanations without a difference."""
     differing = differences(entries)
     found = []
@@ -78,7 +78,7 @@ def not_explained(entries: List[Json]) -> List[str]:
 # --- Recording and checking -------------------------------------------------------------------------
 
 
-def simulated(stages: Dict[str, Path]) -> List[Json]:
+def simulated(stages: dict[str, Path]) -> list[Json]:
     """The table's simulator half. Raises ToolError when a variant has fewer than two shapes with a dtype."""
     places = itertools.product(stages, DTYPES)
     work = [(stage, Shape(dtype, ROWS, cols)) for stage, dtype in places for cols in COLS_OF_STAGE.get(stage, COLS)]
@@ -87,27 +87,16 @@ def simulated(stages: Dict[str, Path]) -> List[Json]:
     few = [what for what, number in widths.items() if number < 2]
     if few:
         raise ToolError(f"fewer than two shapes: {', '.join(few)}; see COLS_OF_STAGE")
-    entries = [{name: entry[name] for name in results.PLACE} for entry in counted]
-    for entry, numbers in zip(entries, counted):
-        entry["simulator"] = {name: counter.simulated(numbers) for name, counter in COUNTERS.items()}
-    return entries
+    return [
+        {name: entry[name] for name in results.PLACE}
+        | {"simulator": {name: counter.simulated(entry) for name, counter in COUNTERS.items()}}
+        for entry in counted
+    ]
 
 
-def collect(arguments: argparse.Namespace) -> Path:
-    """Counts with both and writes; returns the file. Raises ToolError, and then has written nothing."""
-    header = results.header(arguments, TOOL)
-    stages = results.stage_executables(arguments.root, arguments.build)
-    program = ncu.find(arguments.ncu)
-    entries = simulated(stages)
-    problems = ncu.measure(program, stages, entries, METRICS)
-    if problems:
-        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
-    for entry in entries:
-        kernels = entry.pop("kernels")
-        entry["ncu"] = {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}
-    machine = results.machine_of(stages)
-    header["ncu"] = ncu.version(program)
-    return results.write(arguments, header, machine, "-simulator", entries=entries)
+def measured(entry: Json) -> Json:
+    kernels = entry.pop("kernels")
+    return {**entry, "ncu": {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}}
 
 
 def load_recorded(root: Path) -> Json:
@@ -123,14 +112,14 @@ def check(arguments: argparse.Namespace) -> int:
     measured = {place_of(entry): entry["ncu"] for entry in recorded["entries"]}
     beside = [{**entry, "ncu": measured[place_of(entry)]} for entry in counted if place_of(entry) in measured]
 
-    def flat(entries: List[Json]) -> List[Json]:
+    def flat(entries: list[Json]) -> list[Json]:
         return [{**entry, **entry["simulator"], "simulator": None, "ncu": None} for entry in entries]
 
     found = not_explained(beside) + count.differences(flat(recorded["entries"]), flat(counted))
     return count.verdict(found, recorded["machine"]["nvcc"], arguments.build, f"{TOOL}, on the GPU")
 
 
-def main(argv: List[str]) -> Optional[int]:
+def main(argv: list[str]) -> int | None:
     parser = Parser(prog=TOOL, description="Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
@@ -139,5 +128,6 @@ def main(argv: List[str]) -> Optional[int]:
     arguments = results.parse(parser, argv)
     if arguments.check:
         return check(arguments)
-    print(f"wrote {collect(arguments)}")
+    stages = results.stage_executables(arguments.root, arguments.build)
+    print(f"wrote {ncu.record(arguments, TOOL, '-simulator', stages, lambda: simulated(stages), METRICS, measured)}")
     return 0

@@ -14,7 +14,7 @@ import ctypes
 import json
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple
 
 from command import NoDevice, ToolError, Usage
 from measure.results import Json, Shape
@@ -89,9 +89,9 @@ class Harness:
         self._library.softmax_error.restype = self._library.softmax_told.restype = c_char_p
         self._build = build
         self._session = c_void_p()
-        self._callbacks: List[object] = []  # ctypes must not free them
-        self._raised: Optional[BaseException] = None
-        self._tensors: List[Tensor] = []  # of the open problem
+        self._callbacks: list[object] = []  # ctypes must not free them
+        self._raised: BaseException | None = None
+        self._tensors: list[Tensor] = []  # of the open problem
         # The `machine` object of the stages' JSON, and `simulated`.
         self.device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
@@ -118,14 +118,14 @@ class Harness:
         """False when an earlier launch has cost the process its GPU: nothing works any more."""
         return self._library.softmax_synchronize(self._session) == 0
 
-    def add_stages(self, stages: List[str]) -> None:
+    def add_stages(self, stages: list[str]) -> None:
         for stage in stages:
             self._call("add_stage", str(built(self._build / f"libstage_{stage}.so")).encode())
 
     def add_contender(self, stage: str, name: str, launch: Launch) -> int:
         """Adds whatever `launch` enqueues; what it raises comes out of verify() and time(). Returns its number."""
 
-        def call(_context: object, inputs: Any, outputs: Any, stream: Optional[int]) -> int:
+        def call(_context: object, inputs: Any, outputs: Any, stream: int | None) -> int:
             try:
                 num_outputs = sum(tensor.is_output for tensor in self._tensors)
                 launch(*inputs[: len(self._tensors) - num_outputs], *outputs[:num_outputs], stream or 0)
@@ -138,10 +138,10 @@ class Harness:
         self._call("add_contender", stage.encode(), name.encode(), self._callbacks[-1], None)
         return len(self.contenders()) - 1
 
-    def contenders(self) -> List[Contender]:
+    def contenders(self) -> list[Contender]:
         return [Contender(told["stage"], told["name"]) for told in self._call("contenders")]
 
-    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> List[Tensor]:
+    def open_problem(self, shape: Shape, op: str, input_kind: str, seed: int, offset: int) -> list[Tensor]:
         """Allocates and fills its inputs, then its outputs. Raises Usage when they do not fit the device's memory."""
         names, size = (shape.dtype.encode(), op.encode()), (c_int64(shape.rows), c_int64(shape.cols))
         told = self._call("open_problem", *names, *size, input_kind.encode(), c_uint64(seed), c_int64(offset))
@@ -151,7 +151,7 @@ class Harness:
     def close_problem(self) -> None:
         self._library.softmax_close_problem(self._session)
 
-    def applies(self, number: int) -> Tuple[str, Optional[float]]:
+    def applies(self, number: int) -> tuple[str, float | None]:
         """(why the contender cannot do the open problem, or "", passes that it declares, or None)"""
         told = self._call("applies", number)
         return told["reason"], told["passes"]

@@ -10,6 +10,7 @@ ncu empties the caches before each kernel. Clocks stay as they are (--clock-cont
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import re
@@ -19,11 +20,11 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Union
+from typing import Callable, Sequence
 
 from command import NoDevice, ToolError, end_group, say
 from measure import results
-from measure.results import Json, place_of
+from measure.results import Json, last_line, place_of, shape_of
 
 LAUNCH_TIMEOUT_S = 180
 READ_TIMEOUT_S = 300
@@ -54,12 +55,12 @@ def find(name: str = "ncu") -> str:
     return found
 
 
-def version(ncu: str) -> Optional[str]:
+def version(ncu: str) -> str | None:
     lines = results.run_process([ncu, "--version"], 60).stdout.split("Version ")
     return lines[1].split()[0] if len(lines) > 1 else None
 
 
-def number(text: str, unit: str) -> Optional[float]:
+def number(text: str, unit: str) -> float | None:
     """A cell of ncu's CSV (`1,234`) in base units; None for `n/a`. Whole numbers come back as int."""
     try:
         found = float(text.replace(",", "")) * UNIT_FACTORS.get(unit, 1)
@@ -68,7 +69,7 @@ def number(text: str, unit: str) -> Optional[float]:
     return int(found) if found == int(found) else found
 
 
-def value(text: str, unit: str) -> Union[None, float, Dict[str, int]]:
+def value(text: str, unit: str) -> None | float | dict[str, int]:
     """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, what each of them has."""
     by_opcode = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
     if by_opcode:
@@ -76,7 +77,7 @@ def value(text: str, unit: str) -> Union[None, float, Dict[str, int]]:
     return number(text.split("(")[0], unit)  # 256 (0: 256) has one instance, itself
 
 
-def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
+def parse(text: str, metrics: Sequence[str]) -> dict[int, list[Json]]:
     """ncu's raw page as CSV → the kernels of each process, by its number.
 
     The first line names the columns, the second their units, then there is a line per kernel. Lines that are not CSV
@@ -84,7 +85,7 @@ def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
     """
     lines = csv.DictReader(line for line in text.splitlines() if line.startswith('"'))
     units = next(lines, {})
-    kernels: Dict[int, List[Json]] = {}
+    kernels: dict[int, list[Json]] = {}
     for cells in lines:
         counted = {name: value(cells[name], units[name]) if name in cells else None for name in metrics}
         name = " ".join(cells["Kernel Name"].split())
@@ -92,7 +93,7 @@ def parse(text: str, metrics: Sequence[str]) -> Dict[int, List[Json]]:
     return kernels
 
 
-def read(ncu: str, report: Path, metrics: Sequence[str]) -> Dict[int, List[Json]]:
+def read(ncu: str, report: Path, metrics: Sequence[str]) -> dict[int, list[Json]]:
     """The kernels of a report, by process. Raises ToolError."""
     command = [ncu, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base"]
     command += ["--print-kernel-base", "function", "--print-metric-instances", "details", "--metrics", ",".join(metrics)]
@@ -102,16 +103,11 @@ def read(ncu: str, report: Path, metrics: Sequence[str]) -> Dict[int, List[Json]
     return parse(done.stdout, metrics)
 
 
-def last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]
-
-
-def driver_script(stages: Dict[str, Path], entries: Sequence[Json], folder: Path) -> str:
+def driver_script(stages: dict[str, Path], entries: Sequence[Json], folder: Path) -> str:
     """A shell script that makes the launches: what the Nth printed, its process and its exit code go into N.*."""
     lines = []
     for n, e in enumerate(entries):
-        launch = [str(stages[e["stage"]]), "--dtype", e["dtype"], "--rows", str(e["rows"]), "--cols", str(e["cols"])]
-        launch += ["--op", e.get("op", "softmax"), "--input", "normal", "--variant", e["variant"]]
+        launch = [str(stages[e["stage"]]), *results.stage_options(*shape_of(e), e.get("op", "softmax"), e["variant"])]
         launch += ["--device", "gpu", "--profile"]
         # exec keeps the process number, by which ncu names the launch's kernels.
         command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch])
@@ -129,7 +125,7 @@ def check_permitted(log: Path) -> None:
         raise NoDevice("ncu cannot profile on this machine: it failed to initialise the profiler")
 
 
-def wait(process: subprocess.Popen, log: Path, folder: Path, places: List[str]) -> None:
+def wait(process: subprocess.Popen, log: Path, folder: Path, places: list[str]) -> None:
     """Until all launches are made. Raises ToolError when ncu is refused, or a launch takes too long."""
     started, since = -1, time.monotonic()
     while process.poll() is None:
@@ -145,12 +141,12 @@ def wait(process: subprocess.Popen, log: Path, folder: Path, places: List[str]) 
 
 def measure(
     ncu: str,
-    stages: Dict[str, Path],
+    stages: dict[str, Path],
     entries: Sequence[Json],
     metrics: Sequence[str],
-    report: Optional[Path] = None,
+    report: Path | None = None,
     options: Sequence[str] = (),
-) -> List[str]:
+) -> list[str]:
     """Launches each entry's variant at its shape under ncu and adds its kernels to it, in launch order:
     {"kernel": name, "metrics": {name: value}}. Returns what went wrong with single launches. Keeps ncu's report where
     `report` says, as a whole or not at all. Raises NoDevice, ToolError."""
@@ -187,3 +183,26 @@ def measure(
         if report:
             os.replace(made, report)
     return problems
+
+
+def record(
+    arguments: argparse.Namespace,
+    command: str,
+    suffix: str,
+    stages: dict[str, Path],
+    count: Callable[[], list[Json]],
+    metrics: Sequence[str],
+    kept: Callable[[Json], Json],
+    options: Sequence[str] = (),
+) -> Path:
+    """Measures the launches that `count` has counted on the simulator and writes what is to be `kept` of each; returns the
+    file. Raises ToolError, and then has written nothing."""
+    header = results.header(arguments, command)
+    machine = results.machine_of(stages)
+    program = find(arguments.ncu)
+    entries = count()
+    problems = measure(program, stages, entries, metrics, None, options)
+    if problems:
+        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    header["ncu"] = version(program)
+    return results.write(arguments, header, machine, suffix, entries=list(map(kept, entries)))

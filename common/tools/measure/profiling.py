@@ -20,14 +20,12 @@ ncu, no permission.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import re
 import shutil
 import textwrap
 from itertools import zip_longest
 from pathlib import Path
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Iterable, Sequence
 
 from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
 from files import write_whole
@@ -65,8 +63,8 @@ def counted_shape(shape: Shape) -> Shape:
 
 
 def count_all(
-    stages: Dict[str, Path], work: Sequence[Tuple[str, Shape]], op: str = "softmax", variants: str = "all"
-) -> Tuple[List[Json], List[str]]:
+    stages: dict[str, Path], work: Sequence[tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+) -> tuple[list[Json], list[str]]:
     """An entry for each variant that applies, without measurements; and who does not apply, and why."""
     entries, others = [], []
     asked = {(stage, counted_shape(shape)): shape for stage, shape in work}
@@ -108,7 +106,7 @@ class Reasons:
     UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
 
     def __init__(self) -> None:
-        self.letters: Dict[str, str] = {}
+        self.letters: dict[str, str] = {}
 
     def mark(self, row: Row) -> str:
         if not row.differs:
@@ -116,7 +114,7 @@ class Reasons:
         text = f"{row.why.name}. {row.why.reason}" if row.why else self.UNKNOWN
         return self.letters.setdefault(text, chr(ord("a") + len(self.letters)))
 
-    def lettered(self) -> List[Tuple[str, str]]:
+    def lettered(self) -> list[tuple[str, str]]:
         return [(letter, text) for text, letter in self.letters.items()]
 
 
@@ -124,17 +122,17 @@ LABEL = max(len(f"{q.name}, {q.unit}") for q in QUANTITIES)
 COLUMN = 22
 
 
-def split_name(name: str) -> List[str]:
+def split_name(name: str) -> list[str]:
     """A variant's name in lines that fit its column, broken behind a _."""
     if len(name) <= COLUMN - 2:
         return [name]
     return [line.replace("_ ", "_") for line in textwrap.wrap(name.replace("_", "_ "), COLUMN - 2)]
 
 
-def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Reasons) -> List[str]:
+def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Reasons) -> list[str]:
     """One stage: a line for each quantity, a column for each variant, as many as fit."""
     fit = max(1, (width - LABEL - 2) // COLUMN)
-    lines: List[str] = []
+    lines: list[str] = []
     by_quantity = [rows for rows in zip(*map(quantities.rows, entries)) if is_shown(rows[0].quantity, rows)]
     for part in (slice(first, first + fit) for first in range(0, len(entries), fit)):
         names = list(zip_longest(*(split_name(entry["variant"]) for entry in entries[part]), fillvalue=""))
@@ -147,7 +145,7 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Re
     return lines
 
 
-def screen(entries: List[Json], others: List[str], shape: Shape, op: str, measured_on: str) -> str:
+def screen(entries: list[Json], others: list[str], shape: Shape, op: str, measured_on: str) -> str:
     """A table for each stage. `measured_on`: the GPU; empty where nothing was measured."""
     width = max(80, shutil.get_terminal_size((124, 24)).columns)
     reasons, measured = Reasons(), bool(measured_on)
@@ -164,25 +162,23 @@ def screen(entries: List[Json], others: List[str], shape: Shape, op: str, measur
     return "\n".join(lines).rstrip()
 
 
-def agreement(entries: List[Json]) -> str:
+def agreement(entries: list[Json]) -> str:
     both = [row for entry in entries for row in quantities.rows(entry) if None not in row.numbers[1:]]
     different = sum(row.differs for row in both)
     text = f"counted and measured: {len(both) - different} of {len(both)} numbers agree within {100 * quantities.SAME:g} %"
     return text + ("; the letters say why the others do not" if different else "")
 
 
-def csv_text(entries: List[Json]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def csv_text(entries: list[Json]) -> str:
     place = ("stage", "variant", "dtype", "op", "rows", "cols")
     columns = ("counted_rows", "quantity", "unit", "declared", "counted", "measured", "why_different", "ncu_metrics")
-    writer.writerow([*place, *columns])
+    rows = []
     for entry in entries:
         for quantity, numbers, differs, why in quantities.rows(entry):
             row = [*(entry[name] for name in place), entry["counted"]["rows"], quantity.name, quantity.unit]
             row += ["" if n is None else f"{n:.6g}" for n in numbers]
-            writer.writerow([*row, why.name if why else "not known" * differs, " ".join(quantity.metrics)])
-    return text.getvalue()
+            rows.append([*row, why.name if why else "not known" * differs, " ".join(quantity.metrics)])
+    return results.csv_text((*place, *columns), rows)
 
 
 # --- Recording -------------------------------------------------------------------------------------
@@ -193,13 +189,10 @@ def recorded_entry(entry: Json) -> Json:
     metrics = quantities.combined(entry["kernels"])
     kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
     kept = {name: entry[name] for name in (*results.PLACE, "op")}
-    found = {row.quantity.name: [rounded(n) for n in row.numbers] for row in quantities.rows(entry)}
+    rounded = [[None if n is None else float(f"{n:.6g}") for n in row.numbers] for row in quantities.rows(entry)]
+    found = dict(zip((quantity.name for quantity in QUANTITIES), rounded))
     made = {"quantities": found, "metrics": metrics, "kernels": kernels}
     return {**kept, "counted_rows": entry["counted"]["rows"], **made}
-
-
-def rounded(number: quantities.Number) -> quantities.Number:
-    return None if number is None else float(f"{number:.6g}")
 
 
 def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
@@ -207,18 +200,11 @@ def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
     return quantities.compared(entry, quantity, *entry["quantities"][quantity.name])
 
 
-def record(arguments: argparse.Namespace, stages: Dict[str, Path]) -> Path:
+def record(arguments: argparse.Namespace, stages: dict[str, Path]) -> Path:
     """Replaces the recorded file. Raises ToolError, and then has written nothing."""
-    header = results.header(arguments, "./run profile --record")
-    machine = results.machine_of(stages)
-    program = ncu.find(arguments.ncu)
     work = [(stage, shape) for stage in stages for shape in (*RECORDED_SHAPES, *RECORDED_BY_STAGE.get(stage, ()))]
-    entries, _ = count_all(stages, work)
-    problems = ncu.measure(program, stages, entries, quantities.METRICS, None, ["--set", SETS[0]])
-    if problems:
-        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
-    header["ncu"] = ncu.version(program)
-    return results.write(arguments, header, machine, "-profile", entries=list(map(recorded_entry, entries)))
+    how = quantities.METRICS, recorded_entry, ["--set", SETS[0]]
+    return ncu.record(arguments, "./run profile --record", "-profile", stages, lambda: count_all(stages, work)[0], *how)
 
 
 # --- The command -----------------------------------------------------------------------------------
@@ -232,7 +218,7 @@ def check_accepted(stages: Iterable[Path], op: str, variants: str) -> None:
             raise Usage(done.stderr.strip().replace(f"{stage.name}: ", "", 1))
 
 
-def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
+def profile(arguments: argparse.Namespace, stages: dict[str, Path]) -> int:
     check_accepted(stages.values(), arguments.op, arguments.variant)
     shape = Shape(arguments.dtype, arguments.rows, arguments.cols)
     gpu = ""
@@ -266,7 +252,7 @@ def profile(arguments: argparse.Namespace, stages: Dict[str, Path]) -> int:
     return 1 if problems else 0
 
 
-def parse_arguments(argv: List[str]) -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Raises Usage."""
     parser = Parser(
         prog="./run profile",
@@ -276,32 +262,29 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
         epilog="What is measured, and ncu's names of it:\n"
         + "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES),
     )
-    parser.add_argument("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
-    parser.add_argument("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")
-    parser.add_argument("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
-    parser.add_argument("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
-    parser.add_argument("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
-    parser.add_argument("--op", metavar="OP", default="softmax", help="that the stages have (default: softmax)")
+    option = parser.add_argument
+    option("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
+    option("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")
+    option("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
+    option("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
+    option("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
+    option("--op", metavar="OP", default="softmax", help="that the stages have (default: softmax)")
     set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
-    parser.add_argument("--set", choices=SETS, default=SETS[0], help=set_help)
-    parser.add_argument(
-        "--device", choices=("gpu", "sim"), help="sim: only count; gpu: an error without one (default: gpu where there is one)"
-    )
-    parser.add_argument("--out", metavar="FOLDER", help="for report and table (default: build/profile)")
-    parser.add_argument("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
-    parser.add_argument("--list", action="store_true", help="name the stages that would be profiled, and stop")
-    parser.add_argument("--record", action="store_true", help="measure what the lessons show; --out is the file then")
-    parser.add_argument("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
-    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    arguments.build = arguments.build or arguments.root / "build"
-    known = results.stage_names(arguments.root)
+    option("--set", choices=SETS, default=SETS[0], help=set_help)
+    device_help = "sim: only count; gpu: an error without one (default: gpu where there is one)"
+    option("--device", choices=("gpu", "sim"), help=device_help)
+    option("--out", metavar="FOLDER", help="for report and table (default: build/profile)")
+    option("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
+    option("--list", action="store_true", help="name the stages that would be profiled, and stop")
+    option("--record", action="store_true", help="measure what the lessons show; --out is the file then")
+    option("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
+    arguments = results.parse(parser, argv, argparse.SUPPRESS)
     if arguments.out is not None:
         try:
             arguments.out = (file_to_write if arguments.record else folder_to_write)(arguments.out)
         except argparse.ArgumentTypeError as error:
             parser.error(f"--out: {error}")
+    known = results.stage_names(arguments.root)
     given = [stage_named(text, known) for text in arguments.stages]
     arguments.stages = given or known
     if arguments.record and (given or arguments.variant != "all"):
@@ -313,14 +296,14 @@ def parse_arguments(argv: List[str]) -> argparse.Namespace:
     return arguments
 
 
-def stage_named(text: str, known: List[str]) -> str:
+def stage_named(text: str, known: list[str]) -> str:
     for stage in known:
         if text.rstrip("/") == stage or re.fullmatch(f"0*{int(stage[:2])}", text):
             return stage
     raise Usage(f"there is no stage '{text}'; the stages are {', '.join(known)}")
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     arguments = parse_arguments(argv)
     if arguments.list:
         print("\n".join(arguments.stages))

@@ -1,34 +1,155 @@
-"""The quantities of `./run profile`: what a variant declares, the simulator counts and Nsight Compute measures.
+"""What is counted of a launch, and what of it `./run profile` shows.
 
-An entry is one launch of one variant, as JSON:
+Counters are what the simulator and Nsight Compute both count, each spelled once: the simulator's name, and of which of ncu's
+metrics it comes. Quantities are sums of them in a unit: what a variant declares, the simulator counts and ncu measures.
+
+ncu's metrics of a launch are those of its kernels, in launch order: [{"kernel": name, "metrics": {name: value}}]; a
+metric that this ncu does not know is None. An entry is one launch of one variant, as JSON:
 
     stage, variant, dtype, rows, cols, op
     counted        count.simulate's entry of the same variant, which may have fewer rows; it has what is declared, too
-    kernels        what ncu counted of each kernel, in launch order: [{"kernel": ..., "metrics": ...}]; [] without ncu
+    kernels        what ncu counted of each kernel; [] without ncu
 """
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+import re
+from typing import Any, Callable, NamedTuple
 
 from measure import explanations
-from measure.counters import (
-    COUNTERS, DRAM_BUSY, DRAM_READ, DRAM_WRITE, DURATION, OCCUPANCY_LIMITS, REGISTERS, REQUESTED, WARPS_ACTIVE,
-    Number, of_l1, of_l2, of_launch, ratio,
-)  # fmt: skip
 from measure.explanations import Explanation
-from measure.results import ELEMENT_BYTES, Json
+from measure.results import Json, shape_of
+
+Number = float | None
+
+
+def of_l1(what: str, op: str) -> str:
+    return f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+
+
+def of_l2(what: str, op: str) -> str:
+    return f"lts__t_{what}_srcunit_tex_op_{op}.sum"
+
+
+# Of shared memory there are two families: the hardware's own counters, and those that ncu gets by patching the machine
+# code (sass).
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+SASS_REQUESTS = "smsp__sass_inst_executed_op_shared_{}.sum"
+SASS_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+# Executed machine instructions, by opcode.
+WARP_OPCODES = "sass__inst_executed_per_opcode"
+LANE_OPCODES = "sass__thread_inst_executed_true_per_opcode_with_modifier_all"
+BLOCK_SIZE = "launch__block_size"
+DURATION = "gpu__time_duration.sum"
+DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
+DRAM_BUSY = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
+REGISTERS = "launch__registers_per_thread"
+REQUESTED = ("smsp__sass_data_bytes_mem_global_op_ld.sum", "smsp__sass_data_bytes_mem_global_op_st.sum")
+OCCUPANCY_LIMITS = ("launch__occupancy_limit_registers", "launch__occupancy_limit_shared_mem")
+
+
+class Counter(NamedTuple):
+    """What both count."""
+
+    members: tuple[str, ...]  # of the simulator's entry: the first less the others
+    metrics: tuple[str, ...]  # ncu's, of which `of` makes the counter
+    of: Callable[..., int] = lambda number: number
+
+    def simulated(self, entry: Json) -> int:
+        first, *others = (entry[f"counted_{name}"] for name in self.members)
+        return first - sum(others)
+
+    def hardware(self, kernels: list[Json]) -> int | None:
+        """The sum over a launch's kernels; None where ncu does not know a metric."""
+        found = [[kernel["metrics"].get(name) for name in self.metrics] for kernel in kernels]
+        if not found or any(None in numbers for numbers in found):
+            return None
+        return sum(self.of(*numbers) for numbers in found)
+
+
+def opcodes(wanted: str) -> Callable[[Any], int]:
+    """How often those that match were executed, of a metric by opcode; ncu has a plain 0 where there is none."""
+    return lambda executed: sum(n for opcode, n in (executed or {}).items() if re.fullmatch(wanted, opcode))
+
+
+def block_barriers(executed: Any, block_size: int) -> int:
+    """BAR is counted per warp, a barrier of the simulator per block."""
+    return opcodes("BAR")(executed) // -(-block_size // 32)
+
+
+def patched_conflicts(patched: int, wavefronts: int, conflicts: int) -> int:
+    """What the machine code's wavefronts have beyond the hardware's count of those without any conflict."""
+    return patched - (wavefronts - conflicts)
+
+
+def of_global_memory(name: str, op: str) -> dict[str, Counter]:
+    units = ("requests", "sectors")
+    return {f"global {name} {unit}": Counter((f"global_{name}_{unit}",), (of_l1(unit, op),)) for unit in units}
+
+
+def of_shared_memory(name: str, op: str) -> dict[str, Counter]:
+    names = (SASS_WAVEFRONTS, WAVEFRONTS, CONFLICTS, SASS_REQUESTS)
+    patched, wavefronts, conflicts, requests = (metric.format(op) for metric in names)
+    of = f"shared_{name}"
+    return {
+        f"shared {name} requests": Counter((f"{of}_requests",), (requests,)),
+        f"shared {name} wavefronts": Counter((f"{of}_wavefronts",), (patched,)),
+        f"shared {name} wavefronts (hardware)": Counter((f"{of}_wavefronts",), (wavefronts,)),
+        f"shared {name} conflicts": Counter((f"{of}_conflicts",), (patched, wavefronts, conflicts), patched_conflicts),
+        f"shared {name} conflicts (hardware)": Counter((f"{of}_conflicts",), (conflicts,)),
+    }
+
+
+COUNTERS: dict[str, Counter] = {
+    **of_global_memory("load", "ld"),
+    **of_global_memory("store", "st"),
+    **of_shared_memory("load", "ld"),
+    **of_shared_memory("store", "st"),
+    "shuffles": Counter(("shuffles",), (WARP_OPCODES,), opcodes("SHFL")),
+    "block barriers": Counter(("block_barriers",), (WARP_OPCODES, BLOCK_SIZE), block_barriers),
+    "exponential lanes": Counter(("exp2_lanes",), (LANE_OPCODES,), opcodes(r"MUFU\.EX2.*")),
+    "other special-function lanes": Counter(
+        ("special_function_lanes", "exp2_lanes"), (LANE_OPCODES,), opcodes(r"MUFU(?!\.EX2).*")
+    ),
+    # REDUX, a reduction over the lanes of a warp, is none of them.
+    "atomics": Counter(("atomics",), (WARP_OPCODES,), opcodes("ATOM[GS]?|REDG?")),
+}
+
+
+def of_launch(kernels: list[Json], name: str) -> Number:
+    """A counter, or a plain metric of ncu, of all kernels: the sum; of a percentage the mean, each kernel counting for
+    as long as it took; of what a launch has, like registers, the largest. None where ncu does not know it."""
+    if name in COUNTERS:
+        return COUNTERS[name].hardware(kernels)
+    found = [kernel["metrics"].get(name) for kernel in kernels]
+    if not found or None in found:
+        return None
+    if name.endswith(".sum"):
+        return sum(found)
+    if "pct_of_peak" not in name:
+        return max(found)
+    times = [kernel["metrics"].get(DURATION) for kernel in kernels]
+    return None if None in times else ratio(sum(t * f for t, f in zip(times, found)), sum(times))
+
+
+def ratio(above: Number, below: Number) -> Number:
+    return None if above is None or not below else above / below
+
+
+# --- Quantities -------------------------------------------------------------------------------------
 
 # What a row costs is counted on a part of the rows, and Thrust's tiles of a fixed size do not end where that does.
 SAME = 0.02
 
 
 def tensor_bytes(entry: Json) -> int:
-    return entry["rows"] * entry["cols"] * ELEMENT_BYTES[entry["dtype"]]
+    return shape_of(entry).tensor_bytes
 
 
 # What a unit divides by, at an entry's shape; by nothing, where it is not among them.
-DIVISORS: Dict[str, Callable[[Json], float]] = {
+DIVISORS: dict[str, Callable[[Json], float]] = {
     "passes": tensor_bytes,
     "a row": lambda at: at["rows"],
     "an element": lambda at: at["rows"] * at["cols"],
@@ -41,15 +162,15 @@ class Quantity(NamedTuple):
 
     name: str  # its key in markers has _ for spaces
     unit: str
-    of: Tuple[str, ...]  # names of COUNTERS, or ncu's
+    of: tuple[str, ...]  # names of COUNTERS, or ncu's
     divided_by: str = ""  # another such
     declared: str = ""  # the variant's number, and ...
     counted_as: str = ""  # ... the simulator's, where it is no such sum
-    explained_by: Tuple[str, ...] = ()  # COUNTERS: why these differ says why it does; () means `of`
+    explained_by: tuple[str, ...] = ()  # COUNTERS: why these differ says why it does; () means `of`
     needs_ncu: bool = False  # says nothing new without it
 
     @property
-    def metrics(self) -> Tuple[str, ...]:
+    def metrics(self) -> tuple[str, ...]:
         """ncu's names of what is measured."""
         names = (*self.of, self.divided_by) if self.divided_by else self.of
         metrics = (COUNTERS[name].metrics if name in COUNTERS else (name,) for name in names)
@@ -62,7 +183,7 @@ class Quantity(NamedTuple):
         divisor = number(self.divided_by) if self.divided_by else DIVISORS.get(self.unit, lambda _: 1)(at)
         return ratio(sum(numbers), divisor)
 
-    def numbers(self, entry: Json) -> Tuple[Number, Number, Number]:
+    def numbers(self, entry: Json) -> tuple[Number, Number, Number]:
         """Declared, counted, measured."""
         simulator = entry["counted"]
         declared = simulator[self.declared] if self.declared else None
@@ -72,12 +193,12 @@ class Quantity(NamedTuple):
         return declared, counted, self.value(lambda name: of_launch(entry["kernels"], name), entry)
 
 
-def both(name: str) -> Tuple[str, str]:
+def both(name: str) -> tuple[str, str]:
     """Of loads and of stores."""
     return name.format("load"), name.format("store")
 
 
-QUANTITIES: Tuple[Quantity, ...] = (
+QUANTITIES: tuple[Quantity, ...] = (
     Quantity("bytes requested", "passes", REQUESTED, "", "passes", "counted_passes", ("global load sectors",)),
     Quantity("read from DRAM", "passes", (DRAM_READ,)),
     Quantity("written to DRAM", "passes", (DRAM_WRITE,)),
@@ -103,7 +224,7 @@ QUANTITIES: Tuple[Quantity, ...] = (
 METRICS = tuple(dict.fromkeys([*(m for quantity in QUANTITIES for m in quantity.metrics), *OCCUPANCY_LIMITS]))
 
 
-def combined(kernels: List[Json]) -> Json:
+def combined(kernels: list[Json]) -> Json:
     """ncu's plain metrics of the launch, without those by opcode. What each kernel has of its own is left out where
     there are several, but for the most registers."""
 
@@ -119,12 +240,12 @@ class Row(NamedTuple):
     """One quantity of one entry."""
 
     quantity: Quantity
-    numbers: Tuple[Number, Number, Number]  # declared, counted, measured
+    numbers: tuple[Number, Number, Number]  # declared, counted, measured
     differs: bool  # counted and measured
-    why: Optional[Explanation]  # the one of hardware_table, where it has one
+    why: Explanation | None  # the one of hardware_table, where it has one
 
 
-def rows(entry: Json) -> List[Row]:
+def rows(entry: Json) -> list[Row]:
     return [compared(entry, quantity, *quantity.numbers(entry)) for quantity in QUANTITIES]
 
 

@@ -15,7 +15,7 @@ import argparse
 import itertools
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 from command import Parser, ToolError, file_to_write
 from measure import results
@@ -27,7 +27,7 @@ class Lesson(NamedTuple):
 
     dtype: str
     rows: int
-    cols: Tuple[int, ...]
+    cols: tuple[int, ...]
 
 
 # The first line is the ladder of the README, and the only one that --quick runs.
@@ -45,20 +45,19 @@ RUN_TIMEOUT_S = 300
 NOISY_PERCENT = 5.0
 
 
-def measure(stages: Dict[str, Path], lessons: Tuple[Lesson, ...]) -> Tuple[List[Json], List[str]]:
+def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...]) -> tuple[list[Json], list[str]]:
     """Runs every stage at every lesson's shapes; returns the reports and all that went wrong.
 
     A failure does not stop the rest: one run on a borrowed GPU should name every problem.
     """
-    reports: List[Json] = []
-    problems: List[str] = []
+    reports: list[Json] = []
+    problems: list[str] = []
     total = len(stages) * len(lessons)
     for number, (lesson, stage) in enumerate(itertools.product(lessons, stages), start=1):
         cols = ",".join(map(str, lesson.cols))
-        arguments = ["--dtype", lesson.dtype, "--rows", str(lesson.rows), "--cols", cols]
-        arguments += ["--op", "softmax", "--input", "normal", "--variant", "all"]
         start = time.monotonic()
-        report, found = results.run_stage(stages[stage], arguments, RUN_TIMEOUT_S)
+        options = results.stage_options(lesson.dtype, lesson.rows, cols)
+        report, found = results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
         what = f"{stage} {lesson.dtype} {lesson.rows} x {cols}"
         problems += [f"{what}: {problem}" for problem in found]
         outcome = "FAILED"
@@ -71,14 +70,14 @@ def measure(stages: Dict[str, Path], lessons: Tuple[Lesson, ...]) -> Tuple[List[
     return reports, problems
 
 
-def merge(reports: List[Json]) -> List[Json]:
+def merge(reports: list[Json]) -> list[Json]:
     """One list of results out of all reports.
 
     Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one with the median time
     stands for the shape.
     """
     found = [result for report in reports for result in report["results"]]
-    copies: Dict[Shape, List[Json]] = {}
+    copies: dict[Shape, list[Json]] = {}
     for result in found:
         if not result["stage"]:
             copies.setdefault(results.shape_of(result), []).append(result)
@@ -108,7 +107,7 @@ def record(arguments: argparse.Namespace) -> Path:
     return results.write(arguments, header, machine, settings=settings, results=merged)
 
 
-def main(argv: List[str]) -> None:
+def main(argv: list[str]) -> None:
     parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
     parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")

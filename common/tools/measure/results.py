@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import datetime
+import io
 import json
 import os
 import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from command import NoDevice, Parser, ToolError, end_group, signals_wait
 from files import BadFile, load_json, write_whole
@@ -28,7 +30,7 @@ MACHINE_TIMEOUT_S = 120
 DATE = "%Y-%m-%dT%H:%M:%SZ"
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
-Json = Dict[str, Any]
+Json = dict[str, Any]
 
 
 class Shape(NamedTuple):
@@ -40,6 +42,10 @@ class Shape(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.dtype}:{self.rows}x{self.cols}"
+
+    @property
+    def tensor_bytes(self) -> int:
+        return self.rows * self.cols * ELEMENT_BYTES[self.dtype]
 
 
 SHAPE = re.compile(r"(f32|f16|bf16):([1-9][0-9]{0,14})x([1-9][0-9]{0,14})")
@@ -53,12 +59,12 @@ def parse_shape(text: str) -> Shape:
     return Shape(match[1], int(match[2]), int(match[3]))
 
 
-def stage_names(root: Path) -> List[str]:
+def stage_names(root: Path) -> list[str]:
     """The stages in order: the numbered folders that hold a main.cu."""
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
 
 
-def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dict[str, Path]:
+def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> dict[str, Path]:
     """The executables of these stages, or of every stage. Raises ToolError when one has not been built."""
     stages = {name: build / name for name in names or stage_names(root)}
     if not stages:
@@ -70,17 +76,16 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> Dic
 
 
 Stopped = Callable[[], bool]
+NEVER: Stopped = lambda: False  # noqa: E731
 
 
-def run_process(
-    command: List[str], timeout_s: float, stopped: Stopped = lambda: False
-) -> subprocess.CompletedProcess[str]:
+def run_process(command: list[str], timeout_s: float, stopped: Stopped = NEVER) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end, or until it is `stopped`. Raises ToolError when it cannot start or takes too long.
 
     It gets a process group of its own: with a profiler, the program that it started is ended too.
     """
     streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    process: Optional[subprocess.Popen[str]] = None
+    process: subprocess.Popen[str] | None = None
     end = time.monotonic() + timeout_s
     try:
         with signals_wait():
@@ -97,9 +102,18 @@ def run_process(
             end_group(process)
 
 
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]
+
+
+def stage_options(dtype: str, rows: int, cols: int | str, op: str = "softmax", variants: str = "all") -> list[str]:
+    problem = ["--dtype", dtype, "--rows", str(rows), "--cols", str(cols), "--op", op]
+    return [*problem, "--input", "normal", "--variant", variants]
+
+
 def run_stage(
-    executable: Path, arguments: List[str], timeout_s: float, device: str = "gpu", stopped: Stopped = lambda: False
-) -> Tuple[Optional[Json], List[str]]:
+    executable: Path, arguments: list[str], timeout_s: float, device: str = "gpu", stopped: Stopped = NEVER
+) -> tuple[Json | None, list[str]]:
     """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
 
     The list of problems is empty exactly when the exit code was 0, the report could be read and no
@@ -110,7 +124,7 @@ def run_stage(
         done = run_process(command, timeout_s, stopped)
     except ToolError as error:
         return None, [str(error)]
-    last_words = (done.stderr.strip().splitlines() or [""])[-1]
+    last_words = last_line(done.stderr)
     if done.returncode == 3:
         raise NoDevice(last_words or f"{executable.name}: no usable GPU")
     code = [f"exit code {done.returncode}. {last_words}".strip()] if done.returncode else []
@@ -130,7 +144,7 @@ def run_stage(
     return report, problems + code
 
 
-def machine_of(stages: Dict[str, Path]) -> Json:
+def machine_of(stages: dict[str, Path]) -> Json:
     """The GPU that the stages use, as they describe it. Raises NoDevice."""
     name, executable = next(iter(stages.items()))
     try:
@@ -151,7 +165,7 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime(DATE)
 
 
-def output_of(command: List[str]) -> str:
+def output_of(command: list[str]) -> str:
     """What a command prints; nothing where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -160,12 +174,12 @@ def output_of(command: List[str]) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
+def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> tuple[str, bool]:
     """The commit that is measured, and whether the working tree differs from it.
 
     `override` (HASH or HASH-dirty) is for a machine that got the files without their history.
     Markdown and common/results do not count as differences: they cannot change a measurement.
-    Raises ToolError when the commit is not known, since a number without its source is worthless.
+    Raises ToolError when it must be known and is not: a number without its source is worthless.
     """
     if override:
         match = re.fullmatch(r"([0-9a-f]{7,40})(-dirty)?", override)
@@ -178,7 +192,9 @@ def commit_of(root: Path, override: Optional[str]) -> Tuple[str, bool]:
         commit = output_of([*git, "rev-parse", "HEAD"])
         if commit:
             return commit, output_of([*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"]) != ""
-    raise ToolError("the commit is not known here (no git history): pass --commit HASH")
+    if must_be_known:
+        raise ToolError("the commit is not known here (no git history): pass --commit HASH")
+    return UNKNOWN, True
 
 
 def software_versions(build: Path) -> Json:
@@ -201,9 +217,12 @@ def software_versions(build: Path) -> Json:
 # --- What the tools that record share ---------------------------------------------------------------
 
 
-def parse(parser: Parser, argv: List[str]) -> argparse.Namespace:
+BUILD_HELP = "folder with the stages' executables (default: build)"
+
+
+def parse(parser: Parser, argv: list[str], build_help: str = BUILD_HELP) -> argparse.Namespace:
     """With the options that say where the stages are."""
-    parser.add_argument("--build", type=Path, help="folder with the stages' executables (default: build)")
+    parser.add_argument("--build", type=Path, help=build_help)
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     arguments.build = arguments.build or arguments.root / "build"
@@ -223,6 +242,12 @@ def write(arguments: argparse.Namespace, recorded: Json, machine: Json, suffix: 
     machine = {**machine, **software_versions(arguments.build)}
     write_whole(out, json_text({"recorded": recorded, "machine": machine, **more}))
     return out
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def place_of(entry: Json) -> str:
@@ -301,7 +326,7 @@ def check(found: Any, schema: Json, where: str = "it") -> None:
 def check_each(found: Any, each: Each, name: str) -> None:
     if not isinstance(found, list) or not (found or each.may_be_empty):
         raise ToolError(f"'{name}' is {shortened(found) if found else 'empty'}")
-    places: Dict[Tuple[Any, ...], int] = {}
+    places: dict[tuple[Any, ...], int] = {}
     for number, one in enumerate(found, start=1):
         where = f"{each.one} {number}"
         check(one, each.schema, where)
@@ -439,7 +464,7 @@ def load_hardware(path: Path, counters: Iterable[str]) -> Json:
     return load(path, {**BY_NCU, "entries": Each("entry", {**PLACE, "ncu": both, "simulator": both})})
 
 
-def fastest(found: Iterable[Json]) -> Optional[Json]:
+def fastest(found: Iterable[Json]) -> Json | None:
     """Who leads, in every table and chart: the highest percentage of the copy that was timed beside it.
 
     Not the shortest time: single times drift within a run, and the copy's drift with them. The first of equals;
@@ -460,28 +485,28 @@ class Recorded:
         self.recorded: Json = data["recorded"]
         self.machine: Json = data["machine"]
         self.settings: Json = data["settings"]
-        self.results: List[Json] = data["results"]
-        self.tables: List[Json] = data.get("tables", [])
-        self._at: Dict[Shape, List[Json]] = {}
+        self.results: list[Json] = data["results"]
+        self.tables: list[Json] = data.get("tables", [])
+        self._at: dict[Shape, list[Json]] = {}
         for result in self.results:
             result["reason"] = COLOUR.sub("", result["reason"])
             if result["op"] == "softmax":
                 self._at.setdefault(shape_of(result), []).append(result)
 
-    def at(self, shape: Shape) -> List[Json]:
+    def at(self, shape: Shape) -> list[Json]:
         """Every result of softmax at one shape, the copy ceiling (stage "") included."""
         if shape not in self._at:
             raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
         return self._at[shape]
 
-    def variants(self, stage: str, shape: Shape) -> List[Json]:
+    def variants(self, stage: str, shape: Shape) -> list[Json]:
         """One stage's results in the order in which the stage lists its variants."""
         found = [r for r in self.at(shape) if r["stage"] == stage]
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")
         return found
 
-    def best(self, stage: str, shape: Shape) -> Optional[Json]:
+    def best(self, stage: str, shape: Shape) -> Json | None:
         """The fastest verified variant, None where no variant of the stage is applicable."""
         return fastest(self.variants(stage, shape))
 
@@ -508,7 +533,7 @@ class Recorded:
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")
 
 
-def newest(folder: Path, sweep: bool) -> Optional[Recorded]:
+def newest(folder: Path, sweep: bool) -> Recorded | None:
     """The recording (or sweep) with the newest date, None where the folder holds none."""
     suffixes = ("-sweep",) if sweep else ("-profile", "-sweep", "simulator")
     files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]

@@ -25,16 +25,16 @@ import hashlib
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Iterator
 
-from command import NoDevice, ToolError, Usage, say
+from command import NoDevice, Usage, say
 from files import write_whole
 from measure import peers, results, sweep_tables
 from measure.harness import LIBRARY, Harness, HarnessError, Verdict, WrongResult, built
 from measure.peers import Candidate, NotApplicable, PeerContender, Problem, one_line
 from measure.results import Json, Shape
 from measure.sweep_journal import Journal, Measurement
-from measure.sweep_options import Table, all_shapes, is_usual, parse_arguments, tables_of
+from measure.sweep_options import KINDS, REPEATS, ROUNDS, TABLES, Table, all_shapes, parse_arguments
 from measure.sweep_progress import Progress, Stopwatch
 
 SEED = 1
@@ -57,16 +57,12 @@ class Entry:
     number: int
     stage: str  # a stage's folder, a peer's name, or "" for the copy
     variant: str
-    peer: Optional[PeerContender] = None
-    candidate: Optional[Candidate] = None  # of a peer: the one that was chosen for the open problem
+    peer: PeerContender | None = None
+    candidate: Candidate | None = None  # of a peer: the one that was chosen for the open problem
 
     @property
     def name(self) -> str:
         return f"{self.stage} {self.variant}".strip()
-
-    def launch(self, *pointers_and_stream: int) -> None:
-        assert self.candidate is not None
-        self.candidate.launch(*pointers_and_stream)
 
     def described(self) -> Json:
         kind = "peer" if self.peer else "stage" if self.stage else "copy"
@@ -84,28 +80,30 @@ class Sweep:
     rounds: int
     repeats: int
 
-    def run(self, shapes: List[Shape], entries: List[Entry]) -> None:
-        left = {shape: {e.number: len(self.journal.left(shape, e.name)) for e in entries} for shape in shapes}
-        left = {shape: numbers for shape, numbers in left.items() if any(numbers.values())}
+    def run(self, shapes: list[Shape], entries: list[Entry]) -> None:
+        def left(shape: Shape) -> int:
+            return sum(len(self.journal.left(shape, entry.name)) for entry in entries)
+
+        work = {shape: [entry for entry in entries if self.journal.left(shape, entry.name)] for shape in shapes}
+        work = {shape: some for shape, some in work.items() if some}
         peers_here = [entry.peer for entry in entries if entry.peer and self.op in entry.peer.operations]
         for compile_ahead in {peer.compile_ahead for peer in peers_here} - {None}:
             with self.watch("compiling Triton kernels ahead"):
-                compile_ahead([Problem(*shape, self.op) for shape in left])
-        measurements = {shape: sum(numbers.values()) for shape, numbers in left.items()}
-        with contextlib.closing(Progress(measurements, self.repeats)) as self.progress:
-            for shape, numbers in left.items():
-                self.progress.begin(shape)
-                self.measure(shape, [entry for entry in entries if numbers[entry.number]])
+                compile_ahead([Problem(*shape, self.op) for shape in work])
+        with contextlib.closing(Progress(work, self.repeats, left)) as self.progress:
+            for shape, some in work.items():
+                self.measure(shape, some)
 
-    def measure(self, shape: Shape, entries: List[Entry]) -> None:
+    def measure(self, shape: Shape, entries: list[Entry]) -> None:
+        self.progress.show(shape, entries[0].name)
         try:
             with self.watch("inputs"):
                 self.harness.open_problem(shape, self.op, "normal", SEED, 0)
         except Usage as error:
             for entry in entries:
-                self.add(Measurement(str(shape), entry.name, status="not applicable", reason=str(error)))
+                self.journal.add(Measurement(str(shape), entry.name, status="not applicable", reason=str(error)))
             return
-        known: Dict[int, Measurement] = {}
+        known: dict[int, Measurement] = {}
         try:
             for entry in entries:
                 with self.told(shape, entry):
@@ -117,7 +115,7 @@ class Sweep:
                         with self.told(shape, entry), self.watch("timing"):
                             timing = self.harness.time(entry.number, self.repeats, warm_up_ms, LIMIT_MS)
                             times = {name: getattr(timing, name) for name in ("time_us", "spread_percent", "copy_us")}
-                            self.add(known[entry.number]._replace(round=number, **times))
+                            self.journal.add(known[entry.number]._replace(round=number, **times))
                         warm_up_ms = WARM_UP_MS
         finally:
             for entry in entries:
@@ -127,14 +125,10 @@ class Sweep:
                         entry.peer.release()
             self.harness.close_problem()
 
-    def add(self, found: Measurement) -> None:
-        self.journal.add(found)
-        self.progress.advance(1 if found.time_us else self.rounds)
-
     @contextlib.contextmanager
     def told(self, shape: Shape, entry: Entry) -> Iterator[None]:
         """What goes wrong with a contender stands in its row. Raises HarnessError where it has lost the GPU."""
-        self.progress.show(entry.name)
+        self.progress.show(shape, entry.name)
         try:
             yield
         except Exception as error:  # noqa: BLE001  whatever a peer raises
@@ -142,7 +136,7 @@ class Sweep:
             refused = isinstance(error, NotApplicable) or type(error).__name__ == "OutOfResources"
             status = "not applicable" if refused else "wrong" if isinstance(error, WrongResult) else "failed"
             reason = str(error) if isinstance(error, (NotApplicable, WrongResult)) else one_line(error)
-            self.add(Measurement(str(shape), entry.name, status=status, reason=reason))
+            self.journal.add(Measurement(str(shape), entry.name, status=status, reason=reason))
             if not self.harness.is_alive():
                 raise HarnessError(
                     f"{entry.name} at {shape} has made the GPU unusable for this process: {reason}; the same command "
@@ -172,7 +166,7 @@ class Sweep:
             raise NotApplicable(f"{peer.peer} has no {self.op}")
         candidates = peer.prepare(Problem(*shape, self.op))
         best = None
-        errors: List[Exception] = []
+        errors: list[Exception] = []
         for entry.candidate in candidates:
             try:
                 verdict = self.right(entry, PEER_TOLERANCE)
@@ -191,27 +185,18 @@ class Sweep:
         return verdict
 
 
-def code_digest(build: Path, stages: List[str]) -> str:
+def code_digest(build: Path, stages: list[str]) -> str:
     """What the measured code is: the libraries, and the files of this tool."""
-    digest = hashlib.sha256()
+    tools = Path(__file__).parent
     libraries = [build / LIBRARY, *(build / f"libstage_{stage}.so" for stage in stages)]
-    tools = Path(__file__).resolve().parent
-    for path in [*libraries, *sorted(tools.glob("sweep*.py")), tools / "harness.py", *sorted(tools.glob("peers/*.py"))]:
+    sources = [*sorted(tools.glob("sweep*.py")), tools / "harness.py", *sorted(tools.glob("peers/*.py"))]
+    digest = hashlib.sha256()
+    for path in (*libraries, *sources):
         digest.update(path.read_bytes() if path.is_file() else b"")
     return digest.hexdigest()[:16]
 
 
-def commit_of(root: Path, override: Optional[str]) -> Json:
-    try:
-        commit, dirty = results.commit_of(root, override)
-    except ToolError:
-        if override:
-            raise
-        commit, dirty = results.UNKNOWN, True
-    return {"commit": commit, "dirty": dirty}
-
-
-def show_plan(tables: List[Table], stages: List[str], contenders: List[str]) -> None:
+def show_plan(tables: list[Table], stages: list[str], contenders: list[str]) -> None:
     for table in tables:
         print(f"{table.name}: {table.title}\n  {' '.join(map(str, table.shapes))}")
     if "stages" in contenders:
@@ -219,47 +204,36 @@ def show_plan(tables: List[Table], stages: List[str], contenders: List[str]) -> 
     print(f"peers, where found: {' '.join(name for name in contenders if name != 'stages') or 'none'}")
 
 
-def add_contenders(harness: Harness, stages: List[str], found: List[PeerContender]) -> List[Entry]:
+def add_contenders(harness: Harness, stages: list[str], found: list[PeerContender]) -> list[Entry]:
     """The copy, the stages' variants and the peers."""
     harness.add_stages(stages)
     entries = [Entry(number, *contender) for number, contender in enumerate(harness.contenders())]
     for peer in found:
         entry = Entry(len(entries), peer.peer, peer.variant, peer)
-        harness.add_contender(peer.peer, peer.variant, entry.launch)
+        harness.add_contender(peer.peer, peer.variant, lambda *to, entry=entry: entry.candidate.launch(*to))
         entries.append(entry)
     return entries
 
 
 def header_of(
-    arguments: argparse.Namespace, device: Json, versions: Dict[str, str], stages: List[str], entries: List[Entry]
+    arguments: argparse.Namespace, device: Json, versions: dict[str, str], stages: list[str], entries: list[Entry]
 ) -> Json:
-    """What is measured, and how: the first line of the journal; machine and settings stand in the results file, too."""
+    """What is measured, and how; machine and settings stand in the results file, too."""
     libraries = {"torch" if peer == "pytorch" else peer: versions.get(peer) for peer in peers.PEERS}
     software = {**results.software_versions(arguments.build), "python": platform.python_version(), **libraries}
+    how = {"l2": arguments.l2, "repeats": arguments.repeats, "limit_ms": LIMIT_MS, "seed": SEED, "offset": 0}
+    shapes = list(map(str, all_shapes(arguments.chosen)))
     return {
         "machine": {**device, **software},
         "code": code_digest(arguments.build, stages),
-        "settings": {
-            "l2": arguments.l2,
-            "repeats": arguments.repeats,
-            "limit_ms": LIMIT_MS,
-            "seed": SEED,
-            "offset": 0,
-            "rounds": arguments.rounds,
-            "peer_tolerance": PEER_TOLERANCE,
-        },
-        "plan": {
-            "op": arguments.op,
-            "shapes": list(map(str, all_shapes(tables_of(arguments)))),
-            "contenders": [entry.name for entry in entries],
-        },
+        "settings": {**how, "rounds": arguments.rounds, "peer_tolerance": PEER_TOLERANCE},
+        "plan": {"op": arguments.op, "shapes": shapes, "contenders": [entry.name for entry in entries]},
     }
 
 
-def results_of(arguments: argparse.Namespace, header: Json, entries: List[Entry], journal: Journal) -> Json:
-    tables = tables_of(arguments)
+def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry], journal: Journal) -> Json:
     rows = []
-    for shape in all_shapes(tables):
+    for shape in all_shapes(arguments.chosen):
         copy = journal.rounds(shape, "copy")
         least_passes = copy[0].passes if copy and copy[0].passes else 2
         for entry in entries:
@@ -273,15 +247,17 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: List[Entry]
         "recorded": {"date_utc": results.utc_now(), **commit, "command": command},
         "machine": header["machine"],
         "settings": header["settings"],
-        "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in tables],
+        "tables": [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in arguments.chosen],
         "results": rows,
     }
 
 
-def usual_file(arguments: argparse.Namespace, data: Json, wrong: List[Json]) -> Path:
-    """Only a whole sweep, with the main peers and nothing wrong, replaces the recorded file."""
+def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> Path:
+    """Only a whole sweep with the usual settings, with the main peers and nothing wrong, replaces the recorded file."""
+    settings = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
+    usual = arguments.chosen == TABLES and settings == ("softmax", ROUNDS, REPEATS, "cold", KINDS)
     measured = {"cudnn", "pytorch", "triton"} <= {r["stage"] for r in data["results"]}
-    whole = is_usual(arguments) and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
+    whole = usual and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
     folder = arguments.root / "common/results" if whole else arguments.build
     return folder / f"{results.gpu_slug(data['machine']['gpu'])}-sweep.json"
 
@@ -289,10 +265,10 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: List[Json]) -> 
 def run(arguments: argparse.Namespace) -> int:
     stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
     if arguments.list:
-        show_plan(tables_of(arguments), stages, arguments.contenders)
+        show_plan(arguments.chosen, stages, arguments.contenders)
         return 0
     watch = Stopwatch()
-    commit = commit_of(arguments.root, arguments.commit)
+    commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
     built(arguments.build / LIBRARY)  # not built: said before the peers are loaded, which takes seconds
     with watch("loading the peers"):
         found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
@@ -304,28 +280,29 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"without {peer}: {why}")
         entries = add_contenders(harness, stages, found)
         harness.open_problem(Shape("f32", 1, 1), arguments.op, "normal", SEED, 0)  # refuses what nobody does
-        header = {**header_of(arguments, device, versions, stages, entries), **commit}
+        header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
                 say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
             sweep = Sweep(harness, journal, watch, arguments.op, arguments.rounds, arguments.repeats)
-            sweep.run(all_shapes(tables_of(arguments)), entries)
+            sweep.run(all_shapes(arguments.chosen), entries)
             data = results_of(arguments, header, entries, journal)
             wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
             out = arguments.out or usual_file(arguments, data, wrong)
             write_whole(out, results.json_text(data))
             if arguments.csv:
-                write_whole(arguments.csv, sweep_tables.csv_text(data["results"]))
+                rows = [result.values() for result in data["results"]]
+                write_whole(arguments.csv, results.csv_text(data["results"][0], rows))
             journal.remove()
     print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
     say(watch.summary())
     say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
     for row in wrong:
-        say(f"{row['status']}: {row['contender']} {sweep_tables.shape_of(row)}: {row['reason']}")
+        say(f"{row['status']}: {row['contender']} {results.shape_of(row)}: {row['reason']}")
     return 1 if wrong else 0
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     try:
         return run(parse_arguments(argv, __doc__))
     except KeyboardInterrupt:

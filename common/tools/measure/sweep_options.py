@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from command import Parser, ToolError, file_to_write, whole_number
 from measure import results
@@ -15,61 +14,46 @@ REPEATS = 25
 ROUNDS = 2
 MOST = 100000  # rounds, samples
 KINDS = ["stages", *PEERS]
-ONEFLOW = "OneFlow's article on its softmax kernel"
 
 
 class Table(NamedTuple):
     name: str
     title: str
     source: str
-    shapes: List[Shape]
+    shapes: list[Shape]
 
 
-def parse_shapes(text: str) -> List[Shape]:
+def parse_shapes(text: str) -> list[Shape]:
     try:
         return [results.parse_shape(shape) for shape in text.split(",")]
     except ToolError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+ONEFLOW = "OneFlow's article on its softmax kernel"
+AWKWARD = (
+    "f32:262144x33,f16:49152x1001,f32:49152x1000,bf16:49152x1025,f16:49152x2049,f32:16384x8193,f32:4096x50257,"
+    "bf16:4096x50257,f32:1024x262144,bf16:256x1048576,f16:64x100003,bf16:8x262144,f32:1x1048576"
+)
+BERT = [Shape("f32", 32 * 64 * s, s) for s in (16, 32, 64, 128, 512)]
+CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
+WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
+VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
 TABLES = [
-    Table(
-        "fastertransformer",
-        "FasterTransformer's attention: f32, (32·64·s) × s",
-        ONEFLOW,
-        [Shape("f32", 32 * 64 * s, s) for s in (16, 32, 64, 128, 512)],
-    ),
-    Table(
-        "oneflow",
-        "OneFlow's bandwidth curve: f16, 49152 × 32 to 32768",
-        ONEFLOW,
-        [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)],
-    ),
-    Table(
-        "triton_article",
-        "The Triton article's widths: f32, 1024 × 2^8 to 2^17",
-        "the Triton article on softmax",
-        [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)],
-    ),
-    Table(
-        "awkward",
-        "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows",
-        "",
-        parse_shapes(
-            "f32:262144x33,f16:49152x1001,f32:49152x1000,bf16:49152x1025,f16:49152x2049,f32:16384x8193,f32:4096x50257,"
-            "bf16:4096x50257,f32:1024x262144,bf16:256x1048576,f16:64x100003,bf16:8x262144,f32:1x1048576"
-        ),
-    ),
+    Table("fastertransformer", "FasterTransformer's attention: f32, (32·64·s) × s", ONEFLOW, BERT),
+    Table("oneflow", "OneFlow's bandwidth curve: f16, 49152 × 32 to 32768", ONEFLOW, CURVE),
+    Table("triton_article", "The Triton article's widths: f32, 1024 × 2^8 to 2^17", "the Triton article on softmax", WIDTHS),
+    Table("awkward", VOCABULARY, "", parse_shapes(AWKWARD)),
 ]
 
 
-def all_shapes(tables: List[Table]) -> List[Shape]:
+def all_shapes(tables: list[Table]) -> list[Shape]:
     """Every shape of the tables, once, in the order in which they are shown."""
     return list(dict.fromkeys(shape for table in tables for shape in table.shapes))
 
 
-def names_of(accepted: Sequence[str]) -> Callable[[str], List[str]]:
-    def parse(text: str) -> List[str]:
+def names_of(accepted: Sequence[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
         for name in text.split(","):
             if name not in accepted:
                 raise argparse.ArgumentTypeError(f"'{name}' is not accepted; accepted: {', '.join(accepted)}")
@@ -85,8 +69,8 @@ def device(text: str) -> str:
     return text
 
 
-def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Namespace:
-    """Raises Usage."""
+def parse_arguments(argv: list[str], description: str | None) -> argparse.Namespace:
+    """Sets `chosen`, the tables to measure, too. Raises Usage."""
     parser = Parser(
         prog="./run sweep",
         description=description,
@@ -112,23 +96,9 @@ def parse_arguments(argv: List[str], description: Optional[str]) -> argparse.Nam
     option("--list", action="store_true", help="say what would be measured, and stop")
     option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
     option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
-    option("--build", type=Path, help=argparse.SUPPRESS)
-    option("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    arguments.build = arguments.build or arguments.root / "build"
-    return arguments
-
-
-def tables_of(arguments: argparse.Namespace) -> List[Table]:
-    if not arguments.tables and not arguments.shapes:
-        return TABLES
-    chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
+    arguments = results.parse(parser, argv, argparse.SUPPRESS)
+    arguments.chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
     if arguments.shapes:
-        chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
-    return chosen
-
-
-def is_usual(arguments: argparse.Namespace) -> bool:
-    """The whole sweep with the usual settings."""
-    chosen = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
-    return tables_of(arguments) == TABLES and chosen == ("softmax", ROUNDS, REPEATS, "cold", KINDS)
+        arguments.chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
+    arguments.chosen = arguments.chosen or TABLES
+    return arguments

@@ -6,10 +6,11 @@ import contextlib
 import shutil
 import sys
 import time
-from typing import Dict, Iterator, Tuple
+from collections import Counter
+from typing import Callable, Iterable, Iterator
 
 from command import say
-from measure.results import ELEMENT_BYTES, Shape
+from measure.results import Shape
 
 BAR = 24
 
@@ -20,45 +21,36 @@ def clock(seconds: float) -> str:
 
 def expected_seconds(shape: Shape, repeats: int) -> float:
     """About what one measurement takes; only the proportions between shapes matter."""
-    tensor = shape.rows * shape.cols * ELEMENT_BYTES[shape.dtype]
-    moved = max(4 * tensor, min(32 * tensor, 2**30))
+    moved = max(4 * shape.tensor_bytes, min(32 * shape.tensor_bytes, 2**30))
     return 0.1 + repeats * (2e-4 + 3 * moved / 4e12)
 
 
 class Progress:
-    def __init__(self, left: Dict[Shape, int], repeats: int) -> None:
-        """`left`: how many measurements each shape still needs."""
+    def __init__(self, shapes: Iterable[Shape], repeats: int, left: Callable[[Shape], int]) -> None:
+        """`left`: how many measurements a shape still needs."""
         self._left = left
-        self._repeats = repeats
-        self._whole = self._seconds()
+        self._one = {shape: expected_seconds(shape, repeats) for shape in shapes}
+        self._seconds = {shape: left(shape) * one for shape, one in self._one.items()}
+        self._whole = sum(self._seconds.values())
         self._start = time.monotonic()
-        self._shape: Shape
+        self._shape: Shape | None = None
         self._is_terminal = sys.stderr.isatty()
 
-    def _seconds(self) -> float:
-        return sum(number * expected_seconds(shape, self._repeats) for shape, number in self._left.items())
-
-    def _so_far(self) -> Tuple[float, str]:
-        """Percent done, and the same with the time left as text."""
-        left = self._seconds()
-        done = self._whole - left
-        elapsed = time.monotonic() - self._start
-        pace = elapsed / done if done and elapsed > 5 else 1
-        percent = 100 * done / self._whole if self._whole else 100
-        return percent, f"{percent:3.0f} %, {clock(left * pace)} left"
-
-    def begin(self, shape: Shape) -> None:
+    def show(self, shape: Shape, contender: str) -> None:
+        if not self._is_terminal and shape == self._shape:
+            return
+        for changed in {self._shape or shape, shape}:  # not all: the GPU would rest meanwhile
+            self._seconds[changed] = self._left(changed) * self._one[changed]
         self._shape = shape
-        if not self._is_terminal:
-            say(f"[{self._so_far()[1]}] {shape}")
-
-    def advance(self, measurements: int) -> None:
-        self._left[self._shape] = max(0, self._left[self._shape] - measurements)
-
-    def show(self, contender: str) -> None:
+        left = sum(self._seconds.values())
+        done, elapsed = self._whole - left, time.monotonic() - self._start
+        pace = elapsed / done if done and elapsed > 5 else 1
+        share = done / self._whole
+        text = f"{100 * share:3.0f} %, {clock(left * pace)} left"
         if self._is_terminal:
-            percent, text = self._so_far()
-            self._line(f"[{'#' * int(BAR * percent / 100):<{BAR}}] {text}  {self._shape}  {contender}")
+            self._line(f"[{'#' * int(BAR * share):<{BAR}}] {text}  {shape}  {contender}")
+        else:
+            say(f"[{text}] {shape}")
 
     def _line(self, text: str, end: str = "") -> None:
         width = shutil.get_terminal_size().columns - 1
@@ -74,7 +66,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._spent: Dict[str, float] = {}
+        self._spent: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -82,9 +74,9 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._spent[what] = self._spent.get(what, 0) + time.monotonic() - start
+            self._spent[what] += time.monotonic() - start
 
     def summary(self) -> str:
         total = time.monotonic() - self._start
-        spent = {**self._spent, "other": total - sum(self._spent.values())}
-        return f"It took {clock(total)}: {', '.join(f'{what} {seconds:.0f} s' for what, seconds in spent.items())}."
+        self._spent["other"] = total - sum(self._spent.values())
+        return f"It took {clock(total)}: {', '.join(f'{what} {seconds:.0f} s' for what, seconds in self._spent.items())}."

@@ -1,13 +1,10 @@
-"""What a sweep shows: one row of results for each contender and shape, as JSON and CSV, and a table for the screen."""
+"""What a sweep shows: one row of results for each contender and shape, and a table for the screen."""
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
-from typing import Dict, List, Optional, Tuple
 
-from measure.results import ELEMENT_BYTES, Json, Shape, fastest
+from measure.results import Json, Shape, fastest, shape_of
 from measure.sweep_journal import Measurement
 
 NOISY_ROUNDS_PERCENT = 3.0  # between the medians of two rounds ...
@@ -15,19 +12,26 @@ NOISY_FROM_BYTES = 32 << 20  # ... of a tensor larger than this
 NOISY_SPREAD_PERCENT = 5.0
 
 
-def is_noisy(tensor_bytes: int, round_difference: Optional[float], spread: float) -> bool:
+def is_noisy(tensor_bytes: int, round_difference: float | None, spread: float) -> bool:
     moved = (round_difference or 0) > NOISY_ROUNDS_PERCENT and tensor_bytes > NOISY_FROM_BYTES
     return moved or spread > NOISY_SPREAD_PERCENT
 
 
-def rounded(value: Optional[float], digits: int) -> Optional[float]:
+def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def row(who: Json, shape: Shape, op: str, rounds: List[Measurement], least_passes: float) -> Json:
+def row(who: Json, shape: Shape, op: str, rounds: list[Measurement], least_passes: float) -> Json:
     """One result of the file, of the contender `who`: the rounds put together. The operation needs `least_passes`."""
     first = rounds[0]
-    result: Json = {
+    time_us = spread = copy_us = percent = bandwidth = difference = None
+    if first.status == "verified":
+        times = [one.time_us for one in rounds]
+        time_us, copy_us = statistics.median(times), statistics.median(one.copy_us for one in rounds)
+        percent, bandwidth = 100 * copy_us / time_us, least_passes * shape.tensor_bytes / (time_us * 1e3)
+        spread = max(one.spread_percent for one in rounds)
+        difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
+    return {
         **who,
         "configuration": first.configuration,
         "dtype": shape.dtype,
@@ -37,28 +41,16 @@ def row(who: Json, shape: Shape, op: str, rounds: List[Measurement], least_passe
         "input": "normal",
         "status": first.status,
         "reason": first.reason,
-        **dict.fromkeys(("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s")),
+        "time_us": rounded(time_us, 3),
+        "spread_percent": rounded(spread, 2),
+        "copy_us": rounded(copy_us, 3),
+        "percent_of_copy": rounded(percent, 2),
+        "bandwidth_gb_s": rounded(bandwidth, 1),
         "passes": rounded(first.passes, 4),
         "max_error": rounded(first.max_error, 4),
-        "round_difference_percent": None,
-        "noisy": False,
+        "round_difference_percent": rounded(difference, 2),
+        "noisy": is_noisy(shape.tensor_bytes, difference, spread or 0),
     }
-    if first.status == "verified":
-        tensor_bytes = shape.rows * shape.cols * ELEMENT_BYTES[shape.dtype]
-        times = [one.time_us for one in rounds]
-        time_us, copy_us = statistics.median(times), statistics.median(one.copy_us for one in rounds)
-        spread = max(one.spread_percent for one in rounds)
-        difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
-        result.update(
-            time_us=round(time_us, 3),
-            spread_percent=round(spread, 2),
-            copy_us=round(copy_us, 3),
-            percent_of_copy=round(100 * copy_us / time_us, 2),
-            bandwidth_gb_s=round(least_passes * tensor_bytes / (time_us * 1e3), 1),
-            round_difference_percent=rounded(difference, 2),
-            noisy=is_noisy(tensor_bytes, difference, spread),
-        )
-    return result
 
 
 def is_inexact(result: Json) -> bool:
@@ -66,25 +58,11 @@ def is_inexact(result: Json) -> bool:
     return result["status"] == "verified" and (result["max_error"] or 0) > 1
 
 
-def csv_text(rows: List[Json]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _time(result: Json | None) -> str:
+    return "-" if result is None else f"{result['time_us']:{'.1f' if result['time_us'] < 1000 else '.0f'}}"
 
 
-def shape_of(result: Json) -> str:
-    return f"{result['dtype']}:{result['rows']}x{result['cols']}"
-
-
-def time_of(result: Optional[Json]) -> str:
-    if result is None:
-        return "-"
-    return f"{result['time_us']:.1f}" if result["time_us"] < 1000 else f"{result['time_us']:.0f}"
-
-
-def _cell(rows: List[Json], named: bool) -> str:
+def _cell(rows: list[Json], named: bool) -> str:
     """The fastest of the rows: its share of the copy's speed, and who it is."""
     found = fastest(rows)
     if found is None:
@@ -94,47 +72,47 @@ def _cell(rows: List[Json], named: bool) -> str:
     return f"{found['percent_of_copy']:.1f}{mark}{name}"
 
 
-def _without_time(table: Json, by_shape: Dict[str, List[Json]]) -> List[str]:
+def _without_time(found: list[Json]) -> list[str]:
     """A line for each stage or peer and reason: what has no time, where, and why."""
-    found: Dict[Tuple[str, str, str], List[Json]] = {}
-    for result in (result for shape in table["shapes"] for result in by_shape[shape]):
+    alike: dict[tuple[str, str, str], list[Json]] = {}
+    for result in found:
         if result["time_us"] is None:
-            found.setdefault((result["status"], result["stage"], result["reason"]), []).append(result)
+            alike.setdefault((result["status"], result["stage"], result["reason"]), []).append(result)
     lines = []
-    for (status, stage, reason), rows in found.items():
+    for (status, stage, reason), rows in alike.items():
         names = ", ".join(dict.fromkeys(row["variant"] for row in rows))
-        where = list(dict.fromkeys(map(shape_of, rows)))
+        where = [str(shape) for shape in dict.fromkeys(map(shape_of, rows))]
         at = ", ".join(where) if len(where) <= 3 else f"{where[0]} to {where[-1]} ({len(where)} shapes)"
         lines.append(f"{status}: {stage} {names} at {at}: {reason}")
     return sorted(lines, key=lambda line: line.startswith("not applicable"))  # what went wrong comes first
 
 
-def _table(table: Json, by_shape: Dict[str, List[Json]], peers: List[str]) -> List[str]:
-    lines = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
-    for shape in table["shapes"]:
-        kinds = {kind: [r for r in by_shape[shape] if r["kind"] == kind] for kind in ("copy", "stage", "peer")}
-        rivals = [[r for r in kinds["peer"] if r["stage"] == peer] for peer in peers]
-        copy, stage, rival = map(fastest, kinds.values())
-        ahead = "-"
-        if stage and rival:
-            factor = stage["percent_of_copy"] / rival["percent_of_copy"]
-            ahead = f"stages {factor:.2f}x" if factor >= 1 else f"{rival['stage']} {1 / factor:.2f}x"
-        cells = [_cell(kinds["stage"], True), *(_cell(rows, len(rows) > 1) for rows in rivals)]
-        lines.append([shape, time_of(copy), time_of(stage), *cells, ahead])
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    layout = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    source = f"  ({table['source']})" if table["source"] else ""
-    return ["", table["title"] + source, "", *layout, "", *_without_time(table, by_shape)]
+def _line(shape: str, rows: list[Json], peers: list[str]) -> list[str]:
+    kinds = {kind: [r for r in rows if r["kind"] == kind] for kind in ("copy", "stage", "peer")}
+    rivals = [[r for r in kinds["peer"] if r["stage"] == peer] for peer in peers]
+    copy, stage, rival = map(fastest, kinds.values())
+    ahead = "-"
+    if stage and rival:
+        factor = stage["percent_of_copy"] / rival["percent_of_copy"]
+        ahead = f"stages {factor:.2f}x" if factor >= 1 else f"{rival['stage']} {1 / factor:.2f}x"
+    return [shape, _time(copy), _time(stage), _cell(kinds["stage"], True), *(_cell(of, len(of) > 1) for of in rivals), ahead]
 
 
 def text(data: Json) -> str:
     """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
     results, settings = data["results"], data["settings"]
-    by_shape: Dict[str, List[Json]] = {}
+    by_shape: dict[str, list[Json]] = {}
     for result in results:
-        by_shape.setdefault(shape_of(result), []).append(result)
+        by_shape.setdefault(str(shape_of(result)), []).append(result)
     peers = list(dict.fromkeys(r["stage"] for r in results if r["kind"] == "peer"))
-    lines = [line for table in data["tables"] for line in _table(table, by_shape, peers)]
+    lines = []
+    for table in data["tables"]:
+        cells = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
+        cells += [_line(shape, by_shape[shape], peers) for shape in table["shapes"]]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        lines += ["", table["title"] + (f"  ({table['source']})" if table["source"] else ""), ""]
+        lines += ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+        lines += ["", *_without_time([result for shape in table["shapes"] for result in by_shape[shape]])]
     lines += [
         "",
         f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "

@@ -3,7 +3,7 @@
 A peer's file offers
 
     version() -> str                    raises Missing where the peer is not installed
-    contenders() -> List[PeerContender]
+    contenders() -> list[PeerContender]
 
 A contender prepares itself for one problem and returns its candidates: the configurations that are worth trying.
 The sweep verifies and times each of them briefly and goes on with the fastest, so that every peer is
@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 import re
 from types import ModuleType
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, NamedTuple, Sequence
 
 from command import ToolError
 
@@ -51,10 +51,10 @@ class Candidate(NamedTuple):
 class PeerContender(NamedTuple):
     peer: str  # "cudnn"
     variant: str  # "accurate"
-    prepare: Callable[[Problem], List[Candidate]]  # raises NotApplicable
+    prepare: Callable[[Problem], list[Candidate]]  # raises NotApplicable
     release: Callable[[], None] = lambda: None  # called when the problem is done
     operations: Sequence[str] = OPERATIONS
-    compile_ahead: Optional[Callable[[List[Problem]], None]] = None  # called once with all the problems, first of all
+    compile_ahead: Callable[[list[Problem]], None | None] = None  # called once with all the problems, first of all
 
 
 def module_of(peer: str) -> ModuleType:
@@ -68,16 +68,16 @@ def one_line(error: BaseException) -> str:
     return text[:300]
 
 
-def find(wanted: List[str]) -> Tuple[List[PeerContender], Dict[str, str], Dict[str, str]]:
+def find(wanted: list[str]) -> tuple[list[PeerContender], dict[str, str], dict[str, str]]:
     """The contenders of the wanted peers; the versions of those that are here; why the others are not.
 
     To be called before the harness's library is loaded: with it in the process `import torch` ends in a segmentation
     fault (PyTorch 2.11 for CUDA 13.0), the other way round all is well. CUDA's own libraries and cuDNN may
     come before or after.
     """
-    contenders: List[PeerContender] = []
-    versions: Dict[str, str] = {}
-    missing: Dict[str, str] = {}
+    contenders: list[PeerContender] = []
+    versions: dict[str, str] = {}
+    missing: dict[str, str] = {}
     for peer in wanted:
         try:
             module = module_of(peer)

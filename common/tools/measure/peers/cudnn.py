@@ -13,7 +13,7 @@ import functools
 import importlib.util
 from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 from pathlib import Path
-from typing import Iterator, List, Type
+from typing import Iterator
 
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem
 
@@ -63,11 +63,11 @@ class _Cudnn:
         self.check(self.library.cudnnCreate(byref(self.handle)))
         self.check(self.library.cudnnCreateTensorDescriptor(byref(self.descriptor)))
 
-    def check(self, status: int, error: Type[Exception] = RuntimeError) -> None:
+    def check(self, status: int, error: type[Exception] = RuntimeError) -> None:
         if status != 0:
             raise error(self.library.cudnnGetErrorString(status).decode())
 
-    def prepare(self, problem: Problem) -> List[Candidate]:
+    def prepare(self, problem: Problem) -> list[Candidate]:
         if problem.rows * problem.cols > _LARGEST:
             raise NotApplicable("more than 2^31 - 1 elements")
         image = (_NCHW, _DATA_TYPES[problem.dtype], problem.rows, problem.cols, 1, 1)
@@ -82,5 +82,5 @@ class _Cudnn:
         return [Candidate(name, functools.partial(launch, mode)) for name, mode in _MODES.items()]
 
 
-def contenders() -> List[PeerContender]:
+def contenders() -> list[PeerContender]:
     return [PeerContender("cudnn", "accurate", _Cudnn().prepare)]

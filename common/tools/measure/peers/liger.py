@@ -6,7 +6,6 @@ where the installed version has one.
 
 from __future__ import annotations
 
-from typing import List
 
 from . import Candidate, PeerContender, Problem
 from .torch_tensors import on_tensors, release, version_of
@@ -18,7 +17,7 @@ def version() -> str:
     return version_of("liger_kernel", "Liger-Kernel")
 
 
-def _prepare(problem: Problem) -> List[Candidate]:
+def _prepare(problem: Problem) -> list[Candidate]:
     from liger_kernel.ops import softmax
     from liger_kernel.ops.utils import calculate_settings
 
@@ -33,5 +32,5 @@ def _prepare(problem: Problem) -> List[Candidate]:
     return [Candidate(f"{warps} warps", on_tensors(problem, run))]
 
 
-def contenders() -> List[PeerContender]:
+def contenders() -> list[PeerContender]:
     return [PeerContender("liger", "softmax", _prepare, release, ["softmax"])]

@@ -10,7 +10,6 @@ own are off.
 from __future__ import annotations
 
 import warnings
-from typing import List
 
 from measure.results import ELEMENT_BYTES
 
@@ -29,20 +28,20 @@ def version() -> str:
     return str(import_torch().__version__)
 
 
-def _eager(problem: Problem) -> List[Candidate]:
+def _eager(problem: Problem) -> list[Candidate]:
     torch = import_torch()
     operator = torch.ops.aten._softmax.out if problem.op == "softmax" else torch.ops.aten._log_softmax.out
     return [Candidate("", on_tensors(problem, lambda x, y: operator(x, -1, False, out=y)))]
 
 
-def modes(problem: Problem) -> List[str]:
+def modes(problem: Problem) -> list[str]:
     """The modes of torch.compile that are worth their time at this problem."""
     tensor_bytes = problem.rows * problem.cols * ELEMENT_BYTES[problem.dtype]
     pays = problem.cols in AUTOTUNE_COLS and tensor_bytes > AUTOTUNE_FROM_BYTES
     return ["default", AUTOTUNE] if pays else ["default"]
 
 
-def _compiled(problem: Problem) -> List[Candidate]:
+def _compiled(problem: Problem) -> list[Candidate]:
     torch = import_torch()
     function = torch.softmax if problem.op == "softmax" else torch.log_softmax
 
@@ -57,6 +56,6 @@ def _compiled(problem: Problem) -> List[Candidate]:
     return [Candidate(mode, on_tensors(problem, run)) for mode, run in compiled.items()]
 
 
-def contenders() -> List[PeerContender]:
+def contenders() -> list[PeerContender]:
     prepare = {"eager": _eager, "compiled": _compiled}
     return [PeerContender("pytorch", name, prepare[name], release) for name in prepare]

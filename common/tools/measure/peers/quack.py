@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from typing import List
 
 from measure.results import ELEMENT_BYTES
 
@@ -15,7 +14,7 @@ def version() -> str:
     return version_of("quack-kernels", "quack (quack-kernels)")
 
 
-def _prepare(problem: Problem) -> List[Candidate]:
+def _prepare(problem: Problem) -> list[Candidate]:
     in_pack = 16 // ELEMENT_BYTES[problem.dtype]
     if problem.cols % in_pack:
         raise NotApplicable(f"rows of whole packs of 16 bytes only: {in_pack} columns")
@@ -23,5 +22,5 @@ def _prepare(problem: Problem) -> List[Candidate]:
     return [Candidate("", on_tensors(problem, module._softmax_fwd))]
 
 
-def contenders() -> List[PeerContender]:
+def contenders() -> list[PeerContender]:
     return [PeerContender("quack", "softmax", _prepare, release, ["softmax"])]

@@ -17,7 +17,7 @@ import contextlib
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, NamedTuple
 
 from command import say
 
@@ -132,10 +132,10 @@ class Configuration(NamedTuple):
 
     text: str
     warps: int
-    constants: Dict[str, int]
+    constants: dict[str, int]
     rows_per_program: int
 
-    def options(self, problem: Problem) -> Dict[str, int]:
+    def options(self, problem: Problem) -> dict[str, int]:
         return {**self.constants, "LOG": int(problem.op == "log_softmax"), "num_warps": self.warps}
 
 
@@ -147,23 +147,23 @@ def _width(cols: int, most: int, why: str) -> int:
     return width
 
 
-def _warps(elements: int) -> List[int]:
+def _warps(elements: int) -> list[int]:
     """Numbers of warps that leave 8, 16 or 32 elements of a tile to a thread."""
     return sorted({min(32, max(1, elements // (32 * each))) for each in (8, 16, 32)})
 
 
-def _fused(cols: int) -> List[Configuration]:
+def _fused(cols: int) -> list[Configuration]:
     width = _width(cols, *REGISTERS)
     return [Configuration(f"{warps} warps", warps, {"TILE": width}, 1) for warps in _warps(width)]
 
 
-def _fused_rows(cols: int) -> List[Configuration]:
+def _fused_rows(cols: int) -> list[Configuration]:
     width = _width(cols, *NARROW)
     numbers = [rows for rows in (1024 // width, 2048 // width, 4096 // width) if rows > 1]
     return [Configuration(f"{rows} rows, 4 warps", 4, {"TILE": width, "ROWS": rows}, rows) for rows in numbers]
 
 
-def _walking(cols: int) -> List[Configuration]:
+def _walking(cols: int) -> list[Configuration]:
     found = []
     for tile_cols, warps in ((1024, 4), (4096, 8), (8192, 16), (16384, 32)):
         if tile_cols > 1024 and tile_cols // 2 >= cols:
@@ -174,7 +174,7 @@ def _walking(cols: int) -> List[Configuration]:
     return found
 
 
-def _persistent(cols: int) -> List[Configuration]:
+def _persistent(cols: int) -> list[Configuration]:
     width = _width(cols, *REGISTERS)
     choices = [(8, 2), (8, 4)]  # the tutorial's
     choices += [(warps, 2) for warps in _warps(width) if warps != 8][:1]
@@ -184,7 +184,7 @@ def _persistent(cols: int) -> List[Configuration]:
     ]
 
 
-KERNELS: Dict[str, Tuple[Any, Callable[[int], List[Configuration]]]] = {
+KERNELS: dict[str, tuple[Any, Callable[[int], list[Configuration]]]] = {
     "fused": (fused, _fused),
     "fused_rows": (fused_rows, _fused_rows),
     "tile": (tile, _walking),
@@ -225,7 +225,7 @@ def _candidate(kernel: Any, configuration: Configuration, problem: Problem) -> C
     return Candidate(configuration.text, on_tensors(problem, run))
 
 
-def _prepare(name: str, problem: Problem) -> List[Candidate]:
+def _prepare(name: str, problem: Problem) -> list[Candidate]:
     kernel, configurations = KERNELS[name]
     return [_candidate(kernel, configuration, problem) for configuration in configurations(problem.cols)]
 
@@ -236,7 +236,7 @@ def _warm_up(kernel: Any, configuration: Configuration, problem: Problem) -> Any
     return kernel.warmup(pointer, pointer, problem.rows, problem.cols, grid=(1,), **configuration.options(problem))
 
 
-def compile_ahead(problems: List[Problem]) -> None:
+def compile_ahead(problems: list[Problem]) -> None:
     """Compiles what the problems need in parallel, into Triton's caches, before the GPU is measured.
 
     Only to save time: what fails here, or is left out, is compiled when its turn comes. An interrupt waits for what is
@@ -263,7 +263,7 @@ def compile_ahead(problems: List[Problem]) -> None:
         say(f"{len(failed)} of them failed here: {failed[0]}"[:300])
 
 
-def contenders() -> List[PeerContender]:
+def contenders() -> list[PeerContender]:
     return [
         PeerContender("triton", name, functools.partial(_prepare, name), release, compile_ahead=compile_ahead)
         for name in KERNELS
