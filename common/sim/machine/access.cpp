@@ -148,8 +148,8 @@ void show_to_observers(const Access& access) {
 
 // ---- Host memory, by space
 
-Region region_of(Allocation& allocation) {
-  return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow(), nullptr};
+Region region_of(Allocation& allocation, std::byte* data) {
+  return {data, allocation.begin, &allocation.written, allocation.shadow(), nullptr};
 }
 
 /// All lanes lie where their addresses say, `begin` being the address of `data`.
@@ -163,14 +163,16 @@ SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t beg
 
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
+  const bool writes = access.kind != AccessKind::load;
   Allocation* allocation = memory.find(access.lowest);
   if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
-    access.regions[0] = region_of(*allocation);
+    std::byte* const data = allocation->data_of(access.lowest, access.highest + access.bytes, writes);
+    access.regions[0] = region_of(*allocation, data);
     if (access.contiguous) {
-      access.host[0] = allocation->at(access.lowest);
+      access.host[0] = data + (access.lowest - allocation->begin);
       return;
     }
-    place(access, allocation->data.get(), allocation->begin);
+    place(access, data, allocation->begin);
     return;
   }
   access.contiguous = false;
@@ -183,8 +185,9 @@ void find_global(Access& access) {
       if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }
-    access.regions[l] = region_of(*own);
-    access.host[l] = own->at(access.addresses[l]);
+    const std::uint64_t address = access.addresses[l];
+    access.regions[l] = region_of(*own, own->data_of(address, address + access.bytes, writes));
+    access.host[l] = access.regions[l].data + (address - own->begin);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/sim/counter_sums.h"
 #include "common/sim/machine/lanes.h"
 
 namespace sim {
@@ -70,6 +71,15 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 }
 
 }  // namespace
+
+InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
+  executed += other.executed;
+  lanes += other.lanes;
+  stores = stores || other.stores;
+  shared = shared || other.shared;
+  accesses += other.accesses;
+  return *this;
+}
 
 void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
                   const Steps& steps, std::uint32_t bytes) {

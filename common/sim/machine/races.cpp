@@ -287,6 +287,7 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
     const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
                               who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;
     writes_[i] = plain_before ? now & ~stamp_strong : now;
+    latest_write_ = now;
   }
   return 0;
 }
@@ -307,6 +308,7 @@ bool RaceShadow::read_run(std::size_t first, std::size_t bytes, std::uint32_t co
 bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
                            const PlainOrder& order) {
   fit(first, bytes);
+  latest_write_ = now;
   const std::size_t at = first >> log2_grain_;
   const auto shift = static_cast<unsigned>(std::countr_zero(bytes >> log2_grain_));
   if (count << shift > 1) {
@@ -317,8 +319,41 @@ bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t c
   return true;
 }
 
+void RaceShadow::make_grains_the_same(RaceShadow& a, RaceShadow& b) {
+  const std::size_t grain = std::size_t{1} << std::min(a.log2_grain_, b.log2_grain_);
+  a.fit(grain, grain);
+  b.fit(grain, grain);
+}
+
+bool RaceShadow::meet(RaceShadow& a, Stamp a_since, RaceShadow& b, Stamp b_since, std::size_t first,
+                      std::size_t end) {
+  if (!a.writes_ || !b.writes_ || first >= end) return false;
+  if (a.latest_write_ < a_since && b.latest_write_ < b_since) return false;
+  make_grains_the_same(a, b);
+  unsigned met = 0;
+  for (std::size_t i = first >> a.log2_grain_; i <= (end - 1) >> a.log2_grain_; ++i) {
+    const bool a_writes = a.writes_[i] >= a_since;
+    const bool b_writes = b.writes_[i] >= b_since;
+    const bool a_reads = a.reads_[i] >= a_since;
+    const bool b_reads = b.reads_[i] >= b_since;
+    met |= (a_writes & (b_writes | b_reads)) | (a_reads & b_writes) ? 1U : 0U;
+  }
+  return met != 0;
+}
+
+void RaceShadow::take_over(RaceShadow& from, Stamp now, std::size_t first, std::size_t end) {
+  if (!from.writes_ || first >= end) return;
+  make_grains_the_same(*this, from);
+  for (std::size_t i = first >> log2_grain_; i <= (end - 1) >> log2_grain_; ++i) {
+    reads_[i] = from.reads_[i] != 0 ? now : reads_[i];
+    writes_[i] = from.writes_[i] != 0 ? now : writes_[i];
+  }
+  if (from.latest_write_ != 0) latest_write_ = std::max(latest_write_, now);
+}
+
 void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {
   fit(first, bytes);
+  latest_write_ = now;
   std::fill_n(writes_.get() + (first >> log2_grain_), bytes >> log2_grain_, now);
 }
 

@@ -157,6 +157,18 @@ class RaceShadow {
     return writes_ ? writes_[byte >> log2_grain_] : 0;
   }
 
+  // ---- Of blocks that ran at the same time, each with a shadow of its own
+
+  /// Among the accesses of two, since a moment each, to the bytes from `first` to `end`, are there two to one byte, one of
+  /// them a write?
+  static bool meet(RaceShadow& a, Stamp a_since, RaceShadow& b, Stamp b_since, std::size_t first,
+                   std::size_t end);
+  /// Takes over accesses, as if they were of that moment.
+  void take_over(RaceShadow& from, Stamp now, std::size_t first, std::size_t end);
+  /// Calls function(first byte, bytes) for the pieces that were written, among those from `first` to `end`.
+  template <class Function>
+  void for_each_written(std::size_t first, std::size_t end, Function function) const;
+
  private:
   struct Free {
     void operator()(Stamp* stamps) const;
@@ -164,6 +176,7 @@ class RaceShadow {
   using Stamps = std::unique_ptr<Stamp[], Free>;  // NOLINT(modernize-avoid-c-arrays): from calloc
   static Stamps make_stamps(std::size_t count);
   [[nodiscard]] std::size_t count() const { return writes_ ? (bytes_ >> log2_grain_) + 1 : 0; }
+  static void make_grains_the_same(RaceShadow& a, RaceShadow& b);
   /// Makes the grains fine enough for an access.
   void fit(std::size_t first, std::size_t bytes);
 
@@ -172,7 +185,19 @@ class RaceShadow {
   unsigned log2_grain_ = log2_largest_grain;
   Stamps reads_;  // null, as the other, before the first access
   Stamps writes_;
+  Stamp latest_write_ = 0;
 };
+
+template <class Function>
+void RaceShadow::for_each_written(std::size_t first, std::size_t end, Function function) const {
+  if (!writes_) return;
+  const std::size_t stop = ((end - 1) >> log2_grain_) + 1;
+  for (std::size_t i = first >> log2_grain_; i < stop; ++i) {
+    const std::size_t begin = i;
+    while (i < stop && writes_[i] != 0) ++i;
+    if (i > begin) function(begin << log2_grain_, (i - begin) << log2_grain_);
+  }
+}
 
 /// The thread of its block that an access was by, or which several.
 struct StampedThread {
