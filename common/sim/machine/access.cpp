@@ -99,6 +99,12 @@ SIM_EACH_PROCESSOR void measure(Access& access) {
     return;
   }
   access.steps = steps_of(addresses, access.bytes);
+  if (Run run; is_one_run(access.lanes, access.steps, run)) {
+    access.lowest = access.address_of(run.first);
+    access.highest = access.address_of(run.first + run.count - 1);
+    access.aligned = (access.lowest & (access.bytes - 1)) == 0;
+    return;
+  }
   access.lowest = std::numeric_limits<std::uint64_t>::max();
   access.highest = 0;
   std::uint64_t bits = 0;

@@ -27,7 +27,7 @@ class FewNumbers {
   }
 
  private:
-  static constexpr unsigned log2_slots = 8;  // 16 bytes of 32 lanes, off any alignment, touch 160 words
+  static constexpr unsigned log2_slots = 7;  // lanes that are served together touch at most 64 words
   std::array<std::uint64_t, std::size_t{1} << log2_slots> slots_{};
 };
 
@@ -35,16 +35,38 @@ class FewNumbers {
 template <class Function>
 void for_each_unit(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
                    std::uint64_t grain, Function function) {
-  FewNumbers units;
   const auto shift = static_cast<unsigned>(std::countr_zero(grain));
-  for_each_run(lanes, steps, [&](const Run& run) {
-    const std::uint64_t first = addresses[static_cast<std::size_t>(run.first)];
-    const std::uint64_t last = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1;
-    for (std::uint64_t unit = first >> shift; unit <= last >> shift; ++unit) {
-      if (units.add(unit)) function(unit);
-    }
-    return true;
+  const auto first_of = [&](const Run& run) {
+    return addresses[static_cast<std::size_t>(run.first)] >> shift;
+  };
+  const auto last_of = [&](const Run& run) {
+    return (addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1) >> shift;
+  };
+  const auto visit = [&](auto is_new) {
+    for_each_run(lanes, steps, [&](const Run& run) {
+      for (std::uint64_t unit = first_of(run); unit <= last_of(run); ++unit) {
+        if (is_new(unit)) function(unit);
+      }
+      return true;
+    });
+  };
+  std::uint64_t latest = 0;  // plus one
+  const bool ascending = for_each_run(lanes, steps, [&](const Run& run) {
+    const bool follows = first_of(run) + 1 >= latest;
+    latest = last_of(run) + 1;
+    return follows;
   });
+  if (ascending) {
+    latest = 0;
+    visit([&latest](std::uint64_t unit) {
+      const bool is_new = unit + 1 > latest;
+      latest = unit + 1;
+      return is_new;
+    });
+  } else {
+    FewNumbers units;
+    visit([&units](std::uint64_t unit) { return units.add(unit); });
+  }
 }
 
 std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
@@ -52,17 +74,6 @@ std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, const Step
   std::uint32_t count = 0;
   for_each_unit(addresses, lanes, steps, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
   return count;
-}
-
-/// All lanes are one run, and which.
-bool is_one_run(LaneMask lanes, const Steps& steps, Run& only) {
-  bool one = true;
-  for_each_run(lanes, steps, [&](const Run& run) {
-    only = run;
-    one = run.first == first_lane(lanes) && run.count == std::popcount(lanes);
-    return false;
-  });
-  return one;
 }
 
 /// Lanes that the banks serve together: all 32 for up to 4 bytes a lane, 16 for 8 bytes, 8 for 16 bytes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <system_error>
 #include <thread>
 
 #include "common/sim/machine/access.h"
@@ -132,8 +133,7 @@ bool Launch::run_rest_on_threads() {
       configuration.cluster.count() != 1) {
     return false;
   }
-  constexpr std::uint64_t least_of_thread =
-      20'000;  // instructions; below, a thread costs more than it brings
+  constexpr std::uint64_t least_of_thread = 8'000;  // instructions; below, a thread costs more than it brings
   const std::uint64_t blocks = configuration.grid.count();
   const std::uint64_t left = executed() * (blocks - 1);
   const std::uint64_t threads =
@@ -154,10 +154,12 @@ bool Launch::run_rest_on_threads() {
       given_up = true;
     }
   };
-  {
+  try {
     std::vector<std::jthread> others;
     for (std::uint64_t i = 1; i < threads; ++i) others.emplace_back(run_share, i);
     run_share(0);
+  } catch (const std::system_error&) {  // no more threads
+    given_up = true;
   }
   if (given_up || !memory.join(views)) {
     program.blocks_meet = true;

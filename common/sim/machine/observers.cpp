@@ -40,6 +40,11 @@ class WrittenBytes : public AccessObserver {
   void see(const Access& access) override {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (access.kind != AccessKind::atomic && region.written->is_full()) return;
+      if (access.one_region && access.kind == AccessKind::load &&
+          region.written->holds_piece(access.lowest - region.begin,
+                                      access.highest + access.bytes - access.lowest)) {
+        return;
+      }
       if (access.kind != AccessKind::atomic && for_each_run(lanes, access.steps, [&](const Run& run) {
             const std::size_t offset = access.address_of(run.first) - region.begin;
             const std::size_t all =

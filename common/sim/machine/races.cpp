@@ -247,12 +247,16 @@ RaceShadow::Stamps RaceShadow::make_stamps(std::size_t count) {
 void RaceShadow::clear() {
   std::fill_n(reads_.get(), count(), 0);
   std::fill_n(writes_.get(), count(), 0);
+  latest_write_ = 0;
 }
 
 void RaceShadow::fit(std::size_t first, std::size_t bytes) {
-  const auto log2 = static_cast<unsigned>(
-      std::countr_zero(first | bytes | std::size_t{1} << (writes_ ? log2_grain_ : log2_largest_grain)));
-  if (writes_ && log2 == log2_grain_) return;
+  const std::size_t grain = std::size_t{1} << log2_grain_;
+  if (writes_ && ((first | bytes) & (grain - 1)) == 0) return;
+  refine(static_cast<unsigned>(std::countr_zero(first | bytes | grain)));
+}
+
+void RaceShadow::refine(unsigned log2) {
   const unsigned finer_by = log2_grain_ - log2;
   const std::size_t fine_count = (bytes_ >> log2) + 1;
   for (Stamps* stamps : {&reads_, &writes_}) {

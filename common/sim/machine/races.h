@@ -179,6 +179,7 @@ class RaceShadow {
   static void make_grains_the_same(RaceShadow& a, RaceShadow& b);
   /// Makes the grains fine enough for an access.
   void fit(std::size_t first, std::size_t bytes);
+  void refine(unsigned log2);
 
   static constexpr unsigned log2_largest_grain = 4;
   std::size_t bytes_;

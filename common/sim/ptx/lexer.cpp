@@ -94,7 +94,8 @@ std::string_view Lexer::peek() {
 
 bool Lexer::accept(std::string_view word) {
   const std::size_t before = at_;
-  if (next() == word) return true;
+  skip_space();
+  if (text_.substr(at_, 1) == word.substr(0, 1) && next() == word) return true;
   at_ = before;
   return false;
 }
