@@ -60,7 +60,7 @@ void read_addresses(Access& access, const Operand& operand) {
   }
 }
 
-SIM_EACH_PROCESSOR Steps steps_of(const Addresses& addresses, std::uint64_t bytes) {
+Steps steps_of(const Addresses& addresses, std::uint64_t bytes) {
   std::array<LaneMask, warp_size> next{};
   std::array<LaneMask, warp_size> same{};
   for (std::size_t lane = 1; lane < warp_size; ++lane) {
@@ -76,21 +76,44 @@ SIM_EACH_PROCESSOR Steps steps_of(const Addresses& addresses, std::uint64_t byte
   return steps;
 }
 
-void measure(Access& access) {
-  access.steps = steps_of(access.addresses, access.bytes);
-  access.contiguous = access.lanes == all_lanes && access.steps.next == all_lanes - 1;
+/// How the addresses lie. Those of lanes that take no part become the first one's.
+SIM_EACH_PROCESSOR void measure(Access& access) {
+  Addresses& addresses = access.addresses;
+  if (access.lanes == all_lanes) {
+    std::uint64_t different = 0;
+    for (std::size_t lane = 0; lane < warp_size; ++lane) {
+      different |= addresses[lane] ^ (addresses[0] + lane * access.bytes);
+    }
+    access.contiguous = different == 0;
+  } else {
+    const std::uint64_t first = access.address_of(first_lane(access.lanes));
+    for (unsigned lane = 0; lane < warp_size; ++lane) {
+      addresses[lane] = (access.lanes >> lane & 1U) != 0 ? addresses[lane] : first;
+    }
+  }
   if (access.contiguous) {
-    access.lowest = access.addresses[0];
-    access.highest = access.addresses[warp_size - 1];
+    access.steps = {all_lanes - 1, 0};
+    access.lowest = addresses[0];
+    access.highest = addresses[warp_size - 1];
+    access.aligned = (addresses[0] & (access.bytes - 1)) == 0;
+    return;
+  }
+  access.steps = steps_of(addresses, access.bytes);
+  if (Run run; is_one_run(access.lanes, access.steps, run)) {
+    access.lowest = access.address_of(run.first);
+    access.highest = access.address_of(run.first + run.count - 1);
+    access.aligned = (access.lowest & (access.bytes - 1)) == 0;
     return;
   }
   access.lowest = std::numeric_limits<std::uint64_t>::max();
   access.highest = 0;
-  for_each_run(access.lanes, access.steps, [&](const Run& run) {
-    access.lowest = std::min(access.lowest, access.address_of(run.first));
-    access.highest = std::max(access.highest, access.address_of(run.first + run.count - 1));
-    return true;
-  });
+  std::uint64_t bits = 0;
+  for (const std::uint64_t address : addresses) {
+    access.lowest = std::min(access.lowest, address);
+    access.highest = std::max(access.highest, address);
+    bits |= address;
+  }
+  access.aligned = (bits & (access.bytes - 1)) == 0;
 }
 
 struct Window {
@@ -110,10 +133,7 @@ const Window* window_of(std::uint64_t address) {
 }
 
 void check_alignment(const Access& access) {
-  const bool aligned = for_each_run(access.lanes, access.steps, [&](const Run& run) {
-    return access.address_of(run.first) % access.bytes == 0;
-  });
-  if (aligned) return;
+  if (access.aligned) return;
   for_each_lane(access.lanes, [&](int lane) {
     if (access.address_of(lane) % access.bytes == 0) return;
     std::string what = access.describe(lane);
@@ -134,8 +154,8 @@ void show_to_observers(const Access& access) {
 
 // ---- Host memory, by space
 
-Region region_of(Allocation& allocation) {
-  return {allocation.data.get(), allocation.begin, &allocation.written, allocation.shadow(), nullptr};
+Region region_of(Allocation& allocation, std::byte* data) {
+  return {data, allocation.begin, &allocation.written, allocation.shadow(), nullptr};
 }
 
 /// All lanes lie where their addresses say, `begin` being the address of `data`.
@@ -149,14 +169,16 @@ SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t beg
 
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
+  const bool writes = access.kind != AccessKind::load;
   Allocation* allocation = memory.find(access.lowest);
   if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
-    access.regions[0] = region_of(*allocation);
+    std::byte* const data = allocation->data_of(access.lowest, access.highest + access.bytes, writes);
+    access.regions[0] = region_of(*allocation, data);
     if (access.contiguous) {
-      access.host[0] = allocation->at(access.lowest);
+      access.host[0] = data + (access.lowest - allocation->begin);
       return;
     }
-    place(access, allocation->data.get(), allocation->begin);
+    place(access, data, allocation->begin);
     return;
   }
   access.contiguous = false;
@@ -169,8 +191,9 @@ void find_global(Access& access) {
       if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }
-    access.regions[l] = region_of(*own);
-    access.host[l] = own->at(access.addresses[l]);
+    const std::uint64_t address = access.addresses[l];
+    access.regions[l] = region_of(*own, own->data_of(address, address + access.bytes, writes));
+    access.host[l] = access.regions[l].data + (address - own->begin);
   });
 }
 

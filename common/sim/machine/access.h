@@ -59,6 +59,7 @@ struct Access {
   LaneMask lanes;
   MemorySpace space = MemorySpace::global;
   bool contiguous = false;  ///< all 32 lanes, lane l at lowest + l * bytes
+  bool aligned = true;      ///< all of them, to what they access
   Addresses addresses;
   Steps steps;
   std::uint64_t lowest = 0;

@@ -152,6 +152,7 @@ bool Block::run() {
   std::uint64_t idle_rounds = 0;
   for (;;) {
     if (launch.random) std::shuffle(turns.begin(), turns.end(), *launch.random);
+    if (launch.instructions > launch.patience) return false;
     const std::uint64_t before = launch.progress;
     pass_cluster_barrier();
     bool any_ready = false;

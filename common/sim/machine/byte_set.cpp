@@ -9,6 +9,7 @@ void ByteSet::remove(std::size_t first, std::size_t count) {
     full_ = false;
     std::fill(words_.begin(), words_.end(), ~std::uint64_t{0});
   }
+  piece_begin_ = piece_end_ = 0;
   for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
     words_[word] &= ~bits;
     return true;
@@ -33,6 +34,7 @@ void ByteSet::copy(std::size_t first, const ByteSet& from, std::size_t from_firs
 
 void ByteSet::clear() {
   full_ = false;
+  piece_begin_ = piece_end_ = 0;
   std::fill(words_.begin(), words_.end(), 0);
 }
 

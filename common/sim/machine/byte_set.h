@@ -13,11 +13,12 @@ class ByteSet {
 
   /// Adds `count` bytes from `first` on; they must lie within the set's size.
   void add(std::size_t first, std::size_t count) {
-    if (full_) return;
+    if (full_ || holds_piece(first, count)) return;
     if (count == bytes_) {
       full_ = true;
       return;
     }
+    extend_piece(first, count);
     for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
       words_[word] |= bits;
       return true;
@@ -34,13 +35,29 @@ class ByteSet {
            });
   }
   [[nodiscard]] bool contains(std::size_t first, std::size_t count) const {
-    return full_ || for_words(first, count, [this](std::size_t word, std::uint64_t bits) {
-             return (words_[word] & bits) == bits;
-           });
+    return full_ || holds_piece(first, count) ||
+           for_words(first, count,
+                     [this](std::size_t word, std::uint64_t bits) { return (words_[word] & bits) == bits; });
+  }
+  /// True: it contains them, as is known without looking at each. False says nothing.
+  [[nodiscard]] bool holds_piece(std::size_t first, std::size_t count) const {
+    return first >= piece_begin_ && first + count <= piece_end_;
   }
 
  private:
   static constexpr std::size_t word_bits = 64;
+
+  void extend_piece(std::size_t first, std::size_t count) {
+    const std::size_t end = first + count;
+    if (end < piece_begin_ || first > piece_end_) {
+      if (count < piece_end_ - piece_begin_) return;
+      piece_begin_ = first;
+      piece_end_ = end;
+    } else {
+      piece_begin_ = first < piece_begin_ ? first : piece_begin_;
+      piece_end_ = end > piece_end_ ? end : piece_end_;
+    }
+  }
 
   /// Calls function(index of a word, the bits of it that belong to the range) until it returns false.
   template <class Function>
@@ -58,6 +75,9 @@ class ByteSet {
 
   std::size_t bytes_;
   bool full_ = false;
+  // A large piece of which all bytes are there: most often what is asked for lies in it.
+  std::size_t piece_begin_ = 0;
+  std::size_t piece_end_ = 0;
   std::vector<std::uint64_t> words_;
 };
 

@@ -43,11 +43,12 @@ void Cluster::arrive(Warp& warp, LaneMask lanes, bool releases) {
 }
 
 void Cluster::complete_barrier() {
+  if (arrived_ == 0) return;
   std::uint64_t alive = 0;
   for (const Block& block : blocks) {
     for (const Warp& warp : block.warps) alive += static_cast<std::uint64_t>(std::popcount(warp.alive));
   }
-  if (arrived_ == 0 || arrived_ < alive) return;
+  if (arrived_ < alive) return;
   ++phase_;
   arrived_ = 0;
   LaunchOrder& order = blocks.front().launch.order;

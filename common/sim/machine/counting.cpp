@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/sim/counter_sums.h"
 #include "common/sim/machine/lanes.h"
 
 namespace sim {
@@ -11,46 +12,68 @@ namespace {
 constexpr std::uint64_t sector_bytes = 32;
 constexpr std::uint32_t bank_bytes = 4;
 constexpr std::uint32_t banks = 32;
-constexpr std::size_t most_units = std::size_t{warp_size} * 5;  // 16 bytes off any alignment touch 5 words
-
-/// Distinct units of `grain` bytes (a power of two) that the lanes touch, in ascending order.
-class Units {
+/// A few numbers, each once.
+class FewNumbers {
  public:
-  Units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
-        std::uint64_t grain) {
-    bool ascending = true;
-    const auto shift = static_cast<unsigned>(std::countr_zero(grain));
-    for_each_run(lanes, steps, [&](const Run& run) {
-      const std::uint64_t first = addresses[static_cast<std::size_t>(run.first)];
-      const std::uint64_t last = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1;
-      std::uint64_t unit = first >> shift;
-      if (count_ > 0 && units_[count_ - 1] == unit) ++unit;
-      ascending = ascending && (count_ == 0 || unit > last >> shift || units_[count_ - 1] < unit);
-      for (; unit <= last >> shift; ++unit) units_[count_++] = unit;
+  /// False when it is there already.
+  bool add(std::uint64_t number) {
+    constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
+    for (std::size_t at = number * golden_ratio >> (64U - log2_slots);; at = (at + 1) % slots_.size()) {
+      if (slots_[at] == number + 1) return false;
+      if (slots_[at] != 0) continue;
+      slots_[at] = number + 1;
       return true;
-    });
-    if (ascending) return;
-    std::sort(units_.begin(), units_.begin() + count_);
-    count_ =
-        static_cast<std::uint32_t>(std::unique(units_.begin(), units_.begin() + count_) - units_.begin());
+    }
   }
-  [[nodiscard]] std::uint32_t count() const { return count_; }
-  [[nodiscard]] std::uint64_t operator[](std::uint32_t index) const { return units_[index]; }
 
  private:
-  std::array<std::uint64_t, most_units> units_;
-  std::uint32_t count_ = 0;
+  static constexpr unsigned log2_slots = 7;  // lanes that are served together touch at most 64 words
+  std::array<std::uint64_t, std::size_t{1} << log2_slots> slots_{};
 };
 
-/// All lanes are one run, and which.
-bool is_one_run(LaneMask lanes, const Steps& steps, Run& only) {
-  bool one = true;
-  for_each_run(lanes, steps, [&](const Run& run) {
-    only = run;
-    one = run.first == first_lane(lanes) && run.count == std::popcount(lanes);
-    return false;
+/// Calls function(unit) once for each unit of `grain` bytes (a power of two) that the lanes touch.
+template <class Function>
+void for_each_unit(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
+                   std::uint64_t grain, Function function) {
+  const auto shift = static_cast<unsigned>(std::countr_zero(grain));
+  const auto first_of = [&](const Run& run) {
+    return addresses[static_cast<std::size_t>(run.first)] >> shift;
+  };
+  const auto last_of = [&](const Run& run) {
+    return (addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1) >> shift;
+  };
+  const auto visit = [&](auto is_new) {
+    for_each_run(lanes, steps, [&](const Run& run) {
+      for (std::uint64_t unit = first_of(run); unit <= last_of(run); ++unit) {
+        if (is_new(unit)) function(unit);
+      }
+      return true;
+    });
+  };
+  std::uint64_t latest = 0;  // plus one
+  const bool ascending = for_each_run(lanes, steps, [&](const Run& run) {
+    const bool follows = first_of(run) + 1 >= latest;
+    latest = last_of(run) + 1;
+    return follows;
   });
-  return one;
+  if (ascending) {
+    latest = 0;
+    visit([&latest](std::uint64_t unit) {
+      const bool is_new = unit + 1 > latest;
+      latest = unit + 1;
+      return is_new;
+    });
+  } else {
+    FewNumbers units;
+    visit([&units](std::uint64_t unit) { return units.add(unit); });
+  }
+}
+
+std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
+                          std::uint64_t grain) {
+  std::uint32_t count = 0;
+  for_each_unit(addresses, lanes, steps, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
+  return count;
 }
 
 /// Lanes that the banks serve together: all 32 for up to 4 bytes a lane, 16 for 8 bytes, 8 for 16 bytes.
@@ -59,6 +82,15 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 }
 
 }  // namespace
+
+InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
+  executed += other.executed;
+  lanes += other.lanes;
+  stores = stores || other.stores;
+  shared = shared || other.shared;
+  accesses += other.accesses;
+  return *this;
+}
 
 void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
                   const Steps& steps, std::uint32_t bytes) {
@@ -71,9 +103,9 @@ void count_global(InstructionCounters& counters, const Addresses& addresses, Lan
     counters.accesses.bytes += last - first + 1;
     return;
   }
-  counters.accesses.sectors += Units(addresses, lanes, steps, bytes, sector_bytes).count();
+  counters.accesses.sectors += count_units(addresses, lanes, steps, bytes, sector_bytes);
   // Aligned accesses of one size overlap entirely or not at all.
-  counters.accesses.bytes += std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
+  counters.accesses.bytes += std::uint64_t{count_units(addresses, lanes, steps, bytes, bytes)} * bytes;
 }
 
 void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
@@ -93,19 +125,18 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
   for (std::uint32_t first = 0; first < warp_size; first += together) {
     const LaneMask group = together == warp_size ? all_lanes : ((1U << together) - 1) << first;
     if ((lanes & group) == 0) continue;
-    const Units words(addresses, lanes & group, steps, bytes, bank_bytes);
     std::array<std::uint32_t, banks> words_of_bank{};
     std::uint32_t passes = 0;
-    for (std::uint32_t i = 0; i < words.count(); ++i) {
-      passes = std::max(passes, ++words_of_bank[words[i] % banks]);
-    }
-    distinct_words += words.count();
+    for_each_unit(addresses, lanes & group, steps, bytes, bank_bytes, [&](std::uint64_t word) {
+      passes = std::max(passes, ++words_of_bank[word % banks]);
+      ++distinct_words;
+    });
     counters.accesses.wavefronts += passes;
     counters.accesses.bank_conflicts += passes - 1;
   }
-  counters.accesses.bytes +=
-      bytes == bank_bytes ? distinct_words * bytes
-                          : std::uint64_t{Units(addresses, lanes, steps, bytes, bytes).count()} * bytes;
+  counters.accesses.bytes += bytes == bank_bytes
+                                 ? distinct_words * bytes
+                                 : std::uint64_t{count_units(addresses, lanes, steps, bytes, bytes)} * bytes;
 }
 
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {

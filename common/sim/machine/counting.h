@@ -21,6 +21,9 @@ struct InstructionCounters {
   bool stores = false;
   bool shared = false;
   SimAccesses accesses{};
+
+  /// Of blocks that ran on another thread.
+  InstructionCounters& operator+=(const InstructionCounters& other);
 };
 
 /// Counts an access of the lanes in `lanes` (at least one) to `bytes` bytes each.

@@ -63,8 +63,10 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
   const auto* by = warp.lanes_of<std::int32_t>(operands[3]);
   const auto* control = warp.lanes_of<std::int32_t>(operands[4]);
   auto* to = warp.lanes_of<std::uint32_t>(operands[0]);
-  std::array<std::uint32_t, warp_size> inside_lanes;  // NOLINT: filled in the next loop
-  std::array<std::uint32_t, warp_size> shuffled;      // NOLINT
+  // Where each lane reads is found by vector instructions, and so apart from the reading.
+  std::array<std::uint32_t, warp_size> sources;       // NOLINT: filled in the next loop
+  std::array<std::uint32_t, warp_size> inside_lanes;  // NOLINT
+  std::array<std::uint32_t, warp_size> undefined;     // NOLINT
   for (int lane = 0; lane < warp_size; ++lane) {
     const int distance = by[lane] & 31;
     const int clamp = control[lane] & 31;
@@ -86,12 +88,17 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
         break;
     }
     const bool inside = direction == up ? from >= limit : from <= limit;
-    from = inside ? from : lane;
+    from = (inside ? from : lane) & 31;
+    const auto l = static_cast<std::size_t>(lane);
+    sources[l] = static_cast<std::uint32_t>(from);
+    inside_lanes[l] = (inside ? 1U : 0U) << static_cast<unsigned>(lane);
     // The value of a lane that takes no part is undefined. Code may read it and not use it: here it is NaN.
     const bool takes_part = (lanes >> static_cast<unsigned>(from) & 1U) != 0;
-    const std::uint32_t value = values[static_cast<std::size_t>(from & 31)];
-    shuffled[static_cast<std::size_t>(lane)] = takes_part ? value : undefined_value;
-    inside_lanes[static_cast<std::size_t>(lane)] = (inside ? 1U : 0U) << static_cast<unsigned>(lane);
+    undefined[l] = takes_part ? 0 : undefined_value;
+  }
+  std::array<std::uint32_t, warp_size> shuffled;  // NOLINT
+  for (std::size_t lane = 0; lane < warp_size; ++lane) {
+    shuffled[lane] = values[sources[lane]] | undefined[lane];
   }
   for_lanes(to, lanes, [&](int lane) { return shuffled[static_cast<std::size_t>(lane)]; });
   if (operands[1].bytes == 0) return;

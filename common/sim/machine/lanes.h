@@ -58,4 +58,13 @@ bool for_each_run(LaneMask lanes, const Steps& steps, Function function) {
   return true;
 }
 
+/// All lanes are one run, and which.
+inline bool is_one_run(LaneMask lanes, const Steps& steps, Run& only) {
+  for_each_run(lanes, steps, [&only](const Run& run) {
+    only = run;
+    return false;
+  });
+  return only.count == std::popcount(lanes);
+}
+
 }  // namespace sim

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
+#include <system_error>
+#include <thread>
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
@@ -20,6 +23,25 @@ std::optional<std::mt19937_64> seeded() {
   if (seed == nullptr || *seed == '\0') return std::nullopt;
   return std::mt19937_64(std::strtoull(seed, nullptr, 10));
 }
+
+unsigned wanted_threads() {
+  constexpr unsigned most = 64;
+  const char* text = std::getenv("SIM_THREADS");
+  const unsigned wanted = text == nullptr || *text == '\0'
+                              ? std::thread::hardware_concurrency()
+                              : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  return std::clamp(wanted, 1U, most);
+}
+
+/// Some blocks of a launch, on a thread of their own.
+struct Share {
+  Share(const LaunchConfiguration& of, const GlobalMemory& whole) : configuration(of), memory(&whole) {
+    if (configuration.check == Check::warn) configuration.check = Check::stop;  // said when it comes again
+  }
+  LaunchConfiguration configuration;
+  GlobalMemory memory;
+  Launch launch{configuration, memory};
+};
 
 }  // namespace
 
@@ -49,6 +71,7 @@ Stamp Launch::next_time() {
   const Stamp before = memory.now();
   const Stamp now = memory.next_time();
   if (now < before) {  // time has begun anew: what came before is forgotten
+    forgot_ = true;
     order.begin_launch(now, now);
     for (const auto& cluster : live_) {
       for (Block& block : cluster->blocks) block.forget_order();
@@ -79,10 +102,78 @@ bool Launch::take_turn(std::size_t index) {
   return true;
 }
 
-void Launch::run() {
+void Launch::begin() {
   memory.begin_launch();
   order.begin_launch(memory.launch_begin(),
                      configuration.dependent ? memory.launch_before() : memory.launch_begin());
+}
+
+std::uint64_t Launch::executed() const {
+  std::uint64_t sum = 0;
+  for (const InstructionCounters& of_instruction : counters) sum += of_instruction.executed;
+  return sum;
+}
+
+bool Launch::run_alone(std::uint64_t first, std::uint64_t end, const std::atomic<bool>& given_up) {
+  constexpr std::uint64_t most_instructions_of_block = 10'000'000;
+  begin();
+  for (std::uint64_t number = first; number < end && !given_up; ++number) {
+    patience = instructions + most_instructions_of_block;
+    live_.push_back(start(number));
+    if (!take_turn(0) || forgot_) return false;
+  }
+  return true;
+}
+
+/// Blocks that have nothing to do with one another can run at the same time. Whether they have is seen afterwards: each
+/// thread has a view of memory of its own, and where one wrote what another one read or wrote, or anything was wrong, all
+/// of it is forgotten and the blocks run in order, on one thread. So the result does not depend on the threads.
+bool Launch::run_rest_on_threads() {
+  if (program.blocks_meet || random || configuration.dependent || configuration.grid_workspace != 0 ||
+      configuration.cluster.count() != 1) {
+    return false;
+  }
+  constexpr std::uint64_t least_of_thread = 8'000;  // instructions; below, a thread costs more than it brings
+  const std::uint64_t blocks = configuration.grid.count();
+  const std::uint64_t left = executed() * (blocks - 1);
+  const std::uint64_t threads =
+      std::min({std::uint64_t{wanted_threads()}, blocks - 1, left / least_of_thread});
+  if (threads < 2) return false;
+  std::deque<Share> shares;
+  std::vector<GlobalMemory*> views;
+  for (std::uint64_t i = 0; i < threads; ++i) {
+    shares.emplace_back(configuration, memory);
+    views.push_back(&shares.back().memory);
+  }
+  std::atomic<bool> given_up = false;
+  const auto run_share = [&](std::uint64_t i) {
+    const auto bound = [&](std::uint64_t share) { return 1 + (blocks - 1) * share / threads; };
+    try {
+      if (!shares[i].launch.run_alone(bound(i), bound(i + 1), given_up)) given_up = true;
+    } catch (...) {  // whatever it is comes again, in order
+      given_up = true;
+    }
+  };
+  try {
+    std::vector<std::jthread> others;
+    for (std::uint64_t i = 1; i < threads; ++i) others.emplace_back(run_share, i);
+    run_share(0);
+  } catch (const std::system_error&) {  // no more threads
+    given_up = true;
+  }
+  if (given_up || !memory.join(views)) {
+    program.blocks_meet = true;
+    return false;
+  }
+  for (const Share& share : shares) {
+    for (std::size_t pc = 0; pc < counters.size(); ++pc) counters[pc] += share.launch.counters[pc];
+    for (std::uint32_t moment = share.memory.moments(); moment > 0; --moment) next_time();
+  }
+  return true;
+}
+
+void Launch::run() {
+  begin();
   const std::uint64_t size = configuration.cluster.count();
   const std::uint64_t clusters = configuration.grid.count() / size;
   std::uint64_t started = 0;
@@ -92,6 +183,7 @@ void Launch::run() {
   constexpr std::uint64_t mixed_blocks = 16;
   const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks / size, 1);
   while (started < clusters || !live_.empty()) {
+    if (started == 1 && live_.empty() && run_rest_on_threads()) return;
     const std::uint64_t before = progress;
     for (std::size_t index = 0; index < live_.size();) {
       if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);

@@ -1,6 +1,7 @@
 // A launch of a kernel: its blocks, of which those that wait for one another are there together.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,8 @@ class Launch {
 
   /// Runs all blocks. Throws Fault. The counters are complete up to there.
   void run();
+  /// Runs these blocks, one after the other. False when one of them waits for something, or seems to for ever.
+  bool run_alone(std::uint64_t first, std::uint64_t end, const std::atomic<bool>& given_up);
 
   const LaunchConfiguration& configuration;
   const Program& program;
@@ -70,9 +73,10 @@ class Launch {
   std::vector<InstructionCounters> counters;  ///< one per instruction
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder order;
-  std::uint64_t instructions = 0;  ///< executed by warps whose turn has ended: what %clock counts
-  std::uint64_t progress = 0;      ///< goes on when something happened that others may be waiting for
-  std::vector<Fault> warnings;     ///< with Check::warn, each once for an instruction ...
+  std::uint64_t instructions = 0;              ///< executed by warps whose turn has ended: what %clock counts
+  std::uint64_t patience = ~std::uint64_t{0};  ///< so many may there be before a block's turn ends
+  std::uint64_t progress = 0;   ///< goes on when something happened that others may be waiting for
+  std::vector<Fault> warnings;  ///< with Check::warn, each once for an instruction ...
   std::set<std::pair<FaultKind, std::size_t>> warned;  ///< ... of these
   /// With SIM_SEED: in which order blocks and warps have their turns, and how long these are.
   std::optional<std::mt19937_64> random;
@@ -88,9 +92,14 @@ class Launch {
   std::unique_ptr<Cluster> start(std::uint64_t number);
   /// Gives each block of one of the live clusters a turn; true when all of them have ended.
   bool take_turn(std::size_t index);
+  void begin();
+  [[nodiscard]] std::uint64_t executed() const;
+  /// After the first block. False, and nothing done, when these have to run in order.
+  bool run_rest_on_threads();
 
   std::vector<std::unique_ptr<Cluster>> live_;  // most often a cluster is one block
   std::vector<std::unique_ptr<Cluster>> spare_;
+  bool forgot_ = false;  ///< time began anew
 };
 
 }  // namespace sim

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -46,8 +47,72 @@ void Allocation::Release::operator()(std::byte* memory) const {
 }
 
 RaceShadow* Allocation::shadow() {
-  if (!shadow_ && bytes <= most_watched_bytes) shadow_ = std::make_unique<RaceShadow>(bytes);
+  if (!shadow_ && (bytes <= most_watched_bytes || pages)) shadow_ = std::make_unique<RaceShadow>(bytes);
   return shadow_.get();
+}
+
+bool Allocation::meet(Allocation& a, Allocation& b) {
+  return RaceShadow::meet(*a.shadow(), 1, *b.shadow(), 1, std::max(a.pages->begin(), b.pages->begin()),
+                          std::min(a.pages->end(), b.pages->end()));
+}
+
+bool Allocation::meets(Allocation& view, Stamp launch_begin) {
+  if (shadow() == nullptr) return view.pages->own() != nullptr;  // nobody knows
+  return RaceShadow::meet(*shadow(), launch_begin, *view.shadow(), 1, view.pages->begin(), view.pages->end());
+}
+
+void Allocation::take_over(Allocation& view, Stamp launch_begin) {
+  const std::size_t first = view.pages->begin();
+  const std::size_t end = view.pages->end();
+  if (shadow() != nullptr) shadow()->take_over(*view.shadow(), launch_begin, first, end);
+  if (view.pages->own() == nullptr) return;
+  view.shadow()->for_each_written(first, end, [&](std::size_t offset, std::size_t count) {
+    count = std::min(count, bytes - offset);
+    std::memcpy(data.get() + offset, view.pages->own() + offset, count);
+    written.add(offset, count);
+  });
+}
+
+std::byte* PrivatePages::use(std::size_t begin, std::size_t end, bool writes) {
+  constexpr std::size_t page_bytes = 4096;
+  begin_ = std::min(begin_, begin);
+  end_ = std::max(end_, end);
+  if (!writes && !own_) return below_;
+  if (!own_) {
+    own_.reset(static_cast<std::byte*>(std::malloc(bytes_)));  // NOLINT: filled page by page
+    if (!own_) throw std::bad_alloc();
+    is_own_.resize(bytes_ / page_bytes + 1);
+  }
+  const std::size_t first = begin / page_bytes;
+  const std::size_t last = (end - 1) / page_bytes;
+  bool any_own = writes;
+  for (std::size_t page = first; page <= last && !any_own; ++page) any_own = is_own_[page];
+  if (!any_own) return below_;
+  for (std::size_t page = first; page <= last; ++page) {
+    if (is_own_[page]) continue;
+    const std::size_t offset = page * page_bytes;
+    std::memcpy(own_.get() + offset, below_ + offset, std::min(page_bytes, bytes_ - offset));
+    is_own_[page] = true;
+  }
+  return own_.get();
+}
+
+bool GlobalMemory::join(std::span<GlobalMemory* const> views) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    for (const auto& [end, allocation] : views[i]->allocations_) {
+      if (allocations_.at(end)->meets(*allocation, launch_begin_)) return false;
+      for (GlobalMemory* other : views.subspan(i + 1)) {
+        const auto found = other->allocations_.find(end);
+        if (found != other->allocations_.end() && Allocation::meet(*allocation, *found->second)) return false;
+      }
+    }
+  }
+  for (GlobalMemory* view : views) {
+    for (const auto& [end, allocation] : view->allocations_) {
+      allocations_.at(end)->take_over(*allocation, launch_begin_);
+    }
+  }
+  return true;
 }
 
 std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
@@ -102,8 +167,18 @@ bool GlobalMemory::free(std::uint64_t address) {
 Allocation* GlobalMemory::find(std::uint64_t address) {
   if (latest_ != nullptr && latest_->holds(address, 1)) return latest_;
   const auto found = allocations_.upper_bound(address);
-  if (found == allocations_.end() || !found->second->holds(address, 1)) return nullptr;
-  return latest_ = found->second.get();
+  if (found != allocations_.end() && found->second->holds(address, 1)) return latest_ = found->second.get();
+  if (below_ == nullptr) return nullptr;
+  const auto below = below_->allocations_.upper_bound(address);
+  if (below == below_->allocations_.end() || !below->second->holds(address, 1)) return nullptr;
+  const Allocation& viewed = *below->second;
+  auto view = std::make_unique<Allocation>(viewed.begin, viewed.bytes, viewed.what, viewed.kind,
+                                           Allocation::Data(nullptr, {viewed.kind, viewed.bytes}));
+  view->written = viewed.written;
+  view->pages = std::make_unique<PrivatePages>(viewed.data.get(), viewed.bytes);
+  latest_ = view.get();
+  allocations_[viewed.end()] = std::move(view);
+  return latest_;
 }
 
 Allocation* GlobalMemory::find_whole(std::uint64_t address, std::size_t bytes) {

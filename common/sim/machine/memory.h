@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "common/sim/machine/byte_set.h"
 #include "common/sim/machine/races.h"
@@ -23,6 +25,26 @@ inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
 /// Whose memory it is. All but the device's has the same address on the host, and counts as written.
 enum class MemoryKind : std::uint8_t { device, managed, host, registered };
 
+/// A private copy of an allocation, of which only the pages are there that somebody wants to write.
+class PrivatePages {
+ public:
+  PrivatePages(std::byte* below, std::size_t bytes) : below_(below), bytes_(bytes), begin_(bytes) {}
+  /// The memory in which the bytes from `begin` to `end` are found, at their offsets.
+  std::byte* use(std::size_t begin, std::size_t end, bool writes);
+  [[nodiscard]] const std::byte* own() const { return own_.get(); }
+  // All that was used lies between.
+  [[nodiscard]] std::size_t begin() const { return begin_; }
+  [[nodiscard]] std::size_t end() const { return end_; }
+
+ private:
+  std::byte* below_;
+  std::size_t bytes_;
+  std::size_t begin_;
+  std::size_t end_ = 0;
+  Scratch::Piece::Data own_;  // null before the first write
+  std::vector<bool> is_own_;  // by page
+};
+
 struct Allocation {
   struct Release {
     MemoryKind kind;
@@ -32,12 +54,20 @@ struct Allocation {
   using Data = std::unique_ptr<std::byte, Release>;
   Allocation(std::uint64_t first_address, std::size_t size, std::string description, MemoryKind whose,
              Data memory);
-
   [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
     return address >= begin && count <= bytes && address - begin <= bytes - count;
   }
   [[nodiscard]] std::byte* at(std::uint64_t address) const { return data.get() + (address - begin); }
+  /// The memory in which an access to the addresses from `first` to `last` finds its bytes, at their offsets.
+  std::byte* data_of(std::uint64_t first, std::uint64_t last, bool writes) {
+    return pages ? pages->use(first - begin, last - begin, writes) : data.get();
+  }
+  /// Has what ran at the same time in these two views of an allocation to do with one another?
+  static bool meet(Allocation& a, Allocation& b);
+  /// And with what the launch did here?
+  bool meets(Allocation& view, Stamp launch_begin);
+  void take_over(Allocation& view, Stamp launch_begin);
   /// Made when it is first wanted; null for an allocation too large to be watched.
   RaceShadow* shadow();
   void forget_races() {
@@ -50,6 +80,7 @@ struct Allocation {
   MemoryKind kind;
   Data data;
   ByteSet written;
+  std::unique_ptr<PrivatePages> pages;  ///< of a view
 
  private:
   std::unique_ptr<RaceShadow> shadow_;
@@ -58,6 +89,12 @@ struct Allocation {
 class GlobalMemory {
  public:
   explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
+  /// A view of a memory: what is written stays in the view. Views can be used at the same time, each by one thread.
+  explicit GlobalMemory(const GlobalMemory* below)
+      : total_bytes_(below->total_bytes_), launches_(below->launches_ - 1), below_(below) {}
+  /// Takes over what was done in views during this launch, as if one after the other; false, and nothing done, when some of
+  /// it had to do with what was done in another, or here.
+  bool join(std::span<GlobalMemory* const> views);
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
   std::uint64_t allocate(std::size_t bytes, std::string what);
@@ -87,6 +124,8 @@ class GlobalMemory {
     if (launch_begin_ < launch_before_) launch_before_ = launch_begin_;
     ++launches_;
   }
+  /// Moments of this launch until now.
+  [[nodiscard]] std::uint32_t moments() const { return (now_ - launch_begin_) >> stamp_time_shift; }
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
   [[nodiscard]] Stamp launch_before() const { return launch_before_; }
@@ -111,6 +150,7 @@ class GlobalMemory {
   std::uint64_t launches_ = 0;
   std::uint64_t next_address_ = first_address;
   std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;  // by their end
+  const GlobalMemory* below_ = nullptr;                               // of a view
   Allocation* latest_ = nullptr;                                      ///< the one found last
   struct Freed {
     std::uint64_t begin = 0;

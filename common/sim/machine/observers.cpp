@@ -40,6 +40,11 @@ class WrittenBytes : public AccessObserver {
   void see(const Access& access) override {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (access.kind != AccessKind::atomic && region.written->is_full()) return;
+      if (access.one_region && access.kind == AccessKind::load &&
+          region.written->holds_piece(access.lowest - region.begin,
+                                      access.highest + access.bytes - access.lowest)) {
+        return;
+      }
       if (access.kind != AccessKind::atomic && for_each_run(lanes, access.steps, [&](const Run& run) {
             const std::size_t offset = access.address_of(run.first) - region.begin;
             const std::size_t all =
@@ -119,8 +124,9 @@ class Races : public AccessObserver {
       if (region.shadow == nullptr) return;
       const RaceOrder order = access.warp.race_order(region.owner);
       if (!strong && order.is_plain()) {
+        const PlainOrder plain(order);
         for_each_run(lanes, access.steps, [&](const Run& run) {
-          see_run(access, region, run, order);
+          see_run(access, region, run, order, plain);
           return true;
         });
         return;
@@ -164,25 +170,25 @@ class Races : public AccessObserver {
     });
   }
 
-  static void see_run(const Access& access, const Region& region, const Run& run, const RaceOrder& order) {
+  static void see_run(const Access& access, const Region& region, const Run& run, const RaceOrder& order,
+                      const PlainOrder& plain) {
+    RaceShadow& shadow = *region.shadow;
     const std::size_t offset = access.address_of(run.first) - region.begin;
     const Stamp now = access.warp.stamp_of(run.first, false);
     const bool loads = access.kind == AccessKind::load;
     // Of lanes that read the same bytes the second makes them "several of the warp", and more change nothing.
     constexpr int enough = 2;
     const int count = run.same && loads ? std::min(run.count, enough) : run.count;
-    if (!run.same || count == 1) {
+    if (!run.same) {
       const auto lanes = static_cast<std::uint32_t>(count);
-      if (loads ? region.shadow->read_run(offset, access.bytes, lanes, now, order)
-                : region.shadow->write_run(offset, access.bytes, lanes, now, order)) {
+      if (loads ? shadow.read_run(offset, access.bytes, lanes, now, plain)
+                : shadow.write_run(offset, access.bytes, lanes, now, plain)) {
         return;
       }
-      for (int lane = run.first; lane < run.first + count; ++lane) check(access, region, lane, false, order);
-      return;
     }
     for (int lane = run.first; lane < run.first + count; ++lane) {
       const Stamp of_lane = now + static_cast<Stamp>(lane - run.first);
-      if (loads && region.shadow->read_run(offset, access.bytes, 1, of_lane, order)) continue;
+      if (run.same && loads && shadow.read_run(offset, access.bytes, 1, of_lane, plain)) continue;
       check(access, region, lane, false, order);
     }
   }

@@ -84,84 +84,73 @@ Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
   return time | (warp_of(earlier) == warp_of(now) ? several_of_warp + warp_of(now) : several);
 }
 
-// ---- The same without branches, where order.is_plain(): for runs of neighbouring threads
+// ---- The same without branches
 
-struct PlainOrder {
-  explicit PlainOrder(const RaceOrder& order)
-      : begin(order.begin),
-        turn_begin(order.turn_begin),
-        block_barrier(order.block_barrier),
-        warp_barrier(order.warp_barrier) {}
-  Stamp begin;
-  Stamp turn_begin;
-  Stamp block_barrier;
-  Stamp warp_barrier;
+bool same_warp(Stamp earlier, Stamp now) {
+  return (who(earlier) >> log2_warp_size == who(now) >> log2_warp_size) |
+         (who(earlier) == several_of_warp + (who(now) >> log2_warp_size));
+}
 
-  static bool same_warp(Stamp earlier, Stamp now) {
-    return (who(earlier) >> log2_warp_size == who(now) >> log2_warp_size) |
-           (who(earlier) == several_of_warp + (who(now) >> log2_warp_size));
-  }
-  [[nodiscard]] bool by_barrier(Stamp earlier, Stamp now) const {
-    return (who(earlier) != several_blocks) &
-           ((earlier < block_barrier) | (same_warp(earlier, now) & (earlier < warp_barrier)));
-  }
-  /// As ordered().
-  [[nodiscard]] bool orders(Stamp earlier, Stamp now) const {
-    return (earlier < begin) |
-           ((earlier >= turn_begin) & (by_barrier(earlier, now) | (who(earlier) == who(now))));
-  }
-  /// As with_reader().
-  [[nodiscard]] Stamp with_reader(Stamp earlier, Stamp now) const {
-    const Stamp time = now & ~(stamp_thread_mask | stamp_strong);
-    const Stamp several_here =
-        time | (same_warp(earlier, now) ? several_of_warp + (who(now) >> log2_warp_size) : several);
-    const Stamp several_now = earlier < turn_begin ? time | several_blocks : several_here;
-    return orders(earlier, now) ? now : several_now;
-  }
-};
+}  // namespace
 
-/// Calls function(grain, stamp of its thread). `grains`, of each thread, is a power of two.
+bool PlainOrder::by_barrier(Stamp earlier, Stamp now) const {
+  return (who(earlier) != several_blocks) &
+         ((earlier < block_barrier_) | (same_warp(earlier, now) & (earlier < warp_barrier_)));
+}
+
+/// As ordered().
+bool PlainOrder::orders(Stamp earlier, Stamp now) const {
+  return is_over(earlier) |
+         ((earlier >= turn_begin_) & (by_barrier(earlier, now) | (who(earlier) == who(now))));
+}
+
+/// As with_reader().
+Stamp PlainOrder::with_reader(Stamp earlier, Stamp now) const {
+  const Stamp time = now & ~(stamp_thread_mask | stamp_strong);
+  const Stamp several_here =
+      time | (same_warp(earlier, now) ? several_of_warp + (who(now) >> log2_warp_size) : several);
+  const Stamp several_now = earlier < turn_begin_ ? time | several_blocks : several_here;
+  return orders(earlier, now) ? now : several_now;
+}
+
+namespace {
+
+// ---- Runs of neighbouring threads
+
+/// Calls function(grain, stamp of its thread), with 2^shift grains of each.
 template <class Function>
-void for_each_grain(std::uint32_t count, std::uint32_t grains, Stamp now, Function function) {
-  const auto shift = static_cast<unsigned>(std::countr_zero(grains));
+void for_each_grain(std::uint32_t count, unsigned shift, Stamp now, Function function) {
   for (std::uint32_t i = 0; i < count << shift; ++i) function(i, now + (i >> shift));
 }
 
-bool few_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                 const PlainOrder& order) {
+SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint32_t count, unsigned shift,
+                                    Stamp now, PlainOrder order) {
+  std::uint32_t not_over = 0;
+  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp /*here*/) {
+    not_over |= order.is_over(writes[i]) & order.is_over(reads[i]) ? 0U : 1U;
+  });
+  if (not_over == 0) {
+    for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) { reads[i] = here; });
+    return true;
+  }
   std::uint32_t racing = 0;
-  for_each_grain(count, grains, now,
-                 [&](std::uint32_t i, Stamp here) { racing |= order.orders(stamps[i], here) ? 0U : 1U; });
-  return racing == 0;
+  for_each_grain(count, shift, now,
+                 [&](std::uint32_t i, Stamp here) { racing |= order.orders(writes[i], here) ? 0U : 1U; });
+  if (racing != 0) return false;
+  for_each_grain(count, shift, now,
+                 [&](std::uint32_t i, Stamp here) { reads[i] = order.with_reader(reads[i], here); });
+  return true;
 }
-void record_few_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                      const PlainOrder& order) {
-  for_each_grain(count, grains, now,
-                 [&](std::uint32_t i, Stamp here) { stamps[i] = order.with_reader(stamps[i], here); });
-}
-/// Of a single thread, as most runs of scattered accesses are, vector instructions cost more than they spare.
-constexpr std::uint32_t few = 1;
 
-SIM_EACH_PROCESSOR bool many_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains,
+SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uint32_t count, unsigned shift,
                                      Stamp now, PlainOrder order) {
-  return few_ordered(stamps, count, grains, now, order);
-}
-SIM_EACH_PROCESSOR void record_many_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                                          PlainOrder order) {
-  record_few_reads(stamps, count, grains, now, order);
-}
-bool all_ordered(const Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                 const PlainOrder& order) {
-  return count <= few ? few_ordered(stamps, count, grains, now, order)
-                      : many_ordered(stamps, count, grains, now, order);
-}
-void record_reads(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now,
-                  const PlainOrder& order) {
-  if (count <= few) return record_few_reads(stamps, count, grains, now, order);
-  record_many_reads(stamps, count, grains, now, order);
-}
-void record_writes(Stamp* stamps, std::uint32_t count, std::uint32_t grains, Stamp now) {
-  for_each_grain(count, grains, now, [&](std::uint32_t i, Stamp here) { stamps[i] = here; });
+  std::uint32_t racing = 0;
+  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) {
+    racing |= order.orders(writes[i], here) & order.orders(reads[i], here) ? 0U : 1U;
+  });
+  if (racing != 0) return false;
+  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) { writes[i] = here; });
+  return true;
 }
 
 }  // namespace
@@ -255,28 +244,35 @@ RaceShadow::Stamps RaceShadow::make_stamps(std::size_t count) {
   return Stamps(stamps);
 }
 
-RaceShadow::RaceShadow(std::size_t bytes)
-    : count_(bytes / grain_ + 1), reads_(make_stamps(count_)), writes_(make_stamps(count_)) {}
-
 void RaceShadow::clear() {
-  std::fill_n(reads_.get(), count_, 0);
-  std::fill_n(writes_.get(), count_, 0);
+  std::fill_n(reads_.get(), count(), 0);
+  std::fill_n(writes_.get(), count(), 0);
+  latest_write_ = 0;
 }
 
-void RaceShadow::refine() {
-  const std::size_t count = count_ * grain_;
+void RaceShadow::fit(std::size_t first, std::size_t bytes) {
+  const std::size_t grain = std::size_t{1} << log2_grain_;
+  if (writes_ && ((first | bytes) & (grain - 1)) == 0) return;
+  refine(static_cast<unsigned>(std::countr_zero(first | bytes | grain)));
+}
+
+void RaceShadow::refine(unsigned log2) {
+  const unsigned finer_by = log2_grain_ - log2;
+  const std::size_t fine_count = (bytes_ >> log2) + 1;
   for (Stamps* stamps : {&reads_, &writes_}) {
-    Stamps finer = make_stamps(count);
-    for (std::size_t i = 0; i < count; ++i) finer[i] = (*stamps)[i / grain_];
-    *stamps = std::move(finer);
+    Stamps fine = make_stamps(fine_count);
+    for (std::size_t i = 0; *stamps && i < fine_count; ++i) {
+      const Stamp stamp = (*stamps)[i >> finer_by];
+      if (stamp != 0) fine[i] = stamp;  // pages of zeros stay as calloc gave them
+    }
+    *stamps = std::move(fine);
   }
-  count_ = count;
-  grain_ = 1;
+  log2_grain_ = log2;
 }
 
 Stamp RaceShadow::read(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
-  if (bytes < grain_) refine();
-  for (std::size_t i = first / grain_; i < (first + bytes) / grain_; ++i) {
+  fit(first, bytes);
+  for (std::size_t i = first >> log2_grain_; i < (first + bytes) >> log2_grain_; ++i) {
     if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
     reads_[i] = with_reader(reads_[i], now, order);
   }
@@ -285,8 +281,8 @@ Stamp RaceShadow::read(std::size_t first, std::size_t bytes, Stamp now, const Ra
 
 Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order,
                         bool& other_wrote) {
-  if (bytes < grain_) refine();
-  for (std::size_t i = first / grain_; i < (first + bytes) / grain_; ++i) {
+  fit(first, bytes);
+  for (std::size_t i = first >> log2_grain_; i < (first + bytes) >> log2_grain_; ++i) {
     const bool read_before = !both_strong(reads_[i], now) && !ordered(reads_[i], now, order);
     other_wrote = !read_before;
     if (read_before) return reads_[i];
@@ -295,40 +291,79 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
     const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
                               who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;
     writes_[i] = plain_before ? now & ~stamp_strong : now;
+    latest_write_ = now;
   }
   return 0;
 }
 
 bool RaceShadow::read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
-                          const RaceOrder& order) {
-  if (bytes < grain_) refine();
-  const std::size_t at = first / grain_;
-  const auto grains = static_cast<std::uint32_t>(bytes / grain_);
-  if (!all_ordered(writes_.get() + at, count, grains, now, PlainOrder(order))) return false;
-  record_reads(reads_.get() + at, count, grains, now, PlainOrder(order));
+                          const PlainOrder& order) {
+  fit(first, bytes);
+  const std::size_t at = first >> log2_grain_;
+  const auto shift = static_cast<unsigned>(std::countr_zero(bytes >> log2_grain_));
+  if (count << shift > 1) {
+    return read_grains(writes_.get() + at, reads_.get() + at, count, shift, now, order);
+  }
+  if (!order.orders(writes_[at], now)) return false;
+  reads_[at] = order.with_reader(reads_[at], now);
   return true;
 }
 
 bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
-                           const RaceOrder& order) {
-  if (bytes < grain_) refine();
-  const std::size_t at = first / grain_;
-  const auto grains = static_cast<std::uint32_t>(bytes / grain_);
-  if (!all_ordered(reads_.get() + at, count, grains, now, PlainOrder(order)) ||
-      !all_ordered(writes_.get() + at, count, grains, now, PlainOrder(order))) {
-    return false;
+                           const PlainOrder& order) {
+  fit(first, bytes);
+  latest_write_ = now;
+  const std::size_t at = first >> log2_grain_;
+  const auto shift = static_cast<unsigned>(std::countr_zero(bytes >> log2_grain_));
+  if (count << shift > 1) {
+    return write_grains(writes_.get() + at, reads_.get() + at, count, shift, now, order);
   }
-  record_writes(writes_.get() + at, count, grains, now);
+  if (!order.orders(writes_[at], now) || !order.orders(reads_[at], now)) return false;
+  writes_[at] = now;
   return true;
 }
 
+void RaceShadow::make_grains_the_same(RaceShadow& a, RaceShadow& b) {
+  const std::size_t grain = std::size_t{1} << std::min(a.log2_grain_, b.log2_grain_);
+  a.fit(grain, grain);
+  b.fit(grain, grain);
+}
+
+bool RaceShadow::meet(RaceShadow& a, Stamp a_since, RaceShadow& b, Stamp b_since, std::size_t first,
+                      std::size_t end) {
+  if (!a.writes_ || !b.writes_ || first >= end) return false;
+  if (a.latest_write_ < a_since && b.latest_write_ < b_since) return false;
+  make_grains_the_same(a, b);
+  unsigned met = 0;
+  for (std::size_t i = first >> a.log2_grain_; i <= (end - 1) >> a.log2_grain_; ++i) {
+    const bool a_writes = a.writes_[i] >= a_since;
+    const bool b_writes = b.writes_[i] >= b_since;
+    const bool a_reads = a.reads_[i] >= a_since;
+    const bool b_reads = b.reads_[i] >= b_since;
+    met |= (a_writes & (b_writes | b_reads)) | (a_reads & b_writes) ? 1U : 0U;
+  }
+  return met != 0;
+}
+
+void RaceShadow::take_over(RaceShadow& from, Stamp now, std::size_t first, std::size_t end) {
+  if (!from.writes_ || first >= end) return;
+  make_grains_the_same(*this, from);
+  for (std::size_t i = first >> log2_grain_; i <= (end - 1) >> log2_grain_; ++i) {
+    reads_[i] = from.reads_[i] != 0 ? now : reads_[i];
+    writes_[i] = from.writes_[i] != 0 ? now : writes_[i];
+  }
+  if (from.latest_write_ != 0) latest_write_ = std::max(latest_write_, now);
+}
+
 void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {
-  std::fill_n(writes_.get() + first / grain_, bytes / grain_, now);
+  fit(first, bytes);
+  latest_write_ = now;
+  std::fill_n(writes_.get() + (first >> log2_grain_), bytes >> log2_grain_, now);
 }
 
 Stamp RaceShadow::find_other(const RaceOrder& order) const {
   for (const Stamps* stamps : {&reads_, &writes_}) {
-    for (std::size_t i = 0; i < count_; ++i) {
+    for (std::size_t i = 0; i < count(); ++i) {
       const Stamp stamp = (*stamps)[i];
       if (stamp < order.begin || order.launch->block_at(stamp) == order.block) continue;
       if (!ordered(stamp, 0, order)) return stamp;

@@ -104,11 +104,35 @@ struct RaceOrder {
   }
 };
 
-/// Who was last to read and to write, for each grain of a piece of memory: two bytes, so that two threads may write
-/// neighbouring __half values, or one from the first access of a single byte on.
+/// A RaceOrder that is_plain(), for accesses that are not strong: all without branches, so that runs of neighbouring threads
+/// are looked at by vector instructions.
+class PlainOrder {
+ public:
+  explicit PlainOrder(const RaceOrder& order)
+      : begin_(order.begin),
+        turn_begin_(order.turn_begin),
+        block_barrier_(order.block_barrier),
+        warp_barrier_(order.warp_barrier) {}
+
+  [[nodiscard]] bool is_over(Stamp earlier) const { return earlier < begin_; }
+  [[nodiscard]] bool orders(Stamp earlier, Stamp now) const;
+  /// What is known of the readers when one more reads.
+  [[nodiscard]] Stamp with_reader(Stamp earlier, Stamp now) const;
+
+ private:
+  [[nodiscard]] bool by_barrier(Stamp earlier, Stamp now) const;
+
+  Stamp begin_;
+  Stamp turn_begin_;
+  Stamp block_barrier_;
+  Stamp warp_barrier_;
+};
+
+/// Who was last to read and to write, for each grain of a piece of memory: as many bytes as the smallest access so far, so
+/// that two threads may write neighbouring values.
 class RaceShadow {
  public:
-  explicit RaceShadow(std::size_t bytes);
+  explicit RaceShadow(std::size_t bytes) : bytes_(bytes) {}
 
   /// Records an access of one thread, of `bytes` bytes from `first` on. Gives the stamp of an earlier access that it
   /// races with, or 0.
@@ -116,19 +140,34 @@ class RaceShadow {
   Stamp write(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order, bool& other_wrote);
 
   /// Records the plain accesses of `count` threads, thread t to `bytes` bytes at first + t * bytes, `now` being that of
-  /// the first, where order.is_plain(). False, and nothing recorded, when one of them races.
-  bool read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now, const RaceOrder& order);
+  /// the first. False, and nothing recorded, when one of them races.
+  bool read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
+                const PlainOrder& order);
   bool write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
-                 const RaceOrder& order);
+                 const PlainOrder& order);
 
   void clear();
 
   /// The stamp of an access by another block that nothing orders before now, or 0.
   [[nodiscard]] Stamp find_other(const RaceOrder& order) const;
-  /// The stamp of the last write to this byte.
   /// Writes that nothing in between can have met.
   void land(std::size_t first, std::size_t bytes, Stamp now);
-  [[nodiscard]] Stamp last_write(std::size_t byte) const { return writes_[byte / grain_]; }
+  /// The stamp of the last write to this byte.
+  [[nodiscard]] Stamp last_write(std::size_t byte) const {
+    return writes_ ? writes_[byte >> log2_grain_] : 0;
+  }
+
+  // ---- Of blocks that ran at the same time, each with a shadow of its own
+
+  /// Among the accesses of two, since a moment each, to the bytes from `first` to `end`, are there two to one byte, one of
+  /// them a write?
+  static bool meet(RaceShadow& a, Stamp a_since, RaceShadow& b, Stamp b_since, std::size_t first,
+                   std::size_t end);
+  /// Takes over accesses, as if they were of that moment.
+  void take_over(RaceShadow& from, Stamp now, std::size_t first, std::size_t end);
+  /// Calls function(first byte, bytes) for the pieces that were written, among those from `first` to `end`.
+  template <class Function>
+  void for_each_written(std::size_t first, std::size_t end, Function function) const;
 
  private:
   struct Free {
@@ -136,13 +175,30 @@ class RaceShadow {
   };
   using Stamps = std::unique_ptr<Stamp[], Free>;  // NOLINT(modernize-avoid-c-arrays): from calloc
   static Stamps make_stamps(std::size_t count);
-  void refine();
+  [[nodiscard]] std::size_t count() const { return writes_ ? (bytes_ >> log2_grain_) + 1 : 0; }
+  static void make_grains_the_same(RaceShadow& a, RaceShadow& b);
+  /// Makes the grains fine enough for an access.
+  void fit(std::size_t first, std::size_t bytes);
+  void refine(unsigned log2);
 
-  std::size_t grain_ = 2;
-  std::size_t count_;
-  Stamps reads_;
+  static constexpr unsigned log2_largest_grain = 4;
+  std::size_t bytes_;
+  unsigned log2_grain_ = log2_largest_grain;
+  Stamps reads_;  // null, as the other, before the first access
   Stamps writes_;
+  Stamp latest_write_ = 0;
 };
+
+template <class Function>
+void RaceShadow::for_each_written(std::size_t first, std::size_t end, Function function) const {
+  if (!writes_) return;
+  const std::size_t stop = ((end - 1) >> log2_grain_) + 1;
+  for (std::size_t i = first >> log2_grain_; i < stop; ++i) {
+    const std::size_t begin = i;
+    while (i < stop && writes_[i] != 0) ++i;
+    if (i > begin) function(begin << log2_grain_, (i - begin) << log2_grain_);
+  }
+}
 
 /// The thread of its block that an access was by, or which several.
 struct StampedThread {

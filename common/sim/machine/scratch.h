@@ -16,7 +16,8 @@ class Scratch {
     struct Free {
       void operator()(std::byte* data) const { std::free(data); }  // NOLINT: from calloc, whose pages cost
     };                                                             // nothing until they are touched
-    std::unique_ptr<std::byte[], Free> data;                       // NOLINT(modernize-avoid-c-arrays)
+    using Data = std::unique_ptr<std::byte[], Free>;               // NOLINT(modernize-avoid-c-arrays)
+    Data data;
     std::size_t bytes = 0;
   };
 

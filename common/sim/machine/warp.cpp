@@ -335,7 +335,11 @@ bool Warp::goes_round(std::uint64_t most_instructions) {
 LaneMask Warp::complete_lanes(const Instruction& instruction, LaneMask arrived) const {
   const Operand& mask = instruction.operands[max_operands - 1];
   const auto* masks = lanes_of<LaneMask>(mask);
-  if (mask.base == Base::constants) return (masks[0] & alive & ~arrived) == 0 ? arrived : 0;
+  LaneMask different = 0;
+  if (mask.base != Base::constants) {
+    for (int lane = 1; lane < warp_size; ++lane) different |= masks[lane] ^ masks[0];
+  }
+  if (different == 0) return (masks[0] & alive & ~arrived) == 0 ? arrived : 0;
   LaneMask complete = 0;
   for_each_lane(arrived, [&](int lane) {
     const LaneMask needed = masks[lane] & alive;

@@ -23,6 +23,20 @@ Kind kind_of(char c) {
   return kinds[static_cast<unsigned char>(c)];
 }
 
+/// From `at` on the first brace, or the beginning of what may hide one; the end when there is none. Most of a text is
+/// function bodies that nobody launches: a piece without any is passed as a whole, by vector instructions.
+std::size_t find_brace_or_hiding(std::string_view text, std::size_t at) {
+  const auto is_one = [](char c) { return (c == '{') | (c == '}') | (c == '"') | (c == '/'); };
+  constexpr std::size_t piece = 64;
+  for (; text.size() - at >= piece; at += piece) {
+    unsigned char any = 0;
+    for (std::size_t i = 0; i < piece; ++i) any |= is_one(text[at + i]) ? 1 : 0;
+    if (any != 0) break;
+  }
+  while (at < text.size() && !is_one(text[at])) ++at;
+  return at;
+}
+
 }  // namespace
 
 void Lexer::skip_space() {
@@ -80,7 +94,8 @@ std::string_view Lexer::peek() {
 
 bool Lexer::accept(std::string_view word) {
   const std::size_t before = at_;
-  if (next() == word) return true;
+  skip_space();
+  if (text_.substr(at_, 1) == word.substr(0, 1) && next() == word) return true;
   at_ = before;
   return false;
 }
@@ -106,11 +121,8 @@ void Lexer::skip_to(std::string_view wanted) {
 /// Of the words only braces matter, and what may hide some: strings and comments.
 void Lexer::skip_braces() {
   for (int depth = 1; depth > 0;) {
-    at_ = text_.find_first_of("{}\"/", at_);
-    if (at_ == std::string_view::npos) {
-      at_ = text_.size();
-      throw PtxError("a brace is not closed");
-    }
+    at_ = find_brace_or_hiding(text_, at_);
+    if (at_ == text_.size()) throw PtxError("a brace is not closed");
     const std::string_view word = next();
     if (word == "{") ++depth;
     if (word == "}") --depth;

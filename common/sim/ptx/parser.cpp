@@ -500,8 +500,27 @@ void KernelParser::emit_unknown(std::string_view spelling) {
   emit(instruction);
 }
 
+bool tells_time(const WrittenOperand& operand) {
+  return operand.text.starts_with("%clock") || operand.text.starts_with("%globaltimer");
+}
+
+/// By this instruction blocks may have to do with one another, other than by plain accesses to the same bytes.
+bool may_meet(std::string_view spelling, const Instruction& instruction) {
+  constexpr std::array opcodes{"fence", "membar", "nanosleep", "discard", "mbarrier", "mapa", "getctarank"};
+  const std::string_view opcode = spelling.substr(0, spelling.find('.'));
+  if (std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end()) return true;
+  if (spelling.find("cluster") != std::string_view::npos || spelling.find("bulk") != std::string_view::npos ||
+      spelling.starts_with("st.async") || spelling.starts_with("red.async")) {
+    return true;
+  }
+  const bool orders = instruction.counted_as == InstructionClass::atomic || instruction.strong ||
+                      instruction.acquires || instruction.releases;
+  return orders && instruction.space != MemorySpace::shared;
+}
+
 void KernelParser::assemble(std::string_view spelling, std::vector<WrittenOperand> operands) {
   address_is_after_static_shared_ = false;
+  const bool meets = std::any_of(operands.begin(), operands.end(), tells_time);
   Assembler assembler(spelling, std::move(operands), *this);
   const OpcodeEntry* entry = find_opcode(assembler.opcode());
   bool known = entry != nullptr;
@@ -517,6 +536,7 @@ void KernelParser::assemble(std::string_view spelling, std::vector<WrittenOperan
     emit_unknown(spelling);
     return;
   }
+  program_.blocks_meet = program_.blocks_meet || meets || may_meet(spelling, assembler.instruction);
   if (address_is_after_static_shared_) {
     addresses_after_static_shared_.push_back(static_cast<std::uint32_t>(program_.code.size()));
   }
@@ -558,6 +578,7 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
   } else if (function == nullptr && builtin != nullptr) {
     Instruction instruction;
     instruction.handler = builtin;
+    program_.blocks_meet = true;
     std::size_t place = 0;
     for (const auto& list : {arguments, results}) {
       for (const std::uint32_t address : places_of(list)) {

@@ -130,8 +130,10 @@ struct Program {
   std::uint32_t register_bytes = 0;  ///< of one warp
   std::vector<std::byte> constants;
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t local_bytes = 0;           ///< of one lane
-  std::uint32_t max_block_threads = 0;     ///< .maxntid; 0: not declared
+  std::uint32_t local_bytes = 0;        ///< of one lane
+  std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
+  /// Blocks may have to do with one another: atomics, flags, clusters, output, time. Also set when they turned out to.
+  mutable bool blocks_meet = false;
   std::array<std::uint32_t, 3> cluster{};  ///< .reqnctapercluster; 0: not declared
 
   /// Of an index into locations: "file:line", innermost first; after `separator` the same for each call that

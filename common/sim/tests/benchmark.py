@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """How fast simulators are, side by side: warp instructions per second in their launches, and whole runs.
 
-    benchmark.py [--build BUILD] [--repeats N] LIBRARY...
+    benchmark.py [--build BUILD] [--repeats N] [--elapsed] LIBRARY...
 
 LIBRARY is a libcudart.so that is a simulator; the last column compares the last one with the first. Each workload runs
-under all of them in turn, N times (default 5), and medians are printed. BUILD was configured with -DSOFTMAX_TESTS=ON.
+under all of them in turn, N times (default 5), and medians are printed: of processor time, as others may be using the
+machine, or with --elapsed of elapsed time, in which alone threads show (SIM_THREADS says how many, taskset where). BUILD was configured with -DSOFTMAX_TESTS=ON.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 KERNELS = ("matmul", "fma_chain", "collatz", "gather")
@@ -58,21 +60,26 @@ def instructions(commands: list[list[str]], library: Path) -> int:
     return sum(int(count) for report in reports for count in re.findall(r"^ +(\d+) warp instructions", report, re.M))
 
 
-def seconds(commands: list[list[str]], library: Path, clock: Path) -> tuple[float, float]:
-    """Of processor time (others may be using the machine), in launches, and of the whole runs."""
-    begin = sum(os.times()[2:4])  # of children
+def seconds(commands: list[list[str]], library: Path, clock: Path, elapsed: bool) -> tuple[float, float]:
+    """In launches, and of the whole runs."""
+
+    def now() -> float:
+        return time.monotonic() if elapsed else sum(os.times()[2:4])  # of children
+
+    begin = now()
     in_launches = 0.0
     with tempfile.NamedTemporaryFile() as file:
         for command in commands:
             run(command, library, clock, LAUNCH_CLOCK=file.name)
-            in_launches += float(Path(file.name).read_text())
-    return in_launches, sum(os.times()[2:4]) - begin
+            in_launches += float(Path(file.name).read_text().split()[1 if elapsed else 0])
+    return in_launches, now() - begin
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--elapsed", action="store_true")
     parser.add_argument("--only", default="", help="workloads whose name contains this")
     parser.add_argument("libraries", type=Path, nargs="+")
     options = parser.parse_args()
@@ -84,7 +91,7 @@ def main() -> None:
         if options.only not in name:
             continue
         count = instructions(commands, libraries[0])
-        taken = [[seconds(commands, library, clock) for library in libraries] for _ in range(options.repeats)]
+        taken = [[seconds(commands, library, clock, options.elapsed) for library in libraries] for _ in range(options.repeats)]
         medians = [[statistics.median(turn[i][which] for turn in taken) for which in (0, 1)] for i in range(len(libraries))]
         rates = [f"{count / launches / 1e6:.1f} ({whole:.2f} s)" for launches, whole in medians]
         ratios = [medians[0][which] / medians[-1][which] for which in (0, 1)]

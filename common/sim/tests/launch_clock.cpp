@@ -1,8 +1,9 @@
-// Preloaded before a simulator, whichever: the processor time that its launches take, without what the program does between
-// them. Written when the program ends, in seconds, to the file that LAUNCH_CLOCK names.
+// Preloaded before a simulator, whichever: the time that its launches take, without what the program does between them.
+// Written when the program ends to the file that LAUNCH_CLOCK names: seconds of processor time, and elapsed.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -12,18 +13,22 @@ namespace {
 class LaunchClock {
  public:
   ~LaunchClock() {
-    if (const char* path = std::getenv("LAUNCH_CLOCK")) std::ofstream(path) << total_ << '\n';
+    if (const char* path = std::getenv("LAUNCH_CLOCK"))
+      std::ofstream(path) << processor_ << ' ' << elapsed_.count() << '\n';
   }
   template <class Launch>
   cudaError_t time(Launch launch) {
     const std::clock_t begin = std::clock();
+    const auto begin_of_launch = std::chrono::steady_clock::now();
     const cudaError_t error = launch();
-    total_ += static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    processor_ += static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    elapsed_ += std::chrono::steady_clock::now() - begin_of_launch;
     return error;
   }
 
  private:
-  double total_ = 0;
+  double processor_ = 0;
+  std::chrono::duration<double> elapsed_{0};
 };
 
 LaunchClock& launch_clock() {
