@@ -15,7 +15,7 @@ import synthetic_sweep
 from command import MissingTool
 from fake_stages import TOOLS, Repository, quietly
 from measure import results
-from pages import charts, draw, plot, report
+from pages import charts, draw, plot
 from pages.charts import Chart
 
 try:
@@ -253,20 +253,31 @@ def test_report(recorded: Repository, sweep: Path) -> None:
     assert len(re.findall('<svg role="img" aria-label="[^"]+', page)) == page.count("<svg") == 8
 
 
-def test_a_published_table(sweep: Path) -> None:
-    made = results.Recorded(sweep)
-    table = report.published(made, made.tables[1])
-    titles = [column.title for column in table.columns]
-    assert titles[:4] == ["shape", "copy (µs)", "best stage and best library", "01_naive"]
-    row = dict(zip(titles, table.rows[-1].cells))
-    assert row["shape"].text == "f16 49152 × 32768"
-    assert row["03_warp_reduce"] == report.Cell("–", None)
-    found = made.at(results.Shape("f16", 49152, 32768))
+def test_a_published_table(recorded: Repository, sweep: Path) -> None:
+    data = synthetic_sweep.sweep()  # with a shape at which the libraries lead
+    data["results"] = [r for r in data["results"] if r["cols"] < 262144 or r["stage"][:2] not in ("05", "06")]
+    sweep.write_text(json.dumps(data))
+    assert run(recorded, "report")[0] == 0
+    page = (recorded.build / "report.html").read_text(encoding="utf-8")
+    table = page[page.index('id="table-oneflow"') :].partition("</table>")[0]
+    assert "Source: made up. Percent of" in page and "1.09 × faster than quack softmax" in table
+    titles = re.findall(r"<th.*?><button type=\"button\">(.*?)</button>", table.replace("<wbr>", ""))
+    cells = re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', table.splitlines()[-2])
+    row = dict(zip(titles, cells))
+    assert list(row)[:4] == ["shape", "copy (µs)", "best stage and best library", "01_naive"]
+    assert row["shape"] == ("", "10", "f16 49152 × 32768")
+    assert row["03_warp_reduce"] == ("number", "", "–")
+    found = results.Recorded(sweep).at(results.Shape("f16", 49152, 32768))
     best, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
     assert best and peer
-    percent = best["percent_of_copy"]
-    assert row[best["stage"]] == report.Cell(f"{percent:.1f}", percent, "best")
-    ratio = percent / peer["percent_of_copy"]
-    said = f"{ratio:.2f} × faster than {peer['contender']}"
-    assert row["best stage and best library"] == report.Cell(said, ratio, "ahead")
-    assert report.against(peer, best).kind == "behind"
+    percent, of_peer = best["percent_of_copy"], peer["percent_of_copy"]
+    assert row[best["stage"]] == ("number best", str(percent), f"{percent:.1f}")
+    assert row[peer["stage"]] == ("number", str(of_peer), f"{of_peer:.1f}")
+    said = f"{percent / of_peer:.2f} × faster than {peer['contender']}"
+    assert row["best stage and best library"] == ("ahead", str(percent / of_peer), said)
+    compared = re.findall(r'<td class="(ahead|behind)" data-key="(.*?)">(.*?) × (faster|slower) than', page)
+    for kind, ratio, times, word in compared:
+        leads = float(ratio) >= 1
+        assert (kind, word) == (("ahead", "faster") if leads else ("behind", "slower"))
+        assert times == f"{float(ratio) if leads else 1 / float(ratio):.2f}"
+    assert {kind for kind, *_ in compared} == {"ahead", "behind"}
