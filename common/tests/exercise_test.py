@@ -159,6 +159,10 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "    const float other = mine[threadIdx.x % 32 ^ mask];\n    __syncwarp();",
             "__shfl_xor_sync(0xffffffff, value, mask) => other"),
         "endless": (r"endless loop: it comes back to the same instruction", "mask /= 2 => mask |= 0"),
+        "a launch that CUDA refuses": (r"at [^\n]*answer.cu:.*A block has 1 to 1024 threads",
+            "<<<grid, warps_per_block * 32, => <<<grid, 2048,"),
+        "the host writes": (r"The launcher ended the program \(SIGSEGV\)",
+            "  const unsigned grid =>   y[0] = x[0];\n  const unsigned grid"),
         "too long": (r"No answer after [^\n]* seconds. Is there a loop that does not end", "mask /= 2 => ++mask"),
     },
     "packs": {
@@ -330,6 +334,18 @@ def test_solution_of_another_exercise(work: Path, name: str, other: str, message
 @pytest.mark.parametrize("name", COMPILED, ids=lambda name: f"{name}: ")
 def test_one_thread(work: Path, name: str) -> None:
     check_wrong(work, name, ONE_THREAD.replace("KERNEL", kernel_of(name)), LANES)
+
+
+@pytest.mark.parametrize(
+    "launcher, message",
+    [
+        ("void softmax(const float*, float*, Shape, cudaStream_t) {}\n", "launched no kernel; it should launch `warp_softmax`"),
+        ("", "defines no function `softmax`"),
+    ],
+    ids=lambda _: "warp_all_reduce: ",
+)
+def test_no_kernel(work: Path, launcher: str, message: str) -> None:
+    check_wrong(work, "warp_all_reduce", f'#include "common/exercise/launchers.cuh"\n{launcher}', message)
 
 
 @pytest.mark.parametrize("name", EXERCISES, ids=lambda name: f"{name}: ")
