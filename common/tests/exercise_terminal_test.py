@@ -10,7 +10,6 @@ import pty
 import re
 import select
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -133,8 +132,10 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     session.expect("Go on: .*./run exercise 01.2")
     assert session.wait() == 0
     code, screen = learner.typed()
-    assert "1 of 3 solved" in screen and "\033[32mdone\033[0m  01.1" in screen and "\033[33mnext\033[0m  01.2" in screen
-    assert sorted(path.name for path in learner.mine.parent.iterdir()) == ["hints.md", "mine.cu", "solution.cu", "starter.cu"]
+    for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
+        assert part in screen, screen
+    names = sorted(path.name for path in learner.mine.parent.iterdir())
+    assert names == ["hints.md", "mine.cu", "solution.cu", "starter.cu"]
 
 
 def test_ctrl_c_ends_watch(learner: Learner) -> None:
@@ -146,8 +147,8 @@ def test_ctrl_c_ends_watch(learner: Learner) -> None:
 
 def test_a_compile_error_comes_first_and_short(learner: Learner) -> None:
     learner.save("right")
-    error = r'printf "%s(3): error: caf\351 is undefined\n  caf\351\n  ^\n\nmine.cu(5): error: more\n" "${@: -3:1}"; exit 1'
-    learner.programs.fake("nvcc", body=error)
+    errors = r"%s(3): error: caf\351 is undefined\n  caf\351\n  ^\n\nmine.cu(5): error: more\n"
+    learner.programs.fake("nvcc", body=f'printf "{errors}" "${{@: -3:1}}"; exit 1')
     code, screen = learner.typed("01")
     first = "  01_a/exercise/of_01_1/mine.cu(3): error: caf\ufffd is undefined\n    caf\ufffd\n    ^\n"
     assert code == 1 and "checking ..." in screen, screen
@@ -225,8 +226,8 @@ def test_no_gpu(learner: Learner) -> None:
 
 def test_wide_lines_are_wrapped_but_tables_and_code(learner: Learner) -> None:
     table = ["  table   " + " ".join(30 * "1"), "    | " + " ".join(12 * ["code"])]
-    lines = ["Wrong", "  " + " ".join(12 * ["word"]), *table]
-    learner.programs.fake("../build/exercise/of_01_1", body="\n".join([f"echo '{line}'" for line in lines] + ["exit 1"]))
+    lines = "\n".join(["Wrong", "  " + " ".join(12 * ["word"]), *table])
+    learner.programs.fake("../build/exercise/of_01_1", body=f"echo '{lines}'\nexit 1")
     screen = learner.typed("1.1", COLUMNS="50")[1]
     expected = ["  " + " ".join(9 * ["word"]), "  word word word", *table]
     assert "\n".join(["", *expected, ""]) in screen, screen

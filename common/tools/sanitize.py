@@ -6,7 +6,8 @@ A run counts as clean only when the tool exits with 0, prints its own summary wi
 run on this GPU was verified under it: a tool that never started, or shapes that skip a variant, must not look like a
 success. The tools' logs are in build/sanitizer.
 
-Exit codes: 0 clean; 1 a finding, a failure, or a stage that is not built; 2 bad usage; 3 no compute-sanitizer or no usable GPU.
+Exit codes: 0 clean; 1 a finding, a failure, or a stage that is not built; 2 bad usage; 3 no compute-sanitizer, or no usable
+GPU.
 """
 
 from __future__ import annotations
