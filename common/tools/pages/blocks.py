@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar
@@ -91,7 +91,7 @@ class Context:
     def stage(self, name: str) -> str:
         return known("no such stage:", name, {stage: stage for stage in self.stages})
 
-    def complete(self, shape: Shape, stages: List[str]) -> Shape:
+    def complete(self, shape: Shape, stages: Sequence[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
         recorded = {r["stage"] for r in self.recorded.at(shape)} - {""}
         odd = (set(stages) - recorded) | (recorded - set(self.stages))
@@ -224,11 +224,8 @@ def sweep_block(context: Context, name: str) -> str:
 # --- Charts ----------------------------------------------------------------------------------------
 
 
-def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart]) -> Callable[..., Chart]:
-    def made(context: Context, shape: Shape) -> Chart:
-        return chart(context.recorded, context.complete(shape, context.stages), context.stages)
-
-    return made
+def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart], context: Context, shape: Shape) -> Chart:
+    return chart(context.recorded, context.complete(shape, context.stages), context.stages)
 
 
 def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -> Chart:
@@ -240,9 +237,9 @@ def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -
 
 
 CHARTS: Dict[str, Callable[..., Chart]] = {
-    "ladder": at_one_shape(charts.ladder),
+    "ladder": partial(at_one_shape, charts.ladder),
     "bandwidth": bandwidth_chart,
-    "roofline": at_one_shape(charts.roofline),
+    "roofline": partial(at_one_shape, charts.roofline),
     "predicted": lambda context: charts.predicted(context.recorded, context.stages),
     "table": lambda context, name: charts.of_table(context.sweep, name),
 }
@@ -294,16 +291,6 @@ class Counts(NamedTuple):
         if not found:
             raise ToolError(self.missing.format(f"{stage} at {shape}" if shape else stage))
         return found
-
-    def value(self, context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
-        """One number in prose."""
-        shown = known("unknown column", column, self.columns)
-        if variant == "best":
-            variant = result_of(context, stage, variant, shape)["variant"]
-        for entry in self.of(context, stage, shape):
-            if entry["variant"] == variant and shown.cell(entry) != NOTHING:
-                return shown.cell(entry)
-        raise ToolError(self.missing.format(f"{stage} {variant} at {shape}"))
 
     def table(
         self, context: Context, stage: str, columns: str, wanted: Sequence[Optional[Shape]], with_shape: bool
@@ -453,6 +440,17 @@ def time_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
     return f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs"
 
 
+def counter_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
+    """What Nsight Compute counted."""
+    shown = known("unknown column", column, COUNTERS.columns)
+    if variant == "best":
+        variant = result_of(context, stage, variant, shape)["variant"]
+    for entry in COUNTERS.of(context, stage, shape):
+        if entry["variant"] == variant and shown.cell(entry) != NOTHING:
+            return shown.cell(entry)
+    raise ToolError(COUNTERS.missing.format(f"{stage} {variant} at {shape}"))
+
+
 def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
     """Of two times, each of a STAGE/VARIANT."""
     times = [result_of(context, *name.partition("/")[::2], shape)["time_us"] for name in (a, b)]
@@ -478,8 +476,7 @@ VALUES: Dict[str, Callable[..., str]] = {
     "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",
     "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,
-    "counter": COUNTERS.value,
-    "counted": COUNTED.value,
+    "counter": counter_value,
 }
 
 

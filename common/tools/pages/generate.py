@@ -29,7 +29,7 @@ Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE
     ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
-    counter | counted                             column= stage= variant= SHAPE
+    counter                                       column= stage= variant= SHAPE
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the profiles and counters from the file
