@@ -16,7 +16,7 @@ import files
 import pytest
 from fake_stages import TOOLS, quietly
 from measure import count
-from pages import generate, plot, report
+from pages import draw, generate
 
 PYTHON = [sys.executable, "-B"]
 
@@ -89,7 +89,7 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-PLACES = [(generate, "generate", "run"), (plot, "plot", "plot"), (report, "report", "write")]
+PLACES = [(generate, "generate", "run"), (draw, "plot", "load"), (draw, "report", "load")]
 
 
 @pytest.mark.parametrize("module, name, what", [*PLACES, (count.results, "count", "stage_executables")])

@@ -10,7 +10,6 @@ missing and could not be fetched.
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -123,14 +122,11 @@ def page(sources: Sources) -> str:
     )
 
 
-def write(arguments: argparse.Namespace) -> None:
+def main(argv: List[str]) -> None:
+    parser = plot.argument_parser("report", "Write the recorded results as one HTML page.")
+    parser.add_argument("--out", type=file_to_write, metavar="FILE", help="the page (default: build/report.html)")
+    arguments = parser.parse_args(argv)
     draw.load()
     out: Path = arguments.out or arguments.root / "build/report.html"
     write_whole(out, page(plot.find_sources(arguments)))
     print(f"wrote {out}")
-
-
-def main(argv: List[str]) -> None:
-    parser = plot.argument_parser("report", "Write the recorded results as one HTML page.")
-    parser.add_argument("--out", type=file_to_write, metavar="FILE", help="the page (default: build/report.html)")
-    write(parser.parse_args(argv))
