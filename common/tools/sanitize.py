@@ -70,7 +70,7 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
         program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
         report, problems = results.run_stage(program, [*options, *shapes.split()], TIMEOUT_S, stopped=stopped.is_set)
         text = log.read_text(encoding="utf-8", errors="replace")
-        if "Device not supported" in text:
+        if "Device not supported" in "\n".join([text, *problems]):
             raise NoDevice("compute-sanitizer does not work with this GPU")
         summary = "".join(re.findall(r"(?:ERROR|RACECHECK) SUMMARY: .*", text)[-1:])
         if problems or clean not in summary:
