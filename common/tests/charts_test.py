@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Set, Tuple
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +16,7 @@ import synthetic_sweep
 from command import MissingTool
 from fake_stages import TOOLS, Repository, quietly
 from measure import results
-from pages import charts, draw, plot, report
+from pages import charts, draw, plot
 from pages.charts import Chart
 
 try:
@@ -26,37 +27,19 @@ except MissingTool as error:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def texts_of(svg: str) -> str:
-    return "\n".join("".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(SVG + "text"))
-
-
-def many_stages(count: int, flat: bool) -> List[Chart]:
-    """A chart of each kind with so many stages, which reach the same speed or each another one."""
+def many_stages(count: int, flat: bool, folder: Path) -> Dict[str, Chart]:
+    """The charts of so many stages, which reach the same speed or each another one; the last one does nothing."""
     names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
-    speeds = [4000.0 if flat else 4000.0 / (number + 1) for number in range(count)]
-    cols = [1 << power for power in range(5, 18)]
-    bars, lines, points, times = [], [], [], []
-    for look, (name, speed) in enumerate(zip(names, speeds)):
-        contender = {"stage": name, "variant": "fastertransformer_block_per_row"}
-        bars.append({**contender, "percent": speed / 40, "time": "104.3 µs", "others": [3.0]})
-        line = [[c, speed] for c in cols[: 13 - look % 3]]
-        lines.append({"label": f"{name}, to 65536", "look": look, "noisy": [64], "points": line})
-        passes = 2 + look % 7
-        point = {"passes": passes, "elements_per_byte": 1 / passes / 4, "g_elements_per_s": speed / 8}
-        points.append({**contender, "look": look, "best": True, **point})
-        time = 10.0 * look + 3
-        measured = {"predicted_us": time, "measured_us": 4000 / speed * time}
-        times.append({**contender, "look": look, "shape": "bf16 1048576 × 131072", **measured})
-    bars[-1]["percent"] = None
-    copy = {"label": "a plain copy", "look": -1, "noisy": [], "points": [[c, 4100.0] for c in cols]}
-    peak = {"g_per_s": 4181.76, "how": "16 per clock and SM · 132 SMs · 1980 MHz (highest clock)"}
-    data: Dict[str, Any] = {
-        "ladder": {"copy": "a plain copy: 95.7 µs, 4209 GB/s", "bars": bars},
-        "bandwidth": {"cols": cols, "panels": [{"title": "Stages", "copy": copy, "lines": lines}] * 2},
-        "roofline": {"bandwidth_gb_s": 4200.0, "element_bytes": 4, "peak": peak, "points": points},
-        "predicted": {"points": times, "stages": names, "extremes": {"above": times[-1], "below": times[0]}},
-    }
-    return [Chart(kind, "title", "subtitle", "note", "alt", some) for kind, some in data.items()]
+    made = [("stage", name, "fastertransformer_block_per_row", 0.9 if flat else 0.9 / (1 + look), 1 << 17 - look % 3,
+             2 + look % 7) for look, name in enumerate(names)]  # fmt: skip
+    made += [("stage", "99_nothing", "does_not_apply", 1.0, 1, 2), ("copy", "", "copy", 1.0, 1 << 30, 2)]
+    shapes = [f"f32:49152x{1 << power}" for power in range(5, 18)]
+    table = {"name": "all", "title": "All", "source": "", "shapes": shapes}
+    found = [synthetic_sweep.measured(contender, shape) for shape in shapes for contender in made]
+    path = folder / "many-sweep.json"
+    path.write_text(json.dumps({**synthetic_sweep.sweep(), "tables": [table], "results": found}))
+    recorded = results.Recorded(path)
+    return {**charts.of_recording(recorded), **charts.of_sweep(recorded)}
 
 
 @pytest.fixture
@@ -75,15 +58,6 @@ def all_charts(recorded: Repository, sweep: Path) -> Dict[str, Chart]:
 # --- The drawings ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ladder-f32", "bandwidth-f16-49152", "roofline-f32", "predicted", "sweep-oneflow"])
-def test_the_same_chart_gives_the_same_bytes(all_charts: Dict[str, Chart], tmp_path: Path, name: str) -> None:
-    chart, path = all_charts[name], tmp_path / "a.svg"
-    path.write_text(draw.svg(chart), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == draw.svg(chart)
-    assert charts.shows(path, chart)
-    assert not charts.shows(path, chart._replace(note="another"))
-
-
 @pytest.mark.parametrize(
     "name, parts",
     {
@@ -94,24 +68,25 @@ def test_the_same_chart_gives_the_same_bytes(all_charts: Dict[str, Chart], tmp_p
         "sweep-oneflow": "OneFlow's table|pytorch|liger|best of all stages|Hollow: noisy|06_online",
     }.items(),
 )
-def test_what_the_charts_say(all_charts: Dict[str, Chart], name: str, parts: str) -> None:
-    drawn = texts_of(draw.svg(all_charts[name]))
-    assert [part for part in [*parts.split("|"), "NVIDIA Fake 1", "cold L2"] if part not in drawn] == []
+def test_what_the_charts_say(all_charts: Dict[str, Chart], tmp_path: Path, name: str, parts: str) -> None:
+    chart, path = all_charts[name], tmp_path / "a.svg"
+    drawn = draw.svg(chart)
+    texts = "\n".join("".join(text.itertext()) for text in ElementTree.fromstring(drawn).iter(SVG + "text"))
+    assert [part for part in [*parts.split("|"), "NVIDIA Fake 1", "cold L2"] if part not in texts] == []
+    assert draw.svg(chart) == drawn  # byte by byte
+    path.write_text(drawn, encoding="utf-8")
+    assert charts.shows(path, chart)
+    assert not charts.shows(path, chart._replace(note="another"))
 
 
-def test_the_background_is_drawn() -> None:
-    # A chart reads the same on a dark page.
-    for chart in many_stages(3, flat=True):
-        first = next(ElementTree.fromstring(draw.svg(chart)).iter(SVG + "path"))
-        assert "fill: #ffffff" in first.get("style", "")
-
-
-def test_png_has_twice_the_pixels() -> None:
-    chart = many_stages(3, flat=True)[0]
-    width, height = struct.unpack(">II", draw.png(chart)[16:24])
-    assert width == 2 * draw.WIDTH
-    points = float(ElementTree.fromstring(draw.svg(chart)).get("height", "").rstrip("pt"))
-    assert height == pytest.approx(2 * points * 96 / 72, abs=1)
+def test_the_background_is_drawn_and_png_has_twice_the_pixels(tmp_path: Path) -> None:
+    for chart in many_stages(3, True, tmp_path).values():
+        svg = ElementTree.fromstring(draw.svg(chart))
+        # A chart reads the same on a dark page.
+        assert "fill: #ffffff" in next(svg.iter(SVG + "path")).get("style", "")
+        width, height = struct.unpack(">II", draw.png(chart)[16:24])
+        points = float(svg.get("height", "").rstrip("pt"))
+        assert (width, height) == (2 * draw.WIDTH, pytest.approx(2 * points * 96 / 72, abs=1))
 
 
 def assert_labels_apart(chart: Chart) -> None:
@@ -123,15 +98,16 @@ def assert_labels_apart(chart: Chart) -> None:
             low, high = sorted(axis.get_view_interval())
             ticks = axis.get_major_ticks() + axis.get_minor_ticks()
             hidden.update(tick.label1 for tick in ticks if not low <= tick.get_loc() <= high)
-        shown = [
-            (text.get_text(), text.get_window_extent())
-            for text in figure.findobj(matplotlib.text.Text)
-            if text.get_visible() and text.get_text().strip() and text not in hidden
-        ]
+        shown = []
+        for text in figure.findobj(matplotlib.text.Text):
+            if not text.get_visible() or not text.get_text().strip() or text in hidden:
+                continue
+            arrow = isinstance(text, matplotlib.text.Annotation)
+            box, around = matplotlib.text.Text.get_window_extent(text), (text.axes if arrow else figure).bbox
+            inside = box.x0 >= around.x0 and box.y0 >= around.y0 and box.x1 <= around.x1 and box.y1 <= around.y1
+            assert inside, f"'{text}' leaves the picture, or beside an arrow the axes"
+            shown.append((text, box))
     assert len(shown) > 5
-    for text, box in shown:
-        inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
-        assert inside, f"'{text}' leaves the picture"
     for (text, box), (other, second) in itertools.combinations(shown, 2):
         width = min(box.x1, second.x1) - max(box.x0, second.x0)
         height = min(box.y1, second.y1) - max(box.y0, second.y0)
@@ -139,14 +115,13 @@ def assert_labels_apart(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize("count, flat", [(1, True), (12, True), (12, False)])
-def test_no_label_lies_on_another(count: int, flat: bool) -> None:
-    for chart in many_stages(count, flat):
+def test_no_label_lies_on_another(count: int, flat: bool, tmp_path: Path) -> None:
+    for chart in many_stages(count, flat, tmp_path).values():
         assert_labels_apart(chart)
 
 
 def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: Dict[str, Chart]) -> None:
-    folder = results.ROOT / "common/results"
-    ours = plot.Sources(results.newest(folder, sweep=False), results.newest(folder, sweep=True)).charts()
+    ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None)).charts()
     for chart in (*all_charts.values(), *ours.values()):
         assert_labels_apart(chart)
 
@@ -209,17 +184,14 @@ def test_what_is_missing_is_said_in_one_line(recorded: Repository) -> None:
 
 def test_bad_files_are_named_and_nothing_is_written(recorded: Repository) -> None:
     bad = recorded.root / "bad.json"
-    for text in ("{", "{}", json.dumps({**synthetic_sweep.sweep(), "results": [{}]})):
-        bad.write_text(text)
-        for option, tool in itertools.product(("--results", "--sweep"), ("plot", "report")):
-            code, printed = run(recorded, tool, option, str(bad))
-            assert code == 2, printed
-            assert "bad.json" in printed.splitlines()[-1]
-    for shape, said in {"f16:7": "shape 'f16:7' is not", "f16:7x7": "nothing recorded at f16:7x7 in bad.json"}.items():
-        broken = synthetic_sweep.sweep()
-        broken["tables"][1]["shapes"][2] = shape
-        bad.write_text(json.dumps(broken))
-        assert said in run(recorded, "report", "--sweep", str(bad))[1]
+    bad.write_text("{")
+    for option, tool in itertools.product(("--results", "--sweep"), ("plot", "report")):
+        code, printed = run(recorded, tool, option, str(bad))
+        assert code == 2 and "bad.json" in printed.splitlines()[-1], printed
+    broken = synthetic_sweep.sweep()
+    broken["tables"][1]["shapes"][2] = "f16:7x7"
+    bad.write_text(json.dumps(broken))
+    assert "nothing recorded at f16:7x7 in bad.json" in run(recorded, "report", "--sweep", str(bad))[1]
     assert not (recorded.root / "out").exists() and not (recorded.build / "report.html").exists()
 
 
@@ -236,7 +208,8 @@ def test_an_output_that_cannot_be_written(recorded: Repository) -> None:
 
 
 def test_report(recorded: Repository, sweep: Path) -> None:
-    data = synthetic_sweep.sweep()
+    data = synthetic_sweep.sweep()  # with a shape at which the libraries lead
+    data["results"] = [r for r in data["results"] if r["cols"] < 262144 or r["stage"][:2] not in ("05", "06")]
     data["machine"]["gpu"] = "NVIDIA Fake & 1"
     sweep.write_text(json.dumps(data))
     file = recorded.build / "report.html"
@@ -244,29 +217,28 @@ def test_report(recorded: Repository, sweep: Path) -> None:
     page = file.read_text(encoding="utf-8")
     parts = ["NVIDIA Fake &amp; 1", "&lt;RuntimeError&gt; &amp; no more", "not applicable: at most 1024 columns"]
     parts += ["not applicable: cols &gt; 2048 &amp; too wide", "verified, noisy", "./run sweep", "0123456789abcdef"]
-    parts += [f"{len(data['results']) + len(results.Recorded(recorded.file).results)} results"]
+    parts += [f"{len(data['results']) + len(results.Recorded(recorded.file).results)} results", "Source: made up. Per"]
     assert [part for part in parts if part not in page] == []
     assert not re.search(r"<(script|img|link|iframe)[^>]*(src|href)=\"(?!data:)", page)
     assert not re.search(r"(url\(|@import)(?!#)[^)]*//", page)
     ids = re.findall(r'<[^>]*\sid="([^"]*)"', page)
     assert len(ids) == len(set(ids)) > 20
     assert len(re.findall('<svg role="img" aria-label="[^"]+', page)) == page.count("<svg") == 8
-
-
-def test_a_published_table(sweep: Path) -> None:
-    made = results.Recorded(sweep)
-    table = report.published(made, made.tables[1])
-    titles = [column.title for column in table.columns]
-    assert titles[:4] == ["shape", "copy (µs)", "best stage and best library", "01_naive"]
-    row = dict(zip(titles, table.rows[-1].cells))
-    assert row["shape"].text == "f16 49152 × 32768"
-    assert row["03_warp_reduce"] == report.Cell("–", None)
-    found = made.at(results.Shape("f16", 49152, 32768))
-    best, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
-    assert best and peer
-    percent = best["percent_of_copy"]
-    assert row[best["stage"]] == report.Cell(f"{percent:.1f}", percent, "best")
-    ratio = percent / peer["percent_of_copy"]
-    said = f"{ratio:.2f} × faster than {peer['contender']}"
-    assert row["best stage and best library"] == report.Cell(said, ratio, "ahead")
-    assert report.against(peer, best).kind == "behind"
+    # The last row of a published table, and all comparisons of the best stage with the best library.
+    table = page[page.index('id="table-oneflow"') :].partition("</table>")[0].replace("<wbr>", "")
+    titles = re.findall(r"<th.*?><button type=\"button\">(.*?)</button>", table)
+    cells = re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', table.splitlines()[-2])
+    assert list(zip(titles, cells))[:4] == [
+        ("shape", ("", "10", "f16 49152 × 32768")),
+        ("copy (µs)", ("number", "1500.244", "1500")),
+        ("best stage and best library", ("ahead", "1.034217185608978", "1.03 × faster than quack softmax")),
+        ("01_naive", ("number", "23.97", "24.0")),
+    ]
+    row = dict(zip(titles, cells))
+    assert (row["03_warp_reduce"], row["04_smem_bank_conflict"][0]) == (("number", "", "–"), "number best")
+    compared = re.findall(r'<td class="(ahead|behind)" data-key="(.*?)">(.*?) × (faster|slower) than', page)
+    for kind, ratio, times, word in compared:
+        leads = float(ratio) >= 1
+        assert (kind, word) == (("ahead", "faster") if leads else ("behind", "slower"))
+        assert times == f"{float(ratio) if leads else 1 / float(ratio):.2f}"
+    assert {kind for kind, *_ in compared} == {"ahead", "behind"}

@@ -1,23 +1,23 @@
-"""./run exercise as a person types it: its commands driven through a pseudo-terminal. CHECKS: see exercise_test.py."""
+"""./run exercise as a person types it, partly into a pseudo-terminal, with a compiler and checks that are stand-ins."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pty
 import re
 import select
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Iterator
 
 import pytest
-from exercise_test import CHECKS, EXERCISES, ROOT, solution_of
+from fake_programs import Programs, check_signal_ends, lasting
+from fake_stages import TOOLS, quietly
 from learn import exercise as tool
 
 
@@ -59,186 +59,221 @@ class Terminal:
         return os.waitstatus_to_exitcode(status)
 
 
-class Learner:
-    """A checkout of the exercises: nothing is written into this one."""
+NUMBERS = ["01.1", "01.2", "02.1"]
+HINTS = "## Hint 1: a\n\n## Hint 2: b\n\n    code\n\n## Hint 3: c\n\n    code\n"
+# The compiler copies; the check looks for a word.
+COMPILER = 'cp "${@: -3:1}" "${@: -1}"'
+CHECK = 'grep -q right "$1" && echo "Solved: well" || { echo "Wrong result: look again"; exit 1; }'
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.progress = root / tool.PROGRESS_FILE
-        (root / "common").symlink_to(ROOT / "common")
-        for stage in ROOT.glob("[0-9][0-9]_*"):
-            shutil.copytree(stage, root / stage.name, ignore=shutil.ignore_patterns("mine.*"))
-        self.command = [sys.executable, "-B", str(ROOT / "common/tools"), "exercise"]
-        self.command += ["--root", str(root), "--checks", str(CHECKS)]
+
+class Learner:
+    """A checkout of exercises."""
+
+    def __init__(self, root: Path, programs: Programs) -> None:
+        self.root, self.programs = root, programs
+        (root / "build/exercise").mkdir(parents=True)
+        for number in NUMBERS:
+            folder = root / f"{number[:2]}_a/exercise/of_{number.replace('.', '_')}"
+            folder.mkdir(parents=True)
+            title = f"// Exercise {number}, write it, 5 minutes: A title\n"
+            for name, text in {"starter.cu": title, "solution.cu": f"{title}right\n", "hints.md": HINTS}.items():
+                (folder / name).write_text(text)
+            programs.fake(f"../build/exercise/{folder.name}", body=CHECK)
+        (root / "01_a/main.cu").touch()
+        programs.fake("nvcc", body=COMPILER)
+        (root / "build/CMakeCache.txt").write_text(f"CMAKE_CUDA_COMPILER:FILEPATH={programs.folder}/nvcc\n")
+        self.mine, self.progress = root / "01_a/exercise/of_01_1/mine.cu", root / tool.PROGRESS_FILE
+        self.options = ["--root", str(root), "--checks", str(root / "build/exercise")]
         self.environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
         self.environment.pop("NO_COLOR", None)
 
-    def mine(self, name: str) -> Path:
-        return self.root / EXERCISES[name].file("mine").relative_to(ROOT)
-
-    def save(self, name: str, text: str) -> None:
-        partial = self.mine(name).with_name("editor.tmp")  # as editors do it: a new file in place of the old one
+    def save(self, text: str) -> None:
+        partial = self.mine.with_name("editor.tmp")  # as editors do it: a new file in place of the old one
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, self.mine(name))
+        os.replace(partial, self.mine)
+
+    def solved(self, *numbers: str) -> None:
+        self.progress.write_text(json.dumps({"solved": dict.fromkeys(numbers, "2026-01-01"), "hints": {}}))
 
     def terminal(self, *arguments: str, **environment: str) -> Terminal:
-        return Terminal([*self.command, *arguments], {**self.environment, **environment})
+        command = [sys.executable, "-B", str(TOOLS), "exercise", *self.options, *arguments]
+        return Terminal(command, {**self.environment, **environment})
 
     def typed(self, *arguments: str, **environment: str) -> tuple[int, str]:
         session = self.terminal(*arguments, **environment)
         return session.wait(), session.screen
 
-    def piped(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*self.command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env={**self.environment, **environment}, check=False)  # fmt: skip
+    def piped(self, *arguments: str) -> tuple[int, str]:
+        return quietly("exercise", *self.options, *arguments)
 
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Learner:
-    return Learner(tmp_path_factory.mktemp("checkout").resolve())
+    def check_refused(self, said: str) -> None:
+        code, printed = self.piped("01.1")
+        assert (code, printed.count("\n"), said in printed) == (2, 1, True), printed
 
 
 @pytest.fixture
-def learner(checkout: Learner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Learner]:
-    """With nothing done yet; only what answers are compared with is compiled once."""
+def learner(tmp_path: Path, programs: Programs) -> Iterator[Learner]:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # pseudo-terminals are closed while programs still run
-    yield checkout
+    yield Learner(tmp_path.resolve(), programs)
     signal.signal(signal.SIGHUP, before)
-    for path in (checkout.progress, *checkout.root.glob("*/exercise/*/mine.*")):
-        path.unlink(missing_ok=True)
-
-
-COUNT = len(EXERCISES)
 
 
 def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     code, screen = learner.typed()
-    assert code == 0 and f"0 of {COUNT} solved" in screen and "\033[33mnext\033[0m  01.1" in screen, screen
-    assert "Next: read 01_naive/README.md, then" in screen
+    assert code == 0 and "0 of 3 solved" in screen and "\033[33mnext\033[0m  01.1" in screen, screen
+    assert "Next: read 01_a/README.md, then" in screen
     session = learner.terminal("--watch")
     session.expect("now a copy of the starter")
-    session.expect("`passes_of_the_maximum` has no answer yet")
-    session.expect("Waiting for .*mine.txt to be saved")
-    answers = learner.mine("passes_and_sectors").read_text(encoding="utf-8")
-    learner.save("passes_and_sectors", answers.replace("passes_of_the_maximum = ?", "passes_of_the_maximum = 2"))
-    session.expect("a single float per row")
-    session.expect("Waiting for")
-    learner.save("passes_and_sectors", solution_of("passes_and_sectors"))
-    session.expect("Solved: ")
+    for text in ("not yet", "right"):
+        session.expect("Wrong result: look again")
+        session.expect("Waiting for 01_a/exercise/of_01_1/mine.cu to be saved")
+        learner.save(text)
+    session.expect("Solved: well")
     session.expect("Go on: .*./run exercise 01.2")
     assert session.wait() == 0
     code, screen = learner.typed()
-    assert f"1 of {COUNT} solved" in screen and "\033[32mdone\033[0m  01.1" in screen
-    assert "\033[33mnext\033[0m  01.2" in screen
+    for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
+        assert part in screen, screen
+    names = sorted(path.name for path in learner.mine.parent.iterdir())
+    assert names == ["hints.md", "mine.cu", "solution.cu", "starter.cu"]
 
 
 def test_ctrl_c_ends_watch(learner: Learner) -> None:
-    session = learner.terminal("warp_all_reduce", "--watch")
+    session = learner.terminal("of_02_1", "--watch")
     session.expect("Waiting for")
     session.type("\x03")
     assert session.wait() == 130 and "Traceback" not in session.screen, session.screen
 
 
 def test_a_compile_error_comes_first_and_short(learner: Learner) -> None:
-    broken = solution_of("warp_all_reduce").replace("  return value;\n}", "  return valu;\n}", 1)
-    learner.save("warp_all_reduce", broken)
-    code, screen = learner.typed("03")
-    assert code == 1 and "checking ..." in screen and len(screen.splitlines()) < 16, screen
-    assert re.search(r'It does not compile:.*\n.*mine.cu\(\d+\): error: identifier "valu" is undefined', screen), screen
-    assert learner.mine("warp_all_reduce").read_text(encoding="utf-8") == broken
+    learner.save("right")
+    errors = r"%s(3): error: caf\351 is undefined\n  caf\351\n  ^\n\nmine.cu(5): error: more\n"
+    learner.programs.fake("nvcc", body=f'printf "{errors}" "${{@: -3:1}}"; exit 1')
+    code, screen = learner.typed("01")
+    first = "  01_a/exercise/of_01_1/mine.cu(3): error: caf\ufffd is undefined\n    caf\ufffd\n    ^\n"
+    assert code == 1 and "checking ..." in screen, screen
+    assert f"It does not compile:\033[0m\n{first}(1 more error after this one)\n" in screen
+    assert learner.mine.read_text() == "right"
 
 
 def test_hints(learner: Learner) -> None:
     """One after the other, then all of them again. Code keeps its indentation."""
-    hints = [learner.typed("3.1", "--hint")[1] for _ in range(4)]
+    hints = [learner.piped("1.1", "--hint")[1] for _ in range(4)]
     assert [re.findall(r"Hint (\d):", hint) for hint in hints] == [["1"], ["2"], ["3"], ["1", "2", "3"]]
-    for hint in hints[2:]:
-        assert "no more hints" in hint and "\n    for (int distance" in hint, hint
-    code, screen = learner.typed("3.1")
-    assert code == 1 and "Stuck? ./run exercise 03.1 --hint (all again), or --solution" in screen, screen
-    learner.typed("3.1", "--reset")
-    code, screen = learner.typed("3.1")
-    assert code == 1 and "Stuck? ./run exercise 03.1 --hint\n" in screen, screen
+    assert ["no more hints" in hint for hint in hints] == [False, False, True, True] and "\n    code\n" in hints[2]
+    code, said = learner.piped("1.1")
+    assert code == 1 and "Stuck? ./run exercise 01.1 --hint (all again), or --solution" in said, said
+    learner.piped("1.1", "--reset")
+    assert learner.piped("1.1")[1].endswith("Stuck? ./run exercise 01.1 --hint\n")
 
 
 @pytest.mark.parametrize("answer, shown", [("\n", False), ("y\n", True), ("\x04", False)])
 def test_the_solution_is_shown_to_who_says_yes(learner: Learner, answer: str, shown: bool) -> None:
-    session = learner.terminal("3.1", "--solution")
-    session.expect("is not solved yet")
+    session = learner.terminal("1.1", "--solution")
+    session.expect("is not solved yet, and 3 of its 3 hints are not read")
     session.expect(r"\[y/N\]")
     session.type(answer)
-    assert (session.wait(), "__shfl_xor_sync" in session.screen) == (0, shown), session.screen
+    assert (session.wait(), "\nright\n" in session.screen) == (0, shown), session.screen
 
 
 def test_reset_keeps_what_was_there(learner: Learner) -> None:
-    mine = learner.mine("warp_all_reduce")
-    starter = EXERCISES["warp_all_reduce"].file("starter").read_bytes()
     for number in (1, 2):
-        learner.save("warp_all_reduce", f"// version {number}\n")
+        learner.save(f"version {number}")
         for names_backup in (True, False):  # of the starter no copy is kept
-            code, screen = learner.typed("3.1", "--reset")
-            assert (code, f"mine.{number}.cu" in screen, "kept as" in screen) == (0, names_backup, names_backup), screen
-            assert mine.with_name(f"mine.{number}.cu").read_text(encoding="utf-8") == f"// version {number}\n"
-            assert mine.read_bytes() == starter
-    assert not mine.with_name("mine.3.cu").exists()
+            code, said = learner.piped("1.1", "--reset")
+            assert (code, f"mine.{number}.cu" in said, "kept as" in said) == (0, names_backup, names_backup), said
+            assert learner.mine.with_name(f"mine.{number}.cu").read_text() == f"version {number}"
+            assert learner.mine.read_bytes() == learner.mine.with_name("starter.cu").read_bytes()
+    assert not learner.mine.with_name("mine.3.cu").exists()
 
 
 def test_solved(learner: Learner) -> None:
     """The solution then comes without a warning. A stage means its next open exercise."""
-    learner.save("warp_all_reduce", solution_of("warp_all_reduce"))
-    code, screen = learner.typed("3")
-    assert code == 0 and "Solved: " in screen and re.search(r"barriers per row +4 +0", screen), screen
-    assert "Go on: \033[1m./run exercise 03.2" in screen  # not back to what was left out before
-    code, screen = learner.typed("03.1", "--solution")
-    assert code == 0 and "not solved" not in screen and "[y/N]" not in screen
-    assert "03.2 Hint 1" in learner.typed("3", "--hint")[1]
-    learner.progress.unlink()  # loses nothing else
-    assert f"0 of {COUNT} solved" in learner.typed()[1] and learner.mine("warp_all_reduce").exists()
+    learner.solved("01.1")
+    assert learner.piped("01.1", "--solution") == (0, learner.mine.with_name("solution.cu").read_text())
+    assert "01.2 Hint 1" in learner.piped("1", "--hint")[1]
+    learner.solved(*NUMBERS)
+    assert learner.piped()[1].startswith("Exercises: all 3 solved.\n")
 
 
-def test_all_solved(learner: Learner) -> None:
-    solved = {exercise.number: "2026-01-01" for exercise in EXERCISES.values()}
-    learner.progress.write_text(json.dumps({"solved": solved, "hints": {}}), encoding="utf-8")
-    _, screen = learner.typed()
-    assert f"Exercises: all {COUNT} solved.\n" in screen and "minutes" not in screen
+@pytest.mark.parametrize(
+    "before, solved, said",
+    [
+        ([], "01.2", "Go on: read 02_a/README.md, then ./run exercise 02.1 "),  # and not back to what was left out
+        (["01.1"], "02.1", "Go on: read 01_a/README.md, then ./run exercise 01.2 "),  # nothing is left after it
+        ([], "01.1", "Go on: ./run exercise 01.2 "),
+        (["01.1", "02.1"], "01.2", "That was the last one"),
+    ],
+)
+def test_what_is_next(learner: Learner, before: list[str], solved: str, said: str) -> None:
+    learner.solved(*before)
+    learner.programs.fake(f"../build/exercise/of_{solved.replace('.', '_')}", body="echo Solved")
+    code, printed = learner.piped(solved)
+    assert code == 0 and said in printed, printed
 
 
 def test_colour_only_where_it_is_wanted(learner: Learner) -> None:
-    done = learner.piped()
-    assert (done.returncode, "\033" in done.stdout, done.stderr) == (0, False, "")
     code, screen = learner.typed(NO_COLOR="1")
     assert code == 0 and "\033" not in screen and "next  01.1" in screen
-    done = learner.piped("3.1", "--solution")
-    assert done.returncode == 0 and "__shfl_xor_sync" in done.stdout and "not solved yet" in done.stderr
+    assert "\033" not in learner.piped()[1]
 
 
 def test_no_gpu(learner: Learner) -> None:
-    done = learner.piped("3.1", "--device", "gpu", CUDA_VISIBLE_DEVICES="")
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1) and "no usable NVIDIA GPU" in done.stderr, done
+    learner.programs.fake("../build/exercise/of_01_1", body='echo "$*: no GPU" >&2; exit 3')
+    code, said = learner.piped("1.1", "--device", "gpu")
+    assert code == 3 and said.endswith("--device gpu: no GPU\n") and "Stuck" not in said
 
 
-def test_wide_lines_are_wrapped_but_tables(learner: Learner) -> None:
-    said = learner.piped("2.1", COLUMNS="80").stdout
-    assert "which thread (0, 0, 0) of\n  the block wrote with no barrier between\n" in said
-    learner.save("warp_all_reduce", solution_of("warp_all_reduce").replace("ReduceOp{}(value, _", "ReduceOp{}(0, _"))
-    said = learner.piped("3.1", COLUMNS="60").stdout
-    assert re.search(r"\n +column +> 0 +1 +2 +3 +4 +5\n +x ", said), said
+def test_wide_lines_are_wrapped_but_tables_and_code(learner: Learner) -> None:
+    table = ["  table   " + " ".join(30 * "1"), "    | " + " ".join(12 * ["code"])]
+    lines = "\n".join(["Wrong", "  " + " ".join(12 * ["word"]), *table])
+    learner.programs.fake("../build/exercise/of_01_1", body=f"echo '{lines}'\nexit 1")
+    screen = learner.typed("1.1", COLUMNS="50")[1]
+    expected = ["  " + " ".join(9 * ["word"]), "  word word word", *table]
+    assert "\n".join(["", *expected, ""]) in screen, screen
 
 
-INCLUDE = '#include "common/exercise/launchers.cuh"\n'
-LAUNCHERS = [
-    # One that CUDA refuses: the place as it is seen from the checkout.
-    ("<<<grid, warps_per_block * 32,", "<<<grid, 2048,",
-     r"at\s+03_warp_reduce/exercise/warp_all_reduce/mine.cu:(.|\n)*A block has 1 to 1024 threads"),
-    ("  const unsigned grid", "  y[0] = x[0];\n  const unsigned grid", r"The launcher ended the program \(SIGSEGV\)"),
-    ("", INCLUDE + "void softmax(const float*, float*, Shape, cudaStream_t) {}\n",
-     "launched no kernel; it should launch `warp_softmax`"),
-    ("", INCLUDE, "defines no function `softmax`"),
-]  # fmt: skip
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["count", "record --commit 0123456", "exercise 01.1 --checks build/exercise"])
+def test_a_signal_ends_what_was_started(command: str, number: signal.Signals, learner: Learner) -> None:
+    started = learner.root / "started"
+    for name in ("../build/01_a", "nvcc"):
+        learner.programs.fake(name, body=lasting(started))
+    words = [*command.split(), "--root", str(learner.root)]
+    check_signal_ends(number, [sys.executable, "-B", str(TOOLS), *words], started, cwd=learner.root)
 
 
-@pytest.mark.parametrize("old, new, message", LAUNCHERS)
-def test_launchers_that_fail(learner: Learner, old: str, new: str, message: str) -> None:
-    learner.save("warp_all_reduce", solution_of("warp_all_reduce").replace(old, new) if old else new)
-    done = learner.piped("3.1")
-    assert done.returncode == 1 and re.search(message, done.stdout), done
+def test_what_stands_in_the_place_of_the_learner_s_file(learner: Learner) -> None:
+    learner.mine.symlink_to(learner.root / "gone/mine.cu")
+    learner.check_refused("01_a/exercise/of_01_1/mine.cu is a link that leads nowhere")
+    learner.mine.unlink()
+    learner.mine.mkdir()
+    learner.check_refused("01_a/exercise/of_01_1/mine.cu is not a file")
+
+
+def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(learner.mine))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tool, "write_new", fail)
+        learner.check_refused(f"{learner.mine}: Read-only file system")
+    monkeypatch.setattr(tool, "write_whole", fail)
+    learner.mine.write_text("right")
+    code, printed = learner.piped("01.1")
+    assert code == 0 and "Solved" in printed
+    assert "cannot be written (Read-only file system): the progress is not noted" in printed
+
+
+DAMAGED = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
+DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}', "{broken", "[" * 100000]
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, "[]", "{}", "null", "\0", "", b"\xff"], ids=lambda _: "")
+def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
+    learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
+    code, printed = learner.piped()
+    assert code == 0 and printed.count(f"{tool.PROGRESS_FILE} cannot be read: the progress begins anew.\n") == 1
+    assert "0 of 3 solved" in printed
+    assert learner.piped("01.1", "--hint")[0] == 0
+    assert "cannot be read" not in learner.piped("01.1")[1]

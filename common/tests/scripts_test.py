@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from fake_programs import BASH, Programs, check_signal_ends, lasting
@@ -319,12 +320,6 @@ def test_other_odd_paths(with_gpu: Checkout, name: str) -> None:
     assert moved(with_gpu, name).expect(0, "./run 1").climbed == ["01_first"]
 
 
-def test_a_path_that_make_cannot_take(with_gpu: Checkout) -> None:
-    with_gpu.programs.remove("ninja")
-    with_gpu.programs.fake("make")
-    moved(with_gpu, "c:d").refused(2, "./run 1", "make cannot build in")
-
-
 # ---- Set-up
 
 
@@ -351,6 +346,7 @@ def test_make_in_place_of_ninja(with_gpu: Checkout) -> None:
     with_gpu.programs.fake("make")
     assert with_gpu.expect(0, "./run 1").called("cmake --preset .*Unix Makefiles")
     assert "missing" not in with_gpu.expect(0, "./run 1").err
+    moved(with_gpu, "c:d").refused(2, "./run 1", "make cannot build in")
 
 
 def test_the_toolkit_is_fetched(with_gpu: Checkout) -> None:
@@ -417,6 +413,9 @@ esac"""
 def test_packages_of_the_charts_are_fetched(checkout: Checkout) -> None:
     checkout.programs.fake("python3", body=PYTHON)
     checkout.write("no_network")
+    checkout.write("has_packages")
+    assert not checkout.expect(0, "./run report").called("python3 -m pip")
+    checkout.remove("has_packages")
     for command in ("plot", "report"):
         said = "matplotlib and Jinja are missing and could not be fetched: repeat this with a network"
         assert not checkout.expect(2, f"./run {command}", said).called(f"python3 common/tools {command}")
@@ -432,27 +431,12 @@ def test_packages_of_the_charts_are_fetched(checkout: Checkout) -> None:
     assert done.called("python3 common/tools report --results bad_file$") and not done.called("python3 -m pip")
 
 
-def test_packages_of_the_charts_that_are_here(checkout: Checkout) -> None:
-    checkout.programs.fake("python3", body=PYTHON)
-    checkout.write("has_packages")
-    assert not checkout.expect(0, "./run report").called("python3 -m pip")
-    checkout.check_tool("python", False)
-
-
 # ---- ./test sums up what CTest wrote
 
 
-def case_of(name: str, status: str = "run", inside: str = "") -> str:
-    return f'<testcase name="{name}" classname="{name}" status="{status}">{inside}</testcase>'
-
-
-def skipped(name: str, reason: str) -> str:
-    inside = f'<skipped message="SKIP_RETURN_CODE=3"/><system-out>{reason}\n</system-out>'
-    return case_of(name, "notrun", inside)
-
-
-def no_device(name: str) -> str:
-    return skipped(name, f"{name}: no device &lt;0&gt;")
+# The status that CTest writes, and why it says that a test did not run.
+STATUS = {"passed": ("run", ""), "failed": ("fail", ""), "skipped": ("notrun", "SKIP_RETURN_CODE=3"),
+          "missing": ("notrun", "Unable to find executable"), "disabled": ("disabled", "Disabled")}  # fmt: skip
 
 
 @pytest.fixture
@@ -466,51 +450,53 @@ def tested(checkout: Checkout) -> Checkout:
 
 
 def results(checkout: Checkout, *cases: str) -> None:
-    text = "\n".join(cases)
-    checkout.write("results", f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="t">\n{text}\n</testsuite>\n')
+    """What CTest writes of these: STATUS NAME, and what the test printed."""
+    text = ""
+    for result, name, *printed in (case.split(" ", 2) for case in cases):
+        status, why = STATUS[result]
+        inside = f'<skipped message="{why}"/>' * bool(why) + f"<system-out>{escape(''.join(printed))}\n</system-out>"
+        text += f'<testcase name="{name}" classname="{name}" status="{status}">{inside}</testcase>\n'
+    checkout.write("results", f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="t">\n{text}</testsuite>\n')
 
 
-PASSED = case_of("host.a", inside="<system-out></system-out>")
-NO_DEVICE = "  1 skipped: no device <0>\n    gpu\n"
 X50, Y51 = 50 * "x", 51 * "y"
 SUMMARIES = {
-    "one is skipped": ([PASSED, no_device("gpu")], 0, "1 passed, 0 failed, 1 skipped", NO_DEVICE),
     "one fails": (
-        [PASSED, no_device("gpu"), case_of("bad", "fail")],
-        1, "1 passed, 1 failed, 1 skipped", f"  failed: bad\n{NO_DEVICE}",
+        ["passed host.a", "skipped gpu gpu: no device <0>", "failed bad"],
+        1, "1 passed, 1 failed, 1 skipped.\n  failed: bad\n  1 skipped: no device <0>\n    gpu\n",
     ),
     # Each reason once, with every test that was skipped for it, 110 columns at the most.
     "many are skipped": (
-        [PASSED, *map(no_device, ("gpu", X50)), skipped("o.one", ".s   [100%]\n1 passed, 1 skipped in 0.24s\nno tool"),
-         *map(no_device, (Y51, "z")), skipped("o.two", "no tool")],
-        0, "1 passed, 0 failed, 6 skipped",
-        f"  4 skipped: no device <0>\n    gpu {X50} {Y51}\n    z\n  2 skipped: no tool\n    o.one o.two\n",
+        ["passed host.a", *(f"skipped {name} no device" for name in ("gpu", X50, Y51, "z")),
+         "skipped o.one .s   [100%]\n1 passed, 1 skipped in 0.24s\nno tool", "skipped o.two no tool"],
+        0, f"1 passed, 0 failed, 6 skipped.\n  4 skipped: no device\n    gpu {X50} {Y51}\n    z\n"
+        "  2 skipped: no tool\n    o.one o.two\n",
     ),
     "no reason, disabled, and could not be started": (
-        [PASSED, skipped("a", ""), case_of("b", "disabled"), case_of("c", "notrun", '<skipped message="Unable"/>')],
-        1, "1 passed, 1 failed, 2 skipped", "  failed: c\n  2 skipped: no reason given\n    a b\n",
+        ["passed host.a", "skipped a", "disabled b", "missing c"],
+        1, "1 passed, 1 failed, 2 skipped.\n  failed: c\n  2 skipped: no reason given\n    a b\n",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cases, code, counts, lines", SUMMARIES.values(), ids=SUMMARIES)
-def test_summary(tested: Checkout, cases: list[str], code: int, counts: str, lines: str) -> None:
+@pytest.mark.parametrize("cases, code, summary", SUMMARIES.values(), ids=SUMMARIES)
+def test_summary(tested: Checkout, cases: list[str], code: int, summary: str) -> None:
     results(tested, *cases)
     done = tested.expect(code, "./test", "no GPU: the GPU tests will be skipped")
-    assert done.out.partition("\nSummary: ")[2] == f"{counts}.\n{lines}"
+    assert done.out.partition("\nSummary: ")[2] == summary
 
 
 def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout) -> None:
     tested.write("gpu")
     tested.programs.fake("nvidia-smi", body="echo NVIDIA H200")
-    results(tested, PASSED, no_device("host.charts"), no_device("gpu"))
+    results(tested, "passed host.a", "skipped host.charts", "skipped gpu")
     done = tested.expect(1, "./test", "./test: a GPU is present, so no test that uses it may be skipped")
     assert "GPU: NVIDIA H200" in done.err
-    results(tested, PASSED, no_device("host.charts"))  # lacks an optional tool
+    results(tested, "passed host.a", "skipped host.charts")  # lacks an optional tool
     assert "    host.charts\n" in tested.expect(0, "./test").out
 
 
-@pytest.mark.parametrize("cases", [None, [], [no_device("gpu")]])
+@pytest.mark.parametrize("cases", [None, [], ["skipped gpu"]])
 def test_no_test_ran(tested: Checkout, cases: list[str] | None) -> None:
     if cases is not None:
         results(tested, *cases)
@@ -523,7 +509,7 @@ def test_damaged_results(tested: Checkout) -> None:
 
 
 def test_what_test_builds(tested: Checkout) -> None:
-    results(tested, PASSED)
+    results(tested, "passed host.a")
     done = tested.expect(0, "./test -R some")
     assert done.called("ctest --test-dir build --output-on-failure .* -R some")
     assert done.called("cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$")

@@ -157,6 +157,7 @@ COMMANDS = {
     "plot": "pages.plot",
     "report": "pages.report",
     "draw": "pages.draw",
+    "sanitize": "sanitize",
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {

@@ -1,35 +1,23 @@
-"""Builds what an exercise or the simulator needs, as ./run does."""
+"""Builds and compiles what an exercise or the simulator needs, as ./run does."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
-from command import Usage, signals_wait
+from command import Usage, end_group, signals_wait
 
 SCRIPT = 'source common/tools/setup.sh; set_up; build "$@"'
 
 
-class CMakeCache:
-    """What a build folder was configured with."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            self.text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise Usage(f"{path} is missing: build first, with ./run 01") from error
-
-    def value(self, name: str) -> str:
-        """Empty where there is none."""
-        found = re.search(rf"^{name}:[A-Z]+=(.+)$", self.text, re.MULTILINE)
-        return found.group(1) if found else ""
-
-
-def build(root: Path, who: str, *targets: str, **streams: Any) -> tuple[int, str]:
-    """Returns the exit code, and what was written to a stream that is subprocess.PIPE. `who` begins the messages."""
+def build(root: Path, who: str, *targets: str, quiet: bool = False) -> int:
+    """Returns the exit code. `who` begins the messages; a `quiet` build prints only where it fails."""
     command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, *targets]
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if quiet else {}
     script = None
     try:
         with signals_wait():
@@ -40,4 +28,41 @@ def build(root: Path, who: str, *targets: str, **streams: Any) -> tuple[int, str
             script.terminate()  # and it ends its compilers
             script.wait()
         raise
-    return script.returncode, printed or ""
+    if script.returncode != 0:
+        print(printed or "", end="", file=sys.stderr)
+    return script.returncode
+
+
+def cache_of(build_folder: Path) -> dict[str, str]:
+    """What it was configured with."""
+    path = build_folder / "CMakeCache.txt"
+    try:
+        return dict(re.findall(r"^(\w+):[A-Z]+=(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
+    except OSError as error:
+        raise Usage(f"{path} is missing: build first, with ./run 01") from error
+
+
+def nvcc(cache: dict[str, str], root: Path) -> list[str]:
+    """The build's compiler; it makes what the simulator needs: PTX that is not compressed, with lines, and the runtime as
+    a shared library."""
+    host = cache.get("CMAKE_CUDA_HOST_COMPILER")
+    command = [cache.get("CMAKE_CUDA_COMPILER", "nvcc"), *(["-ccbin", host] if host else [])]
+    return [*command, "-std=c++20", "-lineinfo", "--no-compress", "-cudart=shared", "-I", str(root)]
+
+
+@contextlib.contextmanager
+def compiling(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen[str]]]:
+    """Starts compilers. What ends the block early ends them, and what they have started."""
+    started: list[subprocess.Popen[str]] = []
+    try:
+        with signals_wait():
+            for command in commands:
+                try:
+                    started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, errors="replace",
+                                                    start_new_session=True, **more))  # fmt: skip
+                except OSError as error:
+                    raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
+        yield started
+    finally:
+        for process in started:
+            end_group(process)

@@ -219,7 +219,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     machine = Machine(options.root.resolve())
-    built = not options.build or build(machine.root, "./run doctor", "exercise_bank_conflicts", "simulator")[0] == 0
+    built = not options.build or build(machine.root, "./run doctor", "exercise_bank_conflicts", "simulator") == 0
     code = report({part: check(machine) for part, check in CHECKS.items()})
     if not built:
         print("The build failed; its messages are above.")

@@ -33,9 +33,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from command import Parser, ToolError, Usage, end_group, is_terminal, say, signals_wait, styled
+from command import Parser, ToolError, Usage, is_terminal, say, styled
 from files import load_json, write_new, write_whole
-from learn.building import CMakeCache, build
+from learn.building import build, cache_of, compiling, nvcc
 
 SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
 
@@ -156,43 +156,28 @@ class Checker:
     def build_check(self, exercise: Exercise) -> None:
         if not self.builds:
             return
-        first = not (self.checks / exercise.name).exists()
-        if first:
+        built = (self.checks / exercise.name).exists()
+        if not built:
             print("Building the check of this exercise: some minutes the first time, then no more.", flush=True)
-        streams = {} if first else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        code, printed = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", **streams)
+        code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", quiet=built)
         if code != 0:
-            print(printed, end="", file=sys.stderr)
             sys.exit(code)
 
     def compiler(self) -> list[str]:
-        """nvcc as the checks were built with, for the oldest of their architectures: PTX, which the simulator reads;
-        for a GPU its machine code, too."""
-        value = CMakeCache(self.checks.parent / "CMakeCache.txt").value
-        architectures = [int(word) for word in re.findall(r"\d+", value("CMAKE_CUDA_ARCHITECTURES"))]
-        oldest = min(architectures, default=80)
+        """For the oldest of the architectures that the checks were built for: PTX, and for a GPU its machine code, too."""
+        cache = cache_of(self.checks.parent)
+        architectures = re.findall(r"\d+", cache.get("CMAKE_CUDA_ARCHITECTURES", ""))
+        oldest = min(map(int, architectures), default=80)
         code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
-        command = [value("CMAKE_CUDA_COMPILER") or "nvcc", "-std=c++20", "-ftz=true", "-lineinfo", "--no-compress"]
-        command += ["-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC", "-cudart=shared"]
-        if value("CMAKE_CUDA_HOST_COMPILER"):
-            command += ["-ccbin", value("CMAKE_CUDA_HOST_COMPILER")]
-        return command + ["-I", str(self.root)]
-
-    def start_compiling(self, source: Path, library: Path) -> subprocess.Popen[str]:
-        library.parent.mkdir(parents=True, exist_ok=True)
-        command = self.compiler() + [str(source), "-o", str(library)]
-        try:
-            return subprocess.Popen(
-                command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors="replace", start_new_session=True)
-        except OSError as error:
-            raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
+        options = ["-ftz=true", "-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC"]
+        return [*nvcc(cache, self.root), *options]
 
     def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
         """Returns an exit code and what there is to say."""
         self.build_check(exercise)
         if exercise.kind == "predict":
             return self.run_check(exercise, [str(source)])
+        self.work.mkdir(parents=True, exist_ok=True)
         library = self.work / f"{exercise.name}-{self.device}.so"
         # What a learner's counters are compared with.
         before = self.work / f"{exercise.name}-before-{self.device}.so"
@@ -200,19 +185,15 @@ class Checker:
         if not before_source.exists():
             before_source = exercise.file("starter")
         unfinished = before.with_suffix(".partial")
-        compiling: list[subprocess.Popen[str]] = []
-        try:
-            with signals_wait():
-                compiling.append(self.start_compiling(source, library))
-                if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
-                    compiling.append(self.start_compiling(before_source, unfinished))
-            messages = [process.communicate()[0] for process in compiling]
-        finally:
-            for process in compiling:
-                end_group(process)
-        if compiling[0].returncode != 0:
+        sources = {library: source}
+        if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
+            sources[unfinished] = before_source
+        commands = [[*self.compiler(), str(file), "-o", str(out)] for out, file in sources.items()]
+        with compiling(*commands, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as compilers:
+            messages = [compiler.communicate()[0] for compiler in compilers]
+        if compilers[0].returncode != 0:
             return NOT_YET, first_error(messages[0], self.root)
-        if len(compiling) > 1:
+        if unfinished in sources:
             os.replace(unfinished, before)
         return self.run_check(exercise, [str(library), str(before), "--device", self.device])
 

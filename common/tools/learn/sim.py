@@ -20,40 +20,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List
 
-from command import Parser, Usage, end_group, say, signals_wait
-from learn.building import CMakeCache, build
+from command import Parser, Usage, say
+from learn.building import build, cache_of, compiling, nvcc
 
 NOT_BUILT = 70
 ARCHITECTURE = "arch=compute_90,code=compute_90"
 
 
-def compiler(root: Path, built: Path) -> List[str]:
-    """As the simulator needs it: PTX that is not compressed, with lines, and the runtime as a shared library."""
-    cache = CMakeCache(built / "CMakeCache.txt")
-    command = [cache.value("CMAKE_CUDA_COMPILER") or "nvcc", "-std=c++20", "-lineinfo", "--no-compress"]
-    if cache.value("CMAKE_CUDA_HOST_COMPILER"):
-        command += ["-ccbin", cache.value("CMAKE_CUDA_HOST_COMPILER")]
-    return command + ["-gencode", ARCHITECTURE, "-cudart=shared", "-I", str(root)]
-
-
-def compile_file(command: List[str], source: Path, program: Path, folder: Path) -> int:
-    """nvcc's messages go where ours do. Paths are as the reader wrote them, seen from `folder`."""
-    compiling: List["subprocess.Popen[str]"] = []
-    try:
-        with signals_wait():
-            compiling.append(subprocess.Popen([*command, str(source), "-o", str(program)], cwd=folder,
-                                              stdin=subprocess.DEVNULL, text=True, start_new_session=True))
-        return compiling[0].wait()
-    except OSError as error:
-        raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
-    finally:
-        for process in compiling:
-            end_group(process)
-
-
-def run_program(command: List[str], folder: Path, environment: Dict[str, str]) -> int:
+def run_program(command: list[str], folder: Path, environment: dict[str, str]) -> int:
     """What it prints is passed on, and looked at: has a launch ended with a fault?"""
     faults = launches = 0
     running = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, errors="replace")
@@ -79,15 +54,13 @@ def run_program(command: List[str], folder: Path, environment: Dict[str, str]) -
     return 1 if faults and code == 0 else code
 
 
-def main(arguments: List[str]) -> int:
-    own, program_arguments = arguments, []
-    if "--" in arguments:
-        own, program_arguments = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+def main(arguments: list[str]) -> int:
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # of ours; the program's follow
     parser = Parser(prog="./run sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE.cu", nargs="?")
     parser.add_argument("--folder", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)  # the reader's
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)  # a build folder with the simulator
-    options = parser.parse_args(own)
+    options = parser.parse_args(arguments[:end])
     if options.file is None:
         raise Usage("which file? ./run sim FILE.cu")
     source = options.folder / options.file
@@ -98,19 +71,20 @@ def main(arguments: List[str]) -> int:
     root = Path(__file__).resolve().parents[3]
     built = options.build or root / "build"
     if not options.build:
-        first = not (built / "simulator").exists()
-        streams = {} if first else {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        code, printed = build(root, "./run sim", "simulator", **streams)
+        code = build(root, "./run sim", "simulator", quiet=(built / "simulator").exists())
         if code != 0:
-            print(printed, end="", file=sys.stderr)
             return code
     with tempfile.TemporaryDirectory(prefix="softmax-sim-") as work:
-        program = Path(work) / source.stem
-        if compile_file(compiler(root, built), Path(options.file), program, options.folder) != 0:
+        program = str(Path(work) / source.stem)
+        # nvcc's messages go where ours do. Paths are as the reader wrote them, seen from their folder.
+        command = [*nvcc(cache_of(built), root), "-gencode", ARCHITECTURE, options.file, "-o", program]
+        with compiling(command, cwd=options.folder) as (compiler,):
+            code = compiler.wait()
+        if code != 0:
             say(f"./run sim: {options.file} does not compile")
             return NOT_BUILT
         libraries = str(built / "simulator")
         if os.environ.get("LD_LIBRARY_PATH"):
             libraries += ":" + os.environ["LD_LIBRARY_PATH"]
         environment = {"SIM_REPORT": "lines", **os.environ, "LD_LIBRARY_PATH": libraries}
-        return run_program([str(program), *program_arguments], options.folder, environment)
+        return run_program([program, *arguments[end + 1 :]], options.folder, environment)

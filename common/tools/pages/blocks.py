@@ -1,22 +1,25 @@
 """What `generate` puts between markers: tables, charts and single numbers.
 
-BLOCKS and VALUES at the end are the whole list; each entry takes the context and the marker's
-arguments and returns Markdown. Every miss raises ToolError.
+BLOCKS and VALUES at the end are the whole list. Each is called with the context and the words of its marker, which are its
+parameters, and returns Markdown. Every miss raises ToolError.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from command import ToolError
-from measure import explanations, hardware_table, profiling, quantities, results
-from measure.quantities import DRAM_BUSY, DRAM_READ, DRAM_WRITE, REGISTERS, WARPS_ACTIVE, of_l1
-from measure.results import Json, Recorded, Shape
+from measure import explanations, hardware_table, profiling, results
+from measure.quantities import (
+    DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, ratio, tensor_bytes,
+)  # fmt: skip
+from measure.results import Json, Recorded, Shape, parse_shape, shape_of
 from pages import charts
 from pages.charts import Chart, shape_text
 from text import percent_text, short_text, time_text
@@ -34,41 +37,17 @@ def known(what: str, name: str, among: Mapping[str, Known]) -> Known:
 # --- A marker and its context ----------------------------------------------------------------------
 
 
-class Arguments:
-    """The words of one marker: plain ones, and key=value ones. All of them must be used."""
+def call(maker: Callable[..., Known], context: Context, plain: Sequence[str], named: Mapping[str, Any]) -> Known:
+    """Raises ToolError where the words are not those that `maker` takes."""
+    try:
+        bound = inspect.signature(maker).bind(context, *plain, **named)
+    except TypeError as error:
+        raise ToolError(str(error)) from error
+    return maker(*bound.args, **bound.kwargs)
 
-    def __init__(self, words: List[str]) -> None:
-        self.plain = [word for word in words if "=" not in word]
-        self.named: Dict[str, str] = {}
-        for key, _, value in (word.partition("=") for word in words if "=" in word):
-            if key in self.named or not value:
-                raise ToolError(f"argument '{key}=' is given twice or empty")
-            self.named[key] = value
 
-    def next(self, what: str) -> str:
-        if not self.plain:
-            raise ToolError(f"{what} is missing")
-        return self.plain.pop(0)
-
-    def get(self, key: str) -> str:
-        if key not in self.named:
-            raise ToolError(f"argument '{key}=' is missing")
-        return self.named.pop(key)
-
-    def list(self, key: str) -> List[str]:
-        """A comma list, empty when the key is not given."""
-        return self.get(key).split(",") if key in self.named else []
-
-    def shape(self) -> Shape:
-        return results.parse_shape(f"{self.get('dtype')}:{self.get('rows')}x{self.get('cols')}")
-
-    def shapes(self) -> List[Shape]:
-        return [results.parse_shape(text) for text in self.get("shapes").split(",")]
-
-    def finish(self) -> None:
-        left = self.plain + [f"{key}=" for key in self.named]
-        if left:
-            raise ToolError(f"unknown argument: {', '.join(left)}")
+def shapes_in(text: str) -> List[Shape]:
+    return [parse_shape(shape) for shape in text.split(",")]
 
 
 class Context:
@@ -112,7 +91,7 @@ class Context:
     def stage(self, name: str) -> str:
         return known("no such stage:", name, {stage: stage for stage in self.stages})
 
-    def complete(self, shape: Shape, stages: List[str]) -> Shape:
+    def complete(self, shape: Shape, stages: Sequence[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
         recorded = {r["stage"] for r in self.recorded.at(shape)} - {""}
         odd = (set(stages) - recorded) | (recorded - set(self.stages))
@@ -122,28 +101,22 @@ class Context:
 
 
 class Table:
-    """A Markdown table whose first `left` columns are aligned left, the rest right."""
+    """A Markdown table whose first `left` columns are aligned left, the rest right, with lettered notes below it."""
 
-    def __init__(self, header: List[str], left: int) -> None:
-        self.rows = [header, ["---"] * left + ["---:"] * (len(header) - left)]
-        self.reasons: List[str] = []
+    def __init__(self, left: int, *header: str) -> None:
+        self.rows = [list(header), ["---"] * left + ["---:"] * (len(header) - left)]
+        self.letters: Dict[str, str] = {}  # of the notes, in order of appearance
 
-    def footnote(self, reason: str) -> str:
-        """A cell without a number, and the letter of the reason below: in order of appearance, each reason once."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        return f"{NOTHING}<sup>{letter(self.reasons.index(reason))}</sup>"
+    def not_applicable(self, result: Json) -> str:
+        """A cell without a number."""
+        note = f"not applicable: {escape(result['reason'])}"
+        return f"{NOTHING}<sup>{self.letters.setdefault(note, chr(ord('a') + len(self.letters)))}</sup>"
 
     def text(self, *below: str) -> str:
-        """The table, and as one paragraph its footnotes and the lines that belong below it."""
-        lines = ["| " + " | ".join(cells) + " |" for cells in self.rows]
-        reasons = [(letter(n), escape(reason)) for n, reason in enumerate(self.reasons)]
-        notes = [f"<sup>{mark}</sup> <sub>not applicable: {reason}</sub>" for mark, reason in reasons]
-        return "\n".join(lines) + ("\n\n" if notes or below else "") + "<br>\n".join([*notes, *below])
-
-
-def letter(number: int) -> str:
-    return chr(ord("a") + number)
+        """The table, and as one paragraph its notes and the lines that belong below it."""
+        notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.letters.items()]
+        table = "\n".join("| " + " | ".join(cells) + " |" for cells in self.rows)
+        return "\n\n".join(filter(None, [table, "<br>\n".join([*notes, *below])]))
 
 
 def caption(header: Json, machine: Json, tool: str, before: str = "", after: str = "") -> str:
@@ -163,45 +136,48 @@ def recorded_caption(recorded: Recorded, shape: str) -> str:
 # --- What the stages' variants reach ---------------------------------------------------------------
 
 
-def ladder_block(context: Context, args: Arguments) -> str:
-    recorded, shape = context.recorded, context.complete(args.shape(), context.stages)
-    table = Table(["stage", "variant", "passes", "time (µs)", "effective GB/s", "% of copy"], 2)
+def percent_cell(result: Json, leads: bool) -> str:
+    percent = f"{result['percent_of_copy']:.1f}"
+    return f"**{percent}**" if leads else percent
+
+
+def ladder_block(context: Context, shape: Shape) -> str:
+    recorded = context.recorded
+    context.complete(shape, context.stages)
+    table = Table(2, "stage", "variant", "passes", "time (µs)", "effective GB/s", "% of copy")
 
     def add(first: str, result: Json, name: str, leads: bool = False) -> None:
         if result["time_us"] is None:
-            cells = [name, NOTHING, NOTHING, NOTHING, table.footnote(result["reason"])]
+            cells = [name, NOTHING, NOTHING, NOTHING, table.not_applicable(result)]
         else:
             cells = [name, short_text(result["passes"]), time_text(result["time_us"])]
             cells += [f"{result['bandwidth_gb_s']:.0f}", f"{result['percent_of_copy']:.1f}"]
         table.rows.append([first, *(f"**{cell}**" if leads else cell for cell in cells)])
 
     for stage in context.stages:
-        best = recorded.best(stage, shape)
         link = f"[{stage}]({context.link(stage)}/)"
         for result in recorded.variants(stage, shape):
-            add(link, result, result["variant"], result is best)
+            add(link, result, result["variant"], result is recorded.best(stage, shape))
             link = ""
     add("copy", recorded.copy(shape), "the ceiling: one read, one write")
     return table.text(recorded_caption(recorded, f"{shape_text(shape)}, "))
 
 
-def stage_block(context: Context, args: Arguments) -> str:
-    recorded, stage = context.recorded, context.stage(args.next("the stage's name"))
-    shapes = args.shapes()
-    table = Table(["variant", "passes", *(f"{shape_text(shape)}, % of copy" for shape in shapes)], 1)
-    columns = [{r["variant"]: r for r in recorded.variants(stage, shape)} for shape in shapes]
-    for variant in dict.fromkeys(name for column in columns for name in column):
+def stage_block(context: Context, stage: str, shapes: str) -> str:
+    recorded, columns = context.recorded, shapes_in(shapes)
+    found = [{r["variant"]: r for r in recorded.variants(context.stage(stage), shape)} for shape in columns]
+    table = Table(1, "variant", "passes", *(f"{shape_text(shape)}, % of copy" for shape in columns))
+    for variant in dict.fromkeys(name for column in found for name in column):
         cells, passes = [], []
-        for shape, column in zip(shapes, columns):
+        for shape, column in zip(columns, found):
             if variant not in column:
                 raise ToolError(f"no result of {stage} {variant} at {shape}: record again")
             result = column[variant]
             if result["time_us"] is None:
-                cells.append(table.footnote(result["reason"]))
-                continue
-            passes.append(result["passes"])
-            percent = f"{result['percent_of_copy']:.1f}"
-            cells.append(f"**{percent}**" if result is recorded.best(stage, shape) else percent)
+                cells.append(table.not_applicable(result))
+            else:
+                passes.append(result["passes"])
+                cells.append(percent_cell(result, result is recorded.best(stage, shape)))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
     return table.text(recorded_caption(recorded, ""))
@@ -215,17 +191,16 @@ def swept_cell(result: Optional[Json], leads: bool) -> str:
     """Percent of the copy's speed, marks, and the variant."""
     if result is None:
         return NOTHING
-    percent = f"**{result['percent_of_copy']:.1f}**" if leads else f"{result['percent_of_copy']:.1f}"
     inexact = (result["max_error"] or 0) > 1  # right only by the wider tolerance that peers have
-    return f"{percent}{NOISY * result['noisy']}{INEXACT * inexact} {result['variant']}"
+    return f"{percent_cell(result, leads)}{NOISY * result['noisy']}{INEXACT * inexact} {result['variant']}"
 
 
-def sweep_block(context: Context, args: Arguments) -> str:
+def sweep_block(context: Context, name: str) -> str:
     sweep, settings = context.sweep, context.sweep.settings
-    _, shapes = charts.table_of(sweep, args.next("the table's name"))
+    _, shapes = charts.table_of(sweep, name)
     peers = [p for p in PEER_NAMES if any(r["stage"] == p and r["time_us"] for s in shapes for r in sweep.at(s))]
-    header = ["shape", "copy (µs)", "best stage, % of copy", *(f"{PEER_NAMES[peer]}, % of copy" for peer in peers)]
-    table = Table(header, 1)
+    best_of = ["best stage", *(PEER_NAMES[peer] for peer in peers)]
+    table = Table(1, "shape", "copy (µs)", *(f"{who}, % of copy" for who in best_of))
     for shape in shapes:
         found = sweep.at(shape)
         stage = results.fastest(r for r in found if r["kind"] == "stage")
@@ -249,36 +224,34 @@ def sweep_block(context: Context, args: Arguments) -> str:
 # --- Charts ----------------------------------------------------------------------------------------
 
 
-def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart]) -> Callable[[Context, Arguments], Chart]:
-    return lambda context, args: chart(context.recorded, context.complete(args.shape(), context.stages), context.stages)
+def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart], context: Context, shape: Shape) -> Chart:
+    return chart(context.recorded, context.complete(shape, context.stages), context.stages)
 
 
-def bandwidth_chart(context: Context, args: Arguments) -> Chart:
-    dtype, rows = args.get("dtype"), args.get("rows")
-    stages = [context.stage(name) for name in args.list("stages")] or context.stages
-    shapes = [context.complete(shape, stages) for shape in charts.widths(context.recorded, dtype, rows)]
+def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -> Chart:
+    shown = [context.stage(name) for name in stages.split(",")] if stages else context.stages
+    shapes = [context.complete(shape, shown) for shape in charts.widths(context.recorded, dtype, rows)]
     if not shapes:
         raise ToolError(f"nothing recorded for {dtype} with {rows} rows in {context.recorded.path.name}")
-    return charts.bandwidth(context.recorded, shapes, stages, context.stages)
+    return charts.bandwidth(context.recorded, shapes, shown, context.stages)
 
 
-CHARTS: Dict[str, Callable[[Context, Arguments], Chart]] = {
-    "ladder": at_one_shape(charts.ladder),
+CHARTS: Dict[str, Callable[..., Chart]] = {
+    "ladder": partial(at_one_shape, charts.ladder),
     "bandwidth": bandwidth_chart,
-    "roofline": at_one_shape(charts.roofline),
-    "predicted": lambda context, _: charts.predicted(context.recorded, context.stages),
-    "table": lambda context, args: charts.of_table(context.sweep, args.next("the table's name")),
+    "roofline": partial(at_one_shape, charts.roofline),
+    "predicted": lambda context: charts.predicted(context.recorded, context.stages),
+    "table": lambda context, name: charts.of_table(context.sweep, name),
 }
 
 
-def chart_block(context: Context, args: Arguments) -> str:
-    name, kind = args.next("the chart's file name"), args.next("the chart's kind")
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", name):
-        raise ToolError(f"'{name}' is not a file name like ladder-f32.svg")
-    chart = known("unknown chart", kind, CHARTS)(context, args)
-    if context.charts.setdefault(name, chart) != chart:
-        raise ToolError(f"two different charts are named {name}")
-    return f"![{chart.alt}]({context.link(f'common/results/{name}')})"
+def chart_block(context: Context, file: str, kind: str, *words: str, **named: Any) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", file):
+        raise ToolError(f"'{file}' is not a file name like ladder-f32.svg")
+    chart = call(known("unknown chart", kind, CHARTS), context, words, named)
+    if context.charts.setdefault(file, chart) != chart:
+        raise ToolError(f"two different charts are named {file}")
+    return f"![{chart.alt}]({context.link(f'common/results/{file}')})"
 
 
 # --- What is counted -------------------------------------------------------------------------------
@@ -293,12 +266,12 @@ class Column(NamedTuple):
     digits: Optional[int] = None  # behind the point; None is two at most
 
     def cell(self, entry: Json) -> str:
-        numbers = {**entry, **entry.get("metrics", {}), "one": 1, "bytes": quantities.tensor_bytes(entry)}
+        numbers = {**entry, **entry.get("metrics", {}), "one": 1, "bytes": tensor_bytes(entry)}
         missing = [name for name in (*self.counters, self.divisor) if name not in numbers]
         if missing:
             raise ToolError(f"what is recorded of {entry['stage']} has no '{missing[0]}': record again")
         found = [numbers[name] for name in self.counters]
-        value = None if None in found else quantities.ratio(sum(found), numbers[self.divisor])
+        value = None if None in found else ratio(sum(found), numbers[self.divisor])
         if value is None:
             return NOTHING
         return short_text(value) if self.digits is None else f"{value:.{self.digits}f}"
@@ -307,74 +280,53 @@ class Column(NamedTuple):
 class Counts(NamedTuple):
     """A recorded file with an entry for each variant and shape, and what a table may show of it."""
 
-    name: str
     entries: Callable[[Context], List[Json]]
     missing: str
     columns: Dict[str, Column]
 
-    def column(self, name: str) -> Column:
-        return known(f"unknown {self.name} column", name, self.columns)
-
     def of(self, context: Context, stage: str, shape: Optional[Shape]) -> List[Json]:
         """The entries of a stage's variants, at one shape or at all."""
-        found = [e for e in self.entries(context) if e["stage"] == stage and shape in (None, entry_shape(e))]
+        stage = context.stage(stage)
+        found = [e for e in self.entries(context) if e["stage"] == stage and shape in (None, shape_of(e))]
         if not found:
             raise ToolError(self.missing.format(f"{stage} at {shape}" if shape else stage))
         return found
 
-    def value(self, context: Context, args: Arguments) -> str:
-        """One number in prose."""
-        column, stage = self.column(args.get("column")), context.stage(args.get("stage"))
-        variant, shape = args.get("variant"), args.shape()
-        if variant == "best":
-            variant = context.recorded.one(stage, variant, shape)["variant"]
-        for entry in self.of(context, stage, shape):
-            if entry["variant"] == variant and column.cell(entry) != NOTHING:
-                return column.cell(entry)
-        raise ToolError(self.missing.format(f"{stage} {variant} at {shape}"))
-
-    def table(self, context: Context, args: Arguments, with_shape: bool) -> Tuple[Table, List[Shape]]:
-        """One stage's variants, at the shapes that are asked for or at all; several shapes are always shown."""
-        stage = context.stage(args.next("the stage's name"))
-        columns = [self.column(name) for name in args.list("columns") or self.columns]
-        wanted = args.shapes() if "shapes" in args.named else [args.shape() if args.named else None]
+    def table(
+        self, context: Context, stage: str, columns: str, wanted: Sequence[Optional[Shape]], with_shape: bool
+    ) -> Tuple[Table, List[Shape]]:
+        """One stage's variants, at the shapes that are wanted; several shapes are always shown."""
+        shown = [known("unknown column", name, self.columns) for name in columns.split(",")]
         entries = [entry for shape in wanted for entry in self.of(context, stage, shape)]
-        shapes = list(dict.fromkeys(map(entry_shape, entries)))
+        shapes = list(dict.fromkeys(map(shape_of, entries)))
         left = ["variant", "shape"] if with_shape or len(shapes) > 1 else ["variant"]
-        table = Table([*left, *(column.header for column in columns)], len(left))
+        table = Table(len(left), *left, *(column.header for column in shown))
         for entry in entries:
-            cells = [column.cell(entry) for column in columns]
+            cells = [column.cell(entry) for column in shown]
             if entry.get("status", "verified") != "verified":
-                cells[-1] = table.footnote(entry["reason"])
-            table.rows.append([*[entry["variant"], shape_text(entry_shape(entry))][: len(left)], *cells])
+                cells[-1] = table.not_applicable(entry)
+            table.rows.append([*[entry["variant"], shape_text(shape_of(entry))][: len(left)], *cells])
         return table, shapes
 
 
-def entry_shape(entry: Json) -> Shape:
-    return Shape(entry["dtype"], entry["rows"], entry["cols"])
-
-
 COUNTERS = Counts(
-    "counter",
     lambda context: context.profiles["entries"],
     "no profile of {}: see RECORDED_SHAPES in measure/profiling.py",
     {
         "dram_read": Column("DRAM read passes", (DRAM_READ,), "bytes"),
         "dram_write": Column("DRAM write passes", (DRAM_WRITE,), "bytes"),
-        "load_sectors": Column("sectors per load request", (of_l1("sectors", "ld"),), of_l1("requests", "ld")),
         "load_wavefronts": Column("shared load wavefronts", (hardware_table.WAVEFRONTS.format("ld"),), digits=0),
         "store_wavefronts": Column("shared store wavefronts", (hardware_table.WAVEFRONTS.format("st"),), digits=0),
         "load_conflicts": Column("load bank conflicts", (hardware_table.CONFLICTS.format("ld"),), digits=0),
         "store_conflicts": Column("store bank conflicts", (hardware_table.CONFLICTS.format("st"),), digits=0),
         "registers": Column("registers per thread", (REGISTERS,), digits=0),
-        "register_limit": Column("blocks an SM by registers", quantities.OCCUPANCY_LIMITS[:1], digits=0),
+        "register_limit": Column("blocks an SM by registers", OCCUPANCY_LIMITS[:1], digits=0),
         "warps_active": Column("active warps (%)", (WARPS_ACTIVE,), digits=1),
         "dram_busy": Column("DRAM busy (%)", (DRAM_BUSY,), digits=1),
     },
 )
 SHARED_REQUESTS = ("counted_shared_load_requests", "counted_shared_store_requests")
 COUNTED = Counts(
-    "counted",
     lambda context: context.counted["counted"],
     "nothing counted for {}: see common/tools/measure/count.py",
     {
@@ -392,14 +344,14 @@ COUNTED = Counts(
 )
 
 
-def counters_block(context: Context, args: Arguments) -> str:
-    table, _ = COUNTERS.table(context, args, with_shape=True)
+def counters_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None) -> str:
+    table, _ = COUNTERS.table(context, stage, columns, [shape], with_shape=True)
     return table.text(profile_caption(context, "Nsight Compute, one launch, summed over the GPU"))
 
 
-def counted_block(context: Context, args: Arguments) -> str:
-    table, shapes = COUNTED.table(context, args, with_shape=False)
-    where = f"{shape_text(shapes[0])}, " if len(shapes) == 1 else ""
+def counted_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None, shapes: str = "") -> str:
+    table, found = COUNTED.table(context, stage, columns, shapes_in(shapes) if shapes else [shape], with_shape=False)
+    where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
     return table.text(f"<sub>{where}softmax: {how}.</sub>")
@@ -410,22 +362,13 @@ def profile_caption(context: Context, what: str) -> str:
     return caption(header, machine, "./run profile --record", before=f"{what}: ")
 
 
-def chosen(wanted: List[str], everything: Dict[str, Any]) -> List[Any]:
-    """Those that are wanted, or all, in their own order."""
-    unknown = [name for name in wanted if name not in everything]
-    if unknown:
-        raise ToolError(f"no '{unknown[0]}' in the profile; it has: {', '.join(everything)}")
-    return [one for name, one in everything.items() if not wanted or name in wanted]
-
-
-def profile_block(context: Context, args: Arguments) -> str:
+def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -> str:
     """What ./run profile shows of one stage: a row for each quantity, a column for each variant."""
-    stage, shape = context.stage(args.next("the stage's name")), args.shape()
-    entries = chosen(args.list("variants"), {e["variant"]: e for e in COUNTERS.of(context, stage, shape)})
-    recorded = [q for q in quantities.QUANTITIES if all(q.name in entry["quantities"] for entry in entries)]
-    table = Table(["declared · counted · measured", *(e["variant"] for e in entries)], 1)
+    entries = COUNTERS.of(context, stage, shape)
+    recorded = {q.name.replace(" ", "_"): q for q in QUANTITIES if all(q.name in e["quantities"] for e in entries)}
+    table = Table(1, "declared · counted · measured", *(e["variant"] for e in entries))
     reasons = profiling.Reasons()
-    for quantity in chosen(args.list("quantities"), {q.name.replace(" ", "_"): q for q in recorded}):
+    for quantity in (known("no such quantity:", name, recorded) for name in quantities.split(",")):
         rows = [profiling.row_of(quantity, entry) for entry in entries]
         if profiling.is_shown(quantity, rows):
             marks = [f"<sup>{mark}</sup>" if mark else "" for mark in map(reasons.mark, rows)]
@@ -439,8 +382,8 @@ def profile_block(context: Context, args: Arguments) -> str:
 # --- The simulator beside Nsight Compute -----------------------------------------------------------
 
 
-def hardware_table_block(context: Context, args: Arguments) -> str:
-    make = known("unknown part", args.next("the part"), {"agreement": agreement, "differences": difference_tables})
+def hardware_table_block(context: Context, part: str) -> str:
+    make = known("unknown part", part, {"agreement": agreement, "differences": difference_tables})
     recorded = hardware_table.load_recorded(context.root)
     problems = hardware_table.not_explained(recorded["entries"])
     if problems:
@@ -454,21 +397,18 @@ def kernel_of(entry: Json) -> Tuple[str, str]:
 
 def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str:
     """On how many counters both agree, by variant."""
-    entries = recorded["entries"]
-    table = Table(["stage", "variant", "columns", "numbers", "the same", "different"], 3)
-    for kernel in dict.fromkeys(map(kernel_of, entries)):
-        cols: Dict[str, List[str]] = {}
-        for entry in entries:
-            if kernel_of(entry) == kernel:
-                cols.setdefault(entry["dtype"], []).append(str(entry["cols"]))
+    table = Table(3, "stage", "variant", "columns", "numbers", "the same", "different")
+    kernels: Dict[Tuple[str, str], Dict[str, List[str]]] = {}  # and their widths, by type
+    for entry in recorded["entries"]:
+        kernels.setdefault(kernel_of(entry), {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
+    for kernel, cols in kernels.items():
         shapes = "; ".join(f"{dtype} {', '.join(some)}" for dtype, some in cols.items())
         numbers = sum(map(len, cols.values())) * len(hardware_table.COUNTERS)
         different = sum(kernel_of(d.entry) == kernel for d in differing)
-        table.rows.append([*kernel, shapes, str(numbers), str(numbers - different), str(different)])
-    numbers, different = len(entries) * len(hardware_table.COUNTERS), len(differing)
-    sums = f"{numbers - different} of {numbers} numbers are the same, {different} differ."
+        table.rows.append([*kernel, shapes, *map(str, (numbers, numbers - different, different))])
+    numbers, different = len(recorded["entries"]) * len(hardware_table.COUNTERS), len(differing)
     where = caption(recorded["recorded"], recorded["machine"], "python3 common/tools hardware_table")
-    return f"{sums}\n\n{table.text(where)}"
+    return f"{numbers - different} of {numbers} numbers are the same, {different} differ.\n\n{table.text(where)}"
 
 
 def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> str:
@@ -476,11 +416,10 @@ def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> st
     parts = []
     for explanation in explanations.EXPLANATIONS:
         places: Dict[Tuple[str, str, str], List[str]] = {}
-        for difference in (d for d in differing if d.explanation is explanation):
-            entry, counter = difference.entry, difference.counter
+        for entry, counter, *_why in (d for d in differing if d.explanation is explanation):
             numbers = f"{entry['dtype']} {entry['cols']}: {entry['ncu'][counter]} / {entry['simulator'][counter]}"
             places.setdefault((*kernel_of(entry), counter), []).append(numbers)
-        table = Table(["stage", "variant", "counter", "columns: ncu / simulator"], 4)
+        table = Table(4, "stage", "variant", "counter", "columns: ncu / simulator")
         table.rows += [[*place, "; ".join(numbers)] for place, numbers in places.items()]
         parts.append(f"**{explanation.name}.** {explanation.reason}\n\n{table.text()}")
     return "\n\n".join(parts) or "None."
@@ -489,32 +428,39 @@ def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> st
 # --- Values in prose -------------------------------------------------------------------------------
 
 
-def result(context: Context, args: Arguments) -> Json:
-    return context.recorded.one(context.stage(args.get("stage")), args.get("variant"), args.shape())
+def result_of(context: Context, stage: str, variant: str, shape: Shape) -> Json:
+    return context.recorded.one(context.stage(stage), variant, shape)
 
 
-def copy(context: Context, args: Arguments) -> Json:
-    return context.recorded.copy(args.shape())
+def percent_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
+    return percent_text(result_of(context, stage, variant, shape)["percent_of_copy"])
 
 
-def ratio_value(context: Context, args: Arguments) -> str:
-    shape, times = args.shape(), []
-    for key in ("a", "b"):
-        stage, slash, variant = args.get(key).partition("/")
-        if not slash:
-            raise ToolError(f"argument '{key}=' is STAGE/VARIANT")
-        times.append(context.recorded.one(context.stage(stage), variant, shape)["time_us"])
+def time_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
+    return f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs"
+
+
+def counter_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
+    """What Nsight Compute counted."""
+    shown = known("unknown column", column, COUNTERS.columns)
+    if variant == "best":
+        variant = result_of(context, stage, variant, shape)["variant"]
+    for entry in COUNTERS.of(context, stage, shape):
+        if entry["variant"] == variant and shown.cell(entry) != NOTHING:
+            return shown.cell(entry)
+    raise ToolError(COUNTERS.missing.format(f"{stage} {variant} at {shape}"))
+
+
+def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
+    """Of two times, each of a STAGE/VARIANT."""
+    times = [result_of(context, *name.partition("/")[::2], shape)["time_us"] for name in (a, b)]
     value = times[0] / times[1]
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 1.95 else f"{value:.2f}"
 
 
-def machine_value(context: Context, args: Arguments) -> str:
-    fields = {name: str(value) for name, value in context.recorded.machine.items() if value is not None}
-    return known("no machine field", args.get("field"), fields)
+# --- All of them -----------------------------------------------------------------------------------
 
-
-Maker = Callable[[Context, Arguments], str]
-BLOCKS: Dict[str, Maker] = {
+BLOCKS: Dict[str, Callable[..., str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
     "chart": chart_block,
@@ -524,13 +470,25 @@ BLOCKS: Dict[str, Maker] = {
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,
 }
-VALUES: Dict[str, Maker] = {
-    "percent": lambda context, args: percent_text(result(context, args)["percent_of_copy"]),
-    "time": lambda context, args: f"{time_text(result(context, args)['time_us'])} µs",
-    "copy_time": lambda context, args: f"{time_text(copy(context, args)['time_us'])} µs",
-    "copy_bandwidth": lambda context, args: f"{copy(context, args)['bandwidth_gb_s']:.0f} GB/s",
+VALUES: Dict[str, Callable[..., str]] = {
+    "percent": percent_value,
+    "time": time_value,
+    "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",
+    "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,
-    "counter": COUNTERS.value,
-    "counted": COUNTED.value,
-    "machine": machine_value,
+    "counter": counter_value,
 }
+
+
+def produce(context: Context, kind: str, marker: str) -> str:
+    """What belongs between a pair of markers. dtype=, rows= and cols= become one argument, the shape."""
+    name, *words = marker.split()
+    maker = known("unknown value", name, VALUES) if kind == "value" else known("unknown block", name, BLOCKS)
+    pairs = [word.split("=", 1) for word in words if "=" in word]
+    named: Dict[str, Any] = dict(pairs)
+    if len(named) < len(pairs):
+        raise ToolError("an argument is given twice")
+    if {"dtype", "rows", "cols"} <= named.keys():
+        named["shape"] = parse_shape(f"{named.pop('dtype')}:{named.pop('rows')}x{named.pop('cols')}")
+    made = call(maker, context, [word for word in words if "=" not in word], named)
+    return made if kind == "value" else f"\n{made}\n"

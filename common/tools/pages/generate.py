@@ -19,19 +19,17 @@ Blocks; SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:491
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
-    profile NAME SHAPE [variants=A,B,…] [quantities=A,B,…]
-                                      declared, counted and measured, as ./run profile shows it; the quantities are
-                                      QUANTITIES of quantities.py, with _ for spaces
-    counters NAME [SHAPE or SHAPES] [columns=A,B,…]         what Nsight Compute counted: COUNTERS of blocks.py
-    counted NAME [SHAPE or SHAPES] [columns=A,B,…]          what the simulator counted: COUNTED of blocks.py
+    profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as ./run profile shows it; the quantities
+                                             are QUANTITIES of quantities.py, with _ for spaces
+    counters NAME [SHAPE] columns=A,B,…      what Nsight Compute counted: COUNTERS of blocks.py
+    counted NAME [SHAPE or SHAPES] columns=A,B,…   what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
 Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE
     ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
-    counter | counted                             column= stage= variant= SHAPE
-    machine field=gpu
+    counter                                       column= stage= variant= SHAPE
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from the results file with the newest recording date, the profiles and counters from the file
@@ -54,24 +52,12 @@ from command import Parser, ToolError
 from files import write_whole
 from measure import results
 from pages import charts, draw
-from pages.blocks import BLOCKS, VALUES, Arguments, Context, known
+from pages.blocks import Context, produce
 
-MARKER = re.compile(r"<!-- (?:(?P<opens>generated|value): (?P<words>\S.*?)|end (?P<closes>generated|value)) -->")
-# What looks like a marker and is none is a typing error.
+PAIR = re.compile(r"<!-- (generated|value): (\S[^\n]*?) -->(.*?)<!-- end \1 -->", re.S)
+# What looks like a marker and is none of a pair is a typing error.
 ALIKE = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re.S)
 LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
-
-
-def produce(context: Context, kind: str, text: str) -> str:
-    """The text that belongs between one pair of markers."""
-    name, *words = text.split()
-    args = Arguments(words)
-    if kind == "value":
-        made = known("unknown value", name, VALUES)(context, args)
-    else:
-        made = "\n" + known("unknown block", name, BLOCKS)(context, args) + "\n"
-    args.finish()
-    return made
 
 
 def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
@@ -80,45 +66,39 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     Raises ToolError that begins with file:line.
     """
     context.page = page
-    name = page.relative_to(context.root).as_posix()
     old = page.read_text(encoding="utf-8")
     pieces: List[str] = []
     changed: List[str] = []
     done = 0
-    opened: Optional[re.Match[str]] = None
 
-    def line_of(marker: re.Match[str]) -> str:
-        return f"{name}:{old.count(chr(10), 0, marker.start()) + 1}"
+    def line_of(place: int) -> str:
+        return f"{page.relative_to(context.root).as_posix()}:{old.count(chr(10), 0, place) + 1}"
 
-    for found in ALIKE.finditer(old):
-        where, marker = line_of(found), MARKER.fullmatch(old, *found.span())
-        if not marker:
-            raise ToolError(f"{where}: this is no marker: {' '.join(found[0].split())}")
-        if marker["opens"]:
-            if opened:
-                raise ToolError(f"{where}: a marker inside the one opened at {line_of(opened)}")
-            opened = marker
-            continue
-        if not opened or opened["opens"] != marker["closes"]:
-            raise ToolError(f"{where}: '{marker[0]}' closes nothing")
-        where, kind, words = line_of(opened), opened["opens"], opened["words"]
-        before, inner = old[old.rfind("\n", 0, opened.start()) + 1 : opened.start()], old[opened.end() : marker.start()]
+    def refuse_markers(begin: int, end: int) -> None:
+        for found in ALIKE.finditer(old, begin, end):
+            marker = " ".join(found[0].split())
+            raise ToolError(f"{line_of(found.start())}: this is no marker, or none of a pair: {marker}")
+
+    for pair in PAIR.finditer(old):
+        refuse_markers(done, pair.start())
+        refuse_markers(*pair.span(3))
+        where, (kind, marker, inner) = line_of(pair.start()), pair.groups()
+        before = old[old.rfind("\n", 0, pair.start()) + 1 : pair.start()]
         if kind == "generated" and (before or not (inner.startswith("\n") and inner.endswith("\n"))):
             raise ToolError(f"{where}: the markers of a block stand on lines of their own")
         # There CommonMark would take the comment, and the rest of the line with it, for raw HTML.
         if kind == "value" and LINE_START.fullmatch(before):
             raise ToolError(f"{where}: a value cannot begin a line: put a word of the sentence before it")
         try:
-            made = produce(context, kind, words)
+            made = produce(context, kind, marker)
         except ToolError as error:
-            error.args = (f"{where}: {words.split()[0]}: {error}",)  # and its exit code stays
+            error.args = (f"{where}: {marker.split()[0]}: {error}",)  # and its exit code stays
             raise
         if made != inner:
-            changed.append(f"{where}: {words}")
-        pieces += [old[done : opened.end()], made]
-        done, opened = marker.start(), None
-    if opened:
-        raise ToolError(f"{line_of(opened)}: this marker is never closed: {opened[0]}")
+            changed.append(f"{where}: {marker}")
+        pieces += [old[done : pair.start(3)], made, old[pair.end(3) : pair.end()]]
+        done = pair.end()
+    refuse_markers(done, len(old))
     return "".join(pieces) + old[done:], changed
 
 

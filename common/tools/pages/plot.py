@@ -66,16 +66,13 @@ def find_sources(arguments: argparse.Namespace) -> Sources:
     return Sources(recording, sweep)
 
 
-def plot(arguments: argparse.Namespace) -> None:
+def main(argv: List[str]) -> None:
+    parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
+    parser.add_argument("--out", type=folder_to_write, metavar="FOLDER", help="where to (default: build/charts)")
+    arguments = parser.parse_args(argv)
     draw.load()
     out: Path = arguments.out or arguments.root / "build/charts"
     for name, chart in find_sources(arguments).charts().items():
         write_whole(out / f"{name}.svg", draw.svg(chart))
         write_whole(out / f"{name}.png", draw.png(chart))
         print(f"wrote {out / name}.svg, .png")
-
-
-def main(argv: List[str]) -> None:
-    parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
-    parser.add_argument("--out", type=folder_to_write, metavar="FOLDER", help="where to (default: build/charts)")
-    plot(parser.parse_args(argv))

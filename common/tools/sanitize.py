@@ -1,0 +1,108 @@
+"""Runs every stage under NVIDIA's compute-sanitizer: memcheck, initcheck, synccheck and racecheck.
+
+    python3 common/tools sanitize [STAGE...]
+
+A run counts as clean only when the tool exits with 0, prints its own summary with no finding, and every variant that can
+run on this GPU was verified under it: a tool that never started, or shapes that skip a variant, must not look like a
+success. The tools' logs are in build/sanitizer.
+
+Exit codes: 0 clean; 1 a finding, a failure, or a stage that is not built; 2 bad usage; 3 no compute-sanitizer, or no usable
+GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from command import NoDevice, Parser, ToolError, folder_to_write, whole_number
+from measure import results
+
+# Small shapes around the edges that kernels get wrong: one row, odd counts, a warp, a pack and a block more or less, rows
+# that end unaligned, and a row too long for registers.
+EDGES = "--rows 1,2,7 --cols 1,3,31,32,33,100,128,129,1000,1024,1025,5001 --dtype all --op all --input normal,neg_inf_prefix"
+# racecheck is many times slower. Races depend on how threads share a row, so one op and one input are enough; that these
+# shapes still reach every variant is checked.
+RACES = "--rows 1,2 --cols 32,33,128,1000,1024,5001 --dtype all --op softmax --input normal"
+CLEAN = "ERROR SUMMARY: 0 errors"
+# The slowest first, so that it is not waited for at the end.
+TOOLS = {
+    "racecheck": (RACES, "RACECHECK SUMMARY: 0 hazards displayed"),
+    "memcheck": (EDGES, CLEAN),
+    "initcheck": (EDGES, CLEAN),
+    "synccheck": (EDGES, CLEAN),
+}
+FINDING = "97"  # exit code; not one of the stages' own
+TIMEOUT_S = 900
+
+
+def verified(report: results.Json | None) -> set[str]:
+    """The variants that a report shows as verified at least once."""
+    found = report["results"] if report else []
+    return {result["variant"] for result in found if result["stage"] and result["status"] == "verified"}
+
+
+def verified_alone(stage: Path) -> set[str]:
+    """The variants that can run on this GPU, found out without a tool. Raises NoDevice, and ToolError where one is wrong."""
+    report, problems = results.run_stage(stage, ["--verify-only", *EDGES.split()], TIMEOUT_S)
+    if problems or not verified(report):
+        raise ToolError(f"{stage.name} without a tool: {'; '.join(problems) or 'no variant was verified'}")
+    return verified(report)
+
+
+def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str]:
+    """Why runs are not clean: a text for each run, empty for a clean one."""
+    logs: Path = arguments.logs or arguments.build / "sanitizer"
+    logs.mkdir(parents=True, exist_ok=True)
+    variants = {stage: verified_alone(executable) for stage, executable in stages.items()}
+    stopped = threading.Event()
+
+    def complaint(tool: str, stage: str) -> str:
+        (shapes, clean), log = TOOLS[tool], logs / f"{stage}-{tool}.log"
+        log.write_text("")
+        options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage]), "--verify-only"]
+        program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
+        report, problems = results.run_stage(program, [*options, *shapes.split()], TIMEOUT_S, stopped=stopped.is_set)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if "Device not supported" in "\n".join([text, *problems]):
+            raise NoDevice("compute-sanitizer does not work with this GPU")
+        summary = "".join(re.findall(r"(?:ERROR|RACECHECK) SUMMARY: .*", text)[-1:])
+        if problems or clean not in summary:
+            return "; ".join([*problems, summary or "the tool printed no summary"])
+        missing = variants[stage] - verified(report)
+        return f"these shapes never ran: {' '.join(sorted(missing))}" if missing else ""
+
+    def run(place: tuple[str, str]) -> str:
+        begin, why = time.monotonic(), complaint(*place)
+        took = f"{time.monotonic() - begin:4.0f} s  {why}".rstrip()
+        print(f"{'FAIL' if why else 'ok':<4}  {place[0]:<10} {place[1]:<24} {took}", flush=True)
+        return why
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        try:
+            return list(pool.map(run, itertools.product(TOOLS, stages)))
+        finally:  # an interrupt: the pool would wait for the last run
+            stopped.set()
+
+
+def main(argv: list[str]) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="python3 common/tools sanitize", description=__doc__, formatter_class=raw)
+    parser.add_argument("stages", metavar="STAGE", nargs="*", help="such as 03_warp_reduce (default: all)")
+    parser.add_argument("--jobs", metavar="N", type=whole_number(1024), default=4, help="runs at once (default: 4)")
+    parser.add_argument("--logs", metavar="FOLDER", type=folder_to_write, help="(default: build/sanitizer)")
+    parser.add_argument("--sanitizer", metavar="PROGRAM", default="compute-sanitizer", help="NVIDIA's program")
+    arguments = results.parse(parser, argv)
+    stages = results.stage_executables(arguments.root, arguments.build, arguments.stages)
+    if not shutil.which(arguments.sanitizer):
+        raise NoDevice(f"'{arguments.sanitizer}' is not here: install it, or say where it is with --sanitizer")
+    runs = sanitize(arguments, stages)
+    if any(runs):
+        raise ToolError(f"{sum(map(bool, runs))} of {len(runs)} runs not clean")
+    print(f"{len(runs)} runs clean")
