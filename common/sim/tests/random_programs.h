@@ -120,27 +120,33 @@ template <class Function, class... T>
 
 template <class T>
 T add_float(int mode, T a, T b) {
-  return rounded(mode, [](T x, T y) { return x + y; }, a, b);
+  return rounded(
+      mode, [](T x, T y) { return x + y; }, a, b);
 }
 template <class T>
 T sub_float(int mode, T a, T b) {
-  return rounded(mode, [](T x, T y) { return x - y; }, a, b);
+  return rounded(
+      mode, [](T x, T y) { return x - y; }, a, b);
 }
 template <class T>
 T mul_float(int mode, T a, T b) {
-  return rounded(mode, [](T x, T y) { return x * y; }, a, b);
+  return rounded(
+      mode, [](T x, T y) { return x * y; }, a, b);
 }
 template <class T>
 T div_float(int mode, T a, T b) {
-  return rounded(mode, [](T x, T y) { return x / y; }, a, b);
+  return rounded(
+      mode, [](T x, T y) { return x / y; }, a, b);
 }
 template <class T>
 T fma_float(int mode, T a, T b, T c) {
-  return rounded(mode, [](T x, T y, T z) { return std::fma(x, y, z); }, a, b, c);
+  return rounded(
+      mode, [](T x, T y, T z) { return std::fma(x, y, z); }, a, b, c);
 }
 template <class T>
 T sqrt_float(int mode, T a) {
-  return rounded(mode, [](T x) { return std::sqrt(x); }, a);
+  return rounded(
+      mode, [](T x) { return std::sqrt(x); }, a);
 }
 template <class T>
 T rcp_float(int mode, T a) {
@@ -148,11 +154,14 @@ T rcp_float(int mode, T a) {
 }
 template <class To, class From>
 To convert_float(int mode, From a) {
-  return rounded(mode, [](From x) { return static_cast<To>(x); }, a);
+  return rounded(
+      mode, [](From x) { return static_cast<To>(x); }, a);
 }
 template <class T>
 T integral(int mode, T a) {
-  return std::copysign(rounded(mode, [](T x) { return std::nearbyint(x); }, a), a);
+  return std::copysign(rounded(
+                           mode, [](T x) { return std::nearbyint(x); }, a),
+                       a);
 }
 template <class T>
 T saturated(T a) {
@@ -185,8 +194,10 @@ To to_integer(int mode, From a) {
   if (std::isnan(a))
     return sizeof(From) == 8 || to_bits == 64 ? static_cast<To>(static_cast<u64>(1) << (to_bits - 1)) : To{0};
   const auto whole = static_cast<long double>(integral(mode, a));
-  if (whole <= static_cast<long double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-  if (whole >= static_cast<long double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+  if (whole <= static_cast<long double>(std::numeric_limits<To>::min()))
+    return std::numeric_limits<To>::min();
+  if (whole >= static_cast<long double>(std::numeric_limits<To>::max()))
+    return std::numeric_limits<To>::max();
   return static_cast<To>(whole);
 }
 
@@ -247,8 +258,12 @@ struct Small {
   static u16 relu(u16 a) { return (a & 0x7fffU) > infinity ? 0x7fff : (a & 0x8000U) != 0 ? 0 : a; }
   static u16 min(u16 a, u16 b) { return from(rn, min_float(value(a), value(b))); }
   static u16 max(u16 a, u16 b) { return from(rn, max_float(value(a), value(b))); }
-  static u16 min_nan(u16 a, u16 b) { return from(rn, nan_or(value(a), value(b), min_float(value(a), value(b)))); }
-  static u16 max_nan(u16 a, u16 b) { return from(rn, nan_or(value(a), value(b), max_float(value(a), value(b)))); }
+  static u16 min_nan(u16 a, u16 b) {
+    return from(rn, nan_or(value(a), value(b), min_float(value(a), value(b))));
+  }
+  static u16 max_nan(u16 a, u16 b) {
+    return from(rn, nan_or(value(a), value(b), max_float(value(a), value(b))));
+  }
   static u16 whole(int mode, u16 a) { return from(rn, integral(mode, value(a))); }
   template <class To>
   static To to_integer(int mode, u16 a) {
@@ -360,7 +375,8 @@ inline i32 saturating(i64 a) {
 template <class A, class B>
 u32 dot4(u32 a, u32 b, u32 c) {
   for (unsigned i = 0; i < 32; i += 8) {
-    c += static_cast<u32>(static_cast<i32>(static_cast<A>(a >> i)) * static_cast<i32>(static_cast<B>(b >> i)));
+    c +=
+        static_cast<u32>(static_cast<i32>(static_cast<A>(a >> i)) * static_cast<i32>(static_cast<B>(b >> i)));
   }
   return c;
 }
@@ -405,10 +421,29 @@ inline u64 interesting_word(u64& state) {
   const double with_sign = (random & 1U) != 0 ? -near_one : near_one;
   const double few_bits = std::ldexp(static_cast<double>(random % 64) - 32, power - 40);
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double edges[] = {0., -0., infinity, -infinity, infinity - infinity, 1., -1., 0x1p-1022, 0x1p-1074, 0x1p-126, 0x1p-149,
-                          0x1p-14, 0x1p-24, 65504., 65520., 0x1.fffffep127, 0x1.fffffffffffffp1023, 2147483648., 4294967296., 0x1p63};
+  const double edges[] = {0.,
+                          -0.,
+                          infinity,
+                          -infinity,
+                          infinity - infinity,
+                          1.,
+                          -1.,
+                          0x1p-1022,
+                          0x1p-1074,
+                          0x1p-126,
+                          0x1p-149,
+                          0x1p-14,
+                          0x1p-24,
+                          65504.,
+                          65520.,
+                          0x1.fffffep127,
+                          0x1.fffffffffffffp1023,
+                          2147483648.,
+                          4294967296.,
+                          0x1p63};
   const double edge = edges[random % std::size(edges)];
-  const u64 sixteen_bits = u64{F16::from(rn, (next() & 1U) != 0 ? with_sign : edge)} << 16U | Bf16::from(rn, few_bits);
+  const u64 sixteen_bits =
+      u64{F16::from(rn, (next() & 1U) != 0 ? with_sign : edge)} << 16U | Bf16::from(rn, few_bits);
   switch (kind) {
     case 0:
       return random >> power;
@@ -423,7 +458,8 @@ inline u64 interesting_word(u64& state) {
     case 5:
       return std::bit_cast<u64>(edge);
     case 6:
-      return u64{std::bit_cast<u32>(static_cast<float>(with_sign))} << 32U | std::bit_cast<u32>(static_cast<float>(few_bits));
+      return u64{std::bit_cast<u32>(static_cast<float>(with_sign))} << 32U |
+             std::bit_cast<u32>(static_cast<float>(few_bits));
     case 7:
       return random << 32U | std::bit_cast<u32>(static_cast<float>(edge));
     case 8:
@@ -448,7 +484,8 @@ inline int run_random_programs(const std::vector<RandomProgram>& programs, u64 s
   std::vector<u64> inputs(static_cast<std::size_t>(threads) * program_inputs);
   for (u64& word : inputs) word = interesting_word(seed);
   std::vector<u64> outputs(static_cast<std::size_t>(threads) * most_outputs);
-  if (cudaMalloc(&in, inputs.size() * sizeof(u64)) != cudaSuccess || cudaMalloc(&out, outputs.size() * sizeof(u64)) != cudaSuccess ||
+  if (cudaMalloc(&in, inputs.size() * sizeof(u64)) != cudaSuccess ||
+      cudaMalloc(&out, outputs.size() * sizeof(u64)) != cudaSuccess ||
       cudaMemcpy(in, inputs.data(), inputs.size() * sizeof(u64), cudaMemcpyHostToDevice) != cudaSuccess) {
     std::printf("no memory\n");
     return 3;
@@ -457,7 +494,8 @@ inline int run_random_programs(const std::vector<RandomProgram>& programs, u64 s
   for (const RandomProgram& program : programs) {
     const std::size_t count = program.values.size();
     program.launch(in, out, threads);
-    const cudaError_t error = cudaMemcpy(outputs.data(), out, threads * count * sizeof(u64), cudaMemcpyDeviceToHost);
+    const cudaError_t error =
+        cudaMemcpy(outputs.data(), out, threads * count * sizeof(u64), cudaMemcpyDeviceToHost);
     if (error != cudaSuccess || cudaGetLastError() != cudaSuccess) {
       std::printf("%s %s\n", program.name, cudaGetErrorString(error));
       ++wrong;
