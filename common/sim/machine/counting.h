@@ -20,6 +20,8 @@ struct InstructionCounters {
   std::uint64_t lanes = 0;
   bool stores = false;
   bool shared = false;
+  bool taken = false;   ///< a conditional branch: by a lane ...
+  bool passed = false;  ///< ... and by a lane not
   SimAccesses accesses{};
 
   /// Of blocks that ran on another thread.

@@ -1,5 +1,6 @@
 // What is watched and counted of every access to global and shared memory.
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "common/sim/machine/access.h"
@@ -245,7 +246,55 @@ class Races : public AccessObserver {
     } else {
       by += " of the block " + did + " with no barrier between";
     }
+    if (other_block != LaunchOrder::no_block)
+      by += lines_of_other(access, lane, thread, other_block == block.number, other_wrote);
     suspect(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
+  }
+
+  /// The lines on which the other access may have been, as they are left when it is over: those that have read (or written) such
+  /// memory in this launch; of them, where there are such, those whose address registers say so in the other thread. "" where
+  /// these are too many to be of use.
+  static std::string lines_of_other(const Access& access, int lane, const StampedThread& other, bool in_block,
+                                    bool wrote) {
+    const Block& block = access.warp.block;
+    const Program& program = block.launch.program;
+    std::set<std::string> executed;
+    std::set<std::string> by_address;
+    for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
+      const InstructionCounters& counted = block.launch.counters[pc];
+      const bool is_this = pc == access.warp.pc;
+      if (counted.accesses.requests == 0 && !is_this) continue;
+      if ((is_this ? access.kind != AccessKind::load : counted.stores) != wrote) continue;
+      if (!is_this && counted.shared != access.is_shared()) continue;
+      const std::string line = program.describe_location(program.location_of[pc], " from ");
+      if (line.empty()) continue;
+      executed.insert(line);
+      if (in_block && other.one && is_address(program.code[pc], block, other.thread, access, lane))
+        by_address.insert(line);
+    }
+    const std::set<std::string>& lines = by_address.empty() ? executed : by_address;
+    constexpr std::size_t most = 3;
+    std::string text;
+    if (lines.size() <= most) {
+      for (const std::string& line : lines)
+        text += (text.empty() ? "\n    the other one at " : "\n                  or at ") + line;
+    }
+    return text;
+  }
+
+  /// Whether the registers of that thread make this instruction's address one of the bytes that the lane has access to.
+  static bool is_address(const Instruction& instruction, const Block& block, std::uint32_t thread,
+                         const Access& access, int lane) {
+    const std::size_t place = instruction.counted_as == InstructionClass::atomic ? 1 : instruction.vector;
+    if (place >= max_operands) return false;
+    const Operand& operand = instruction.operands.at(place);
+    const Warp& warp = block.warps.at(thread / warp_size);
+    const auto offset = static_cast<std::uint64_t>(instruction.immediate);
+    const std::uint64_t address = operand.bytes == sizeof(std::uint64_t)
+                                      ? warp.lanes_of<std::uint64_t>(operand)[thread % warp_size] + offset
+                                      : warp.lanes_of<std::uint32_t>(operand)[thread % warp_size] + offset;
+    return address < access.address_of(lane) + access.bytes &&
+           access.address_of(lane) < address + instruction.access_bytes;
   }
 };
 

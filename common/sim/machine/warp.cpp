@@ -254,6 +254,8 @@ void Warp::run_group(LaneGroup group) {
       ++at;
       continue;
     }
+    counted[at].taken |= active != 0;
+    counted[at].passed |= active != lanes;
     if (active == 0) {
       ++at;
       continue;

@@ -1,5 +1,6 @@
 // Graphs: captured or built by hand, instantiated, changed and launched.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -183,6 +184,23 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned /*flags*/) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const std::lock_guard lock(runtime().mutex);
   return returned(runtime().graphs.remove(graph) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
+  const std::lock_guard lock(runtime().mutex);
+  const sim::GraphState* state = runtime().graphs.find(graph);
+  if (clone == nullptr || state == nullptr) return returned(cudaErrorInvalidValue);
+  sim::GraphState copy;
+  std::map<const sim::GraphNode*, const sim::GraphNode*> copy_of;
+  for (const auto& node : state->nodes) {
+    copy.nodes.push_back(std::make_unique<sim::GraphNode>(node->type, node->work, node->after));
+    copy_of[node.get()] = copy.nodes.back().get();
+  }
+  for (const auto& node : copy.nodes) {
+    for (const sim::GraphNode*& before : node->after) before = copy_of.at(before);
+  }
+  *clone = runtime().graphs.add(std::move(copy));
+  return cudaSuccess;
 }
 
 // ---- Nodes

@@ -175,6 +175,7 @@ cudaError_t run(const LaunchConfiguration& configuration) {
     runtime().unreported = error;
   }
   record_launch(launched);
+  record_coverage(launched);
   return error;
 }
 

@@ -246,6 +246,8 @@ cudaError_t prepare(const FillRequest& request, Work& work);
 
 /// What counters.h hands out (recording.cpp).
 void record_launch(const Launch& done);
+/// What of its kernel ran, for SIM_COVERAGE.
+void record_coverage(const Launch& done);
 void record_fault(const Fault& fault);
 
 }  // namespace sim

@@ -430,6 +430,8 @@ void test_graph_by_hand() {
   cudaGraphNode_t last = nullptr;
   expect_error(cudaGraphAddEmptyNode(&last, graph, &last, 1), cudaErrorInvalidValue,
                "after no node there is none");
+  cudaGraph_t clone = nullptr;
+  expect_success(cudaGraphClone(&clone, graph), "a copy of it");
   const cudaGraphNode_t end = empty;
 #if CUDART_VERSION >= 13000
   expect_success(cudaGraphAddDependencies(graph, &end, &filled, nullptr, 1), "a circle");
@@ -439,6 +441,10 @@ void test_graph_by_hand() {
   expect_error(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue, "has no order");
   expect_success(cudaGraphDestroy(graph), "the graph is destroyed");
   expect_error(cudaGraphNodeGetType(filled, &type), cudaErrorInvalidValue, "with its nodes");
+  launch_and_destroy(clone);
+  expect(host[0] == 15 && calls == 3, "the copy has nodes of its own, in the order of then",
+         std::to_string(host[0]));
+  expect_error(cudaGraphClone(&clone, graph), cudaErrorInvalidValue, "no graph: copied");
   (void)cudaFree(x);
 }
 

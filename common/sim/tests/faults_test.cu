@@ -67,6 +67,7 @@ __global__ void reads_what_another_warp_wrote(float* y) {
   if (!bug) __syncthreads();
   y[threadIdx.x] = s[threadIdx.x % 32];
 }
+constexpr int line_of_write = __LINE__ - 4;
 template <bool bug>
 __global__ void writes_what_another_warp_read(float* y) {
   __shared__ float s[32];
@@ -100,6 +101,14 @@ __global__ void global_race(float* y) {
   if (!bug) __syncthreads();
   y[threads + threadIdx.x] = y[threads - 1 - threadIdx.x];
 }
+template <bool bug>
+__global__ void reads_of_two_stores_one(float* y) {
+  y[threadIdx.x] = 1;
+  y[threads + threadIdx.x] = 2;
+  if (!bug) __syncthreads();
+  y[threads + threadIdx.x] = y[threadIdx.x % 32];
+}
+constexpr int line_of_store = __LINE__ - 5;
 /// All threads write the same: nothing depends on their order.
 __global__ void same_value(float* y) {
   y[0] = 1;
@@ -234,6 +243,10 @@ int main() {
       "reads_what_another_warp_wrote", failed,
       "race: read of 4 bytes of shared memory at byte 0, which thread (0, 0, 0) of the block wrote with",
       [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  // Behind the other one's line comes the kernel, behind this one's the thread.
+  const auto other_at = [](int line) { return "faults_test.cu:" + std::to_string(line) + "\n    in "; };
+  simulator.expect("reads_what_another_warp_wrote, the other's line", failed, other_at(line_of_write).c_str(),
+                   [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
   simulator.expect("reads_what_another_warp_wrote, right", fine, "",
                    [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
   simulator.expect("writes_what_another_warp_read", failed,
@@ -251,6 +264,11 @@ int main() {
   CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));
   simulator.expect("global_race", failed, "race", [&] { global_race<true><<<1, threads>>>(y); });
   simulator.expect("global_race, right", fine, "", [&] { global_race<false><<<1, threads>>>(y); });
+  // Where the other thread's registers point says which store it was.
+  simulator.expect("reads_of_two_stores_one", failed, other_at(line_of_store).c_str(),
+                   [&] { reads_of_two_stores_one<true><<<1, threads>>>(y); });
+  simulator.expect("reads_of_two_stores_one, right", fine, "",
+                   [&] { reads_of_two_stores_one<false><<<1, threads>>>(y); });
   simulator.expect("same_value", fine, "", [&] { same_value<<<2, threads>>>(y); });
   simulator.expect("storage_used_twice", failed, "race",
                    [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
