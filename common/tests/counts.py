@@ -22,6 +22,7 @@ from check_stage import Failure
 SHAPES = [
     "--rows 3 --cols 4,8,100,256,512,1000,1024,1500,2048,4096,8192,16384",
     "--rows 64 --cols 8,32,64,100,128,1000",
+    "--rows 300 --cols 2048",
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 
@@ -100,10 +101,37 @@ def fused_tile(r: Row) -> tuple[int, int]:
     return next(tile for tile in FUSED_TILES if tile[0] * tile[1] >= r.cols)
 
 
-# A merge over 32 lanes is 5 times 2 shuffles and 2 exponentials a lane; each warp does two of them.
+# A merge over 32 lanes is 5 times 2 shuffles, and an exponential a lane; each warp does two of them.
 def merges(warps: int, r: Row) -> int:
     """The exponentials, with 20 shuffles a warp."""
-    return 20 * 32 * warps * r.rows
+    return 2 * 32 * warps * r.rows
+
+
+# Stage 07: parts of a row on the simulator's 132 multiprocessors.
+def parts_of(r: Row, wanted: int) -> int:
+    return divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
+
+
+def parts_of_two_kernels(r: Row) -> int:
+    return parts_of(r, min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256)))
+
+
+PART_TILES = ((256, 8, 2), (512, 8, 2), (512, 16, 3), (512, 32, 2))
+
+
+def exchange(r: Row) -> tuple[int, int, int]:
+    """Parts of a row; threads, and columns of each."""
+    for threads, columns, blocks_per_sm in PART_TILES:
+        parts = divide_up(r.cols, threads * columns)
+        if parts <= 64 if r.variant == "fixed_split" else parts <= 132 and parts * r.rows <= 132 * blocks_per_sm:
+            return parts_of(r, parts), threads, columns
+    raise Failure(f"no part holds {r.cols} columns")
+
+
+def exponentials_of_exchange(r: Row) -> int:
+    """Of each padded element, one; for each thread a factor, two merges, and two for each pair that it received."""
+    parts, threads, columns = exchange(r)
+    return r.rows * parts * (threads * (columns + 1 + 2 * 2) + 2 * parts)
 
 
 # What a variant declares of a row.
@@ -194,6 +222,26 @@ CLAIMS = {
         Claim("three passes", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols,
               "three_pass_tile three_pass_tile_reversed"),
     ),
+    "07_split_row": (
+        # Beside x and y the pairs, of 8 bytes: each part writes one, and reads all of its row.
+        Claim("passes and pairs", lambda r: abs((r.counted_passes - r.passes) * r.cols * r.size
+              - 8 * parts_of_two_kernels(r) * (1 + parts_of_two_kernels(r))) < 1e-4 * r.cols * r.size,
+              "two_kernels dependent_launch"),
+        Claim("two merges", lambda r: (r.counted_block_barriers, r.counted_shuffles)
+              == (2 * 2 * parts_of_two_kernels(r) * r.rows, 2 * 20 * 8 * parts_of_two_kernels(r) * r.rows),
+              "two_kernels dependent_launch"),
+        Claim("exponentials", lambda r: r.counted_special_function_lanes == (2 + 1 / pack(r)) * r.rows * r.cols
+              + 2 * merges(8 * parts_of_two_kernels(r), r) + 2 * r.rows * parts_of_two_kernels(r) ** 2,
+              "two_kernels dependent_launch"),
+        # Each block sends all a pair, empties the slots, and looks into them at least once.
+        Claim("passes and slots", lambda r: (r.counted_passes - r.passes) * r.cols * r.size
+              >= 8 * 3 * exchange(r)[0] ** 2 - 1e-4 * r.cols * r.size, "row_exchange fixed_split"),
+        Claim("two merges of a block", lambda r: (r.counted_block_barriers, r.counted_shuffles)
+              == (2 * exchange(r)[0] * r.rows, 2 * 20 * exchange(r)[1] // 32 * exchange(r)[0] * r.rows),
+              "row_exchange fixed_split"),
+        Claim("exponentials of the parts", lambda r: r.counted_special_function_lanes == exponentials_of_exchange(r),
+              "row_exchange fixed_split"),
+    ),
     # Test-only stages.
     "softmax_backward": (PASSES,),
     "cross_entropy": (Claim("passes", lambda r: abs(r.counted_passes - r.passes) < 0.00011),),
@@ -219,14 +267,19 @@ class Twins(NamedTuple):
 
 
 TWINS = {
-    "01_naive": Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
-                      lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32")),
-    "02_fused_block": Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
-                            "a block loops over a head's rows",
-                            lambda first, second: first.blocks == 1 and second.blocks > 1),
-    "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
-                         lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
-                         and second.has("st.global.cs")),
+    "01_naive": [
+        Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
+              lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32"))],
+    "02_fused_block": [
+        Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row", "a block loops over a head's rows",
+              lambda first, second: first.blocks == 1 and second.blocks > 1)],
+    "05_uncached": [
+        Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
+              lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
+              and second.has("st.global.cs"))],
+    "07_split_row": [
+        Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
+              lambda first, second: not first.has("griddepcontrol.wait") and second.has("griddepcontrol.wait"))],
 }  # fmt: skip
 # More columns than rows: one head.
 SHAPE_OF_TWINS = ["--rows", "64", "--cols", "100"]
@@ -254,20 +307,20 @@ def last_launch(executable: str, variant: str) -> Launch:
 
 def check_twins(executable: str, rows: list[Row]) -> list[str]:
     """What is wrong."""
-    known = TWINS.get(Path(executable).name)
+    known = {(twins.first, twins.second): twins for twins in TWINS.get(Path(executable).name, [])}
     counted: dict[str, list] = {}
     for row in rows:
         counts = [value for name, value in vars(row).items() if name.startswith("counted_")]
         counted.setdefault(row.variant, []).append((row.rows, row.cols, row.dtype, row.offset, counts))
     problems = []
     for first, second in itertools.combinations(counted, 2):
-        if counted[first] == counted[second] and (not known or (known.first, known.second) != (first, second)):
+        are_equal, twins = counted[first] == counted[second], known.get((first, second))
+        if are_equal and not twins:
             problems.append(f"{first} and {second}: all counters are the same. what tells them apart?")
-    if known and known.first in counted and known.second in counted:
-        if counted[known.first] != counted[known.second]:
-            problems.append(f"{known.first} and {known.second}: their counters differ: they are no twins")
-        if not known.is_seen(last_launch(executable, known.first), last_launch(executable, known.second)):
-            problems.append(f"{known.second}: not so: {known.difference}")
+        if twins and not are_equal:
+            problems.append(f"{first} and {second}: their counters differ: they are no twins")
+        if twins and not twins.is_seen(last_launch(executable, first), last_launch(executable, second)):
+            problems.append(f"{second}: not so: {twins.difference}")
     return problems
 
 
