@@ -74,6 +74,8 @@ WARP = "03_warp_reduce/warp_reduce.cuh"
 SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
 ONLINE = "06_online/online.cuh"
+SPLIT = "07_split_row/split_row.cuh"
+EXCHANGE = "07_split_row/row_exchange.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -84,6 +86,7 @@ COMMON = (
     (DTYPE, "if (dtype == DType::bf16) return function.template operator()<__nv_bfloat16>(); => "),
     (LAUNCHES, "Operations<Softmax, LogSoftmax>; => Operations<Softmax>;"),
     (GRID, "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
+    (SPLIT, "max_grid_rows = 65535; => max_grid_rows = 2;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
@@ -223,6 +226,25 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_count("a_barrier_too_many_for_wide_rows", "", "block barriers .*",
             (MERGE, "  __syncthreads();\n  return state; =>   __syncthreads();\n"
                     "  if (blockDim.x > 512) __syncthreads();  // for nothing\n  return state;"), at="// for nothing"),
+    ],
+    "07_split_row_1": [
+        wrong_result("every_block_has_the_same_pairs", "two_kernels --rows 7 --cols 10000",
+            "first at row 1, column 0",
+            (SPLIT, "pairs[row * gridDim.x + i]); => pairs[i]);")),
+        fault("second_kernel_does_not_wait", "dependent_launch --rows 7 --cols 10000",
+            r"which may not have ended \(griddepcontrol.wait is missing\)",
+            (SPLIT, "cudaGridDependencySynchronize(); => ;"), at="pairs[i]);"),
+        fault("the_last_part_is_as_wide_as_the_others", "row_exchange --rows 1 --cols 9996",
+            "read of 16 bytes of global memory",
+            (SPLIT, "cols(min(part_cols, row_cols - first_col)) => cols(part_cols)"), at="static_cast<int>(part.cols));", file=EXCHANGE),
+        wrong_result("slots_are_left_full", "row_exchange --rows 7 --cols 10000", "left its workspace other than zero",
+            (EXCHANGE, "mine.store(0, cuda::memory_order_relaxed); => ")),
+    ],
+    "07_split_row_2": [
+        fault("waits_for_a_block_that_sends_nothing", "fixed_split --rows 1 --cols 10000", "waits for ever",
+            (EXCHANGE, "slot(to, blockIdx.x).store => if (to != 0) slot(to, blockIdx.x).store"), at="while (bits == 0)"),
+        fault("slots_of_one_row_serve_all", "row_exchange --rows 7 --cols 10000", "waits for ever",
+            (EXCHANGE, "slots + row * gridDim.x * gridDim.x => slots"), at="while (bits == 0)"),
     ],
 }  # fmt: skip
 
