@@ -76,59 +76,88 @@ struct BlockTile {
 };
 constexpr BlockTile widest_tile{.block_size = 1024, .elements_per_thread = 32};
 
-/// Each thread reduces what it holds against its own maximum; the block's maximum then only changes the
-/// factor. block_size is a constant, so that the addresses of a thread's packs are one register and constant
-/// offsets: with blockDim.x each had registers of its own, and the rows of 32 elements per thread spilled.
-template <class Op, BlockTile tile, int pack_size, class Load, class Store>
-__global__ void __launch_bounds__(tile.block_size)
-    fused_register_softmax(Load load, Store store, Shape shape) {
-  constexpr int block_size = tile.block_size;
-  constexpr int packs_per_thread = tile.elements_per_thread / pack_size;
-  __shared__ typename Op::State storage[32];
-  const int cols = static_cast<int>(shape.cols);
-  const auto col_of_pack = [](int pack) {
-    return (pack * block_size + static_cast<int>(threadIdx.x)) * pack_size;
-  };
-
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+/// What a block holds of a row in its registers: up to tile.cols() columns. Each thread reduces what it holds
+/// against its own maximum; the maximum of all then only changes the factor. block_size is a constant, so
+/// that the addresses of a thread's packs are one register and constant offsets: with blockDim.x each had
+/// registers of its own, and the rows of 32 elements per thread spilled.
+template <class Op, BlockTile tile, int pack_size>
+class RowInRegisters {
+ public:
+  template <class Load>
+  __device__ RowInRegisters(const Load& load, std::int64_t row, int cols) : cols_(cols) {
     // = {}: see stage 03; without it the row does not fit the registers.
     Fetched<Load, pack_size> fetched[packs_per_thread] = {};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
-      if (col_of_pack(pack) < cols) fetched[pack] = load.template fetch<pack_size>(row, col_of_pack(pack));
+      if (exists(pack)) fetched[pack] = load.template fetch<pack_size>(row, col_of_pack(pack));
     }
+#pragma unroll
+    for (int pack = 0; pack < packs_per_thread; ++pack) {
+      load.template unpack<pack_size>(fetched[pack], values_[pack]);
+    }
+  }
 
-    float values[packs_per_thread][pack_size];
+  /// The thread's share of the row, reduced. Elements are from here on what Op keeps of them.
+  __device__ typename Op::State reduce() {
     typename Op::State own{};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
-      load.template unpack<pack_size>(fetched[pack], values[pack]);
 #pragma unroll
-      for (const float value : values[pack]) {
-        if (col_of_pack(pack) < cols) own.max = fmaxf(own.max, value);
+      for (const float value : values_[pack]) {
+        if (exists(pack)) own.max = fmaxf(own.max, value);
       }
     }
-    const float shift = safe_shift(own.max);
+    shift_ = safe_shift(own.max);
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
 #pragma unroll
-      for (float& value : values[pack]) {
-        value = Op::kept(value, shift);
-        if (col_of_pack(pack) < cols) own.sum += Op::summand(value);
+      for (float& value : values_[pack]) {
+        value = Op::kept(value, shift_);
+        if (exists(pack)) own.sum += Op::summand(value);
       }
     }
+    return own;
+  }
 
-    const typename Op::State total = block_merge<Op>(own, storage);
+  /// Once the pair of the whole row is known.
+  template <class Store>
+  __device__ void finish(typename Op::State total, const Store& store, std::int64_t row) {
     // From "relative to shift" to "relative to the row's maximum": a factor, or for the logarithm an offset.
     // The factor is at most 1, because shift is at most the row's maximum, also for a thread that saw only
     // -inf.
-    const float to_row = RowResult<Op>(total)(shift);
+    const float to_row = RowResult<Op>(total)(shift_);
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
 #pragma unroll
-      for (float& value : values[pack]) value = Op::finish_part(value, to_row);
-      if (col_of_pack(pack) < cols) store.template store<pack_size>(values[pack], row, col_of_pack(pack));
+      for (float& value : values_[pack]) value = Op::finish_part(value, to_row);
+      if (exists(pack)) store.template store<pack_size>(values_[pack], row, col_of_pack(pack));
     }
+  }
+
+ private:
+  static constexpr int packs_per_thread = tile.elements_per_thread / pack_size;
+
+  static __device__ int col_of_pack(int pack) {
+    return (pack * tile.block_size + static_cast<int>(threadIdx.x)) * pack_size;
+  }
+  __device__ bool exists(int pack) const {
+    return col_of_pack(pack) < cols_;
+  }
+
+  int cols_;
+  float values_[packs_per_thread][pack_size];
+  float shift_;
+};
+
+template <class Op, BlockTile tile, int pack_size, class Load, class Store>
+__global__ void __launch_bounds__(tile.block_size)
+    fused_register_softmax(Load load, Store store, Shape shape) {
+  __shared__ typename Op::State storage[32];
+  const int cols = static_cast<int>(shape.cols);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    RowInRegisters<Op, tile, pack_size> held(load, row, cols);
+    const typename Op::State total = block_merge<Op>(held.reduce(), storage);
+    held.finish(total, store, row);
   }
 }
 

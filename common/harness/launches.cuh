@@ -82,3 +82,15 @@ Plan launches_load_store(const Problem& problem, const Device& /*device*/, const
   };
   return launches_x_to_y<Ops>(problem, memory, launch);
 }
+
+/// launch<Op>(Load, Store, void* workspace, Shape, cudaStream_t), with plain reads and writes
+template <class Launcher, class Ops = SoftmaxOperations>
+Plan launches_load_store_with_workspace(const Problem& problem, const Device& /*device*/,
+                                        const Memory& memory) {
+  const auto launch = [shape = problem.shape, workspace = memory.workspace]<class Op>(auto* x, auto* y,
+                                                                                      cudaStream_t stream) {
+    Launcher::template launch<Op>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, workspace, shape,
+                                  stream);
+  };
+  return launches_x_to_y<Ops>(problem, memory, launch);
+}

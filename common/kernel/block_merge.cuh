@@ -2,29 +2,39 @@
 // (m, d), for others another State with a merge of its own.
 #pragma once
 
+#include <cuda/std/type_traits>
+
 #include "common/kernel/row_operation.cuh"
 
 /// Exchange between the lanes of a warp: each gets the state of lane ^ mask. All 32 lanes call it together.
 __device__ inline float shuffle_xor(float sum, int mask) {
   return __shfl_xor_sync(0xffffffff, sum, mask);
 }
-__device__ inline MaxSum shuffle_xor(MaxSum pair, int mask) {
-  return {shuffle_xor(pair.max, mask), shuffle_xor(pair.sum, mask)};
-}
 
 /// Merges the states of all lanes of a warp; every lane gets the result.
 template <class Op>
 __device__ typename Op::State warp_merge(typename Op::State state) {
+  if constexpr (cuda::std::is_same_v<typename Op::State, MaxSum>) {
+    // The maximum of all first, so that each sum is rescaled once. Pair by pair it would be two exponentials
+    // for each of the five exchanges, and each exchange would wait for those of the one before.
+    float max = state.max;
 #pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
-  return state;
+    for (int mask = 16; mask > 0; mask /= 2) max = fmaxf(max, shuffle_xor(max, mask));
+    float sum = state.sum * __expf(state.max - safe_shift(max));
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+    return {max, sum};
+  } else {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
+    return state;
+  }
 }
 
-/// Merges the states of all threads of a block; every thread gets the result. One barrier before the result,
-/// one after it; the maximum and the sum one after the other took two each. `storage`: shared, one state per
-/// warp. The block size is a multiple of 32.
+/// Merges the states of all threads of a block; every thread gets the result. `storage`: shared, one state per
+/// warp; it may be written again only after another barrier. The block size is a multiple of 32.
 template <class Op>
-__device__ typename Op::State block_merge(typename Op::State state, typename Op::State (&storage)[32]) {
+__device__ typename Op::State block_merge_once(typename Op::State state, typename Op::State (&storage)[32]) {
   const unsigned lane = threadIdx.x % 32;
   const unsigned warp = threadIdx.x / 32;
   state = warp_merge<Op>(state);
@@ -32,7 +42,14 @@ __device__ typename Op::State block_merge(typename Op::State state, typename Op:
   __syncthreads();
   // Every warp merges the warps' states for itself: that costs less than a second barrier to hand out the
   // result.
-  state = warp_merge<Op>(lane < blockDim.x / 32 ? storage[lane] : typename Op::State{});
+  return warp_merge<Op>(lane < blockDim.x / 32 ? storage[lane] : typename Op::State{});
+}
+
+/// The same for a loop over rows: one barrier before the result, one after it. The maximum and the sum one after
+/// the other took two each.
+template <class Op>
+__device__ typename Op::State block_merge(typename Op::State state, typename Op::State (&storage)[32]) {
+  state = block_merge_once<Op>(state, storage);
   __syncthreads();
   return state;
 }

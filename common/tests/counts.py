@@ -22,6 +22,7 @@ from check_stage import Failure
 SHAPES = [
     "--rows 3 --cols 4,8,100,256,512,1000,1024,1500,2048,4096,8192,16384",
     "--rows 64 --cols 8,32,64,100,128,1000",
+    "--rows 300 --cols 2048",
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 
@@ -130,9 +131,31 @@ def online(r: Row) -> Expected:
         warps = warps_of(r, 4 * pack(r))
         exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
     yield "block_barriers", 2 * r.rows
-    # A merge over 32 lanes is 5 times 2 shuffles and 2 exponentials a lane; each warp does two of them.
+    # A merge over 32 lanes is 5 times 2 shuffles and an exponential a lane; each warp does two of them.
     yield "shuffles", 20 * warps * r.rows
-    yield "special_function_lanes", (exponentials + 20 * 32 * warps) * r.rows
+    yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
+
+
+def split_row(r: Row) -> Expected:
+    """On the simulator's 132 multiprocessors. Each block of a row's parts does two merges over its warps."""
+    if r.variant in ("row_exchange", "fixed_split"):
+        tiles = ((256, 8, 2), (512, 8, 2), (512, 16, 3), (512, 32, 2))  # threads, columns of each, blocks of an SM
+        threads, cols, parts = next(
+            (threads, cols, parts) for threads, cols, blocks in tiles for parts in [divide_up(r.cols, threads * cols)]
+            if (parts <= 64 if r.variant == "fixed_split" else parts <= 132 and parts * r.rows <= 132 * blocks))  # fmt: skip
+        # Each block sends every block a pair, looks for theirs until they are there, and empties the slots.
+        least = r.passes + 3 * 8 * parts**2 / (r.cols * r.size)
+        yield "passes", max(least, r.counted_passes)
+        yield "block_barriers", 2 * parts * r.rows
+        exponentials = parts * threads * (cols + 1)  # the row is padded to the tiles; and a factor for each thread
+    else:
+        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
+        threads, parts = 256, divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
+        yield "passes", r.passes + 8 * parts * (1 + parts) / (r.cols * r.size)  # a pair written, all of the row's read
+        yield "block_barriers", 4 * parts * r.rows
+        exponentials = r.cols * (2 + 1 / pack(r))
+    yield "shuffles", 2 * 20 * threads // 32 * parts * r.rows
+    yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
 def cross_entropy(r: Row) -> Expected:
@@ -146,6 +169,7 @@ EXPECTED = {
     "04_smem_bank_conflict": smem_bank_conflict,
     "05_uncached": uncached,
     "06_online": online,
+    "07_split_row": split_row,
     "cross_entropy": cross_entropy,
 }
 
@@ -189,6 +213,9 @@ TWINS = {
     "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                          lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                          and second.has("st.global.cs")),
+    "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
+                          lambda first, second: not first.has("griddepcontrol.wait")
+                          and second.has("griddepcontrol.wait")),
 }  # fmt: skip
 # More columns than rows: one head.
 SHAPE_OF_TWINS = ["--rows", "64", "--cols", "100"]

@@ -211,6 +211,21 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "  const float shift =>   if (max == -INFINITY) return {max, 0};\n  const float shift"),
         "only a is rescaled": ("Wrong result: row 0, column 0", "b.sum * __expf(b.max - shift) => b.sum"),
     },
+    "four_blocks": {
+        "starter": ("Wrong result: row 0, column 0 of 2 x 10000, input normal.*fill the gap in `exchange`",),
+        "waits before it sends": ("waits for ever.*again and again, which nobody writes any more",
+            "  write(Slot(slots[threadIdx.x][blockIdx.x]), pair);\n => ",
+            "  const MaxSum other = read(received); =>   write(Slot(slots[threadIdx.x][blockIdx.x]), pair);\n"
+            "  const MaxSum other = read(received);"),
+        "does not wait": ("Wrong result: row 0", "  while (is_empty(received)) {\n  }\n => "),
+        "leaves the slots full": ("Wrong result: row 0, column 0 of 1 x 7", "  make_empty(received);\n => "),
+        "sends to itself": ("waits for ever",
+            "slots[threadIdx.x][blockIdx.x] => slots[blockIdx.x][blockIdx.x]"),
+        "reads x again": ("passes of reading, where at most 2.40 are",
+            "  const float reciprocal => "
+            "  for (std::int64_t col = first_col + threadIdx.x; col < end_col; col += block_size) {\n"
+            "    total.max = fmaxf(total.max, row_x[col]);\n  }\n  const float reciprocal"),
+    },
     "masked_rows": {
         "starter": ("Wrong result: row 0, column 0 of 3 x 8192, input neg_inf_prefix.*got nan, expected 0",),
         "only the guard": (r"3\.02 exponentials per element, where at most 2\.60.*rescaled for every element",

@@ -74,8 +74,11 @@ FUSED = "02_fused_block/fused_block.cuh"
 WARP = "03_warp_reduce/warp_reduce.cuh"
 SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
+SPLIT = "07_split_row/split_row.cuh"
+EXCHANGE = "07_split_row/row_exchange.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
+MERGE = "common/kernel/block_merge.cuh"
 
 # What all groups have in common; those in a stage's folder for that stage alone.
 COMMON = (
@@ -83,6 +86,7 @@ COMMON = (
     (DTYPE, "if (dtype == DType::bf16) return function.template operator()<__nv_bfloat16>(); => "),
     (LAUNCHES, "Operations<Softmax, LogSoftmax>; => Operations<Softmax>;"),
     (GRID, "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
+    (SPLIT, "max_grid_rows = 65535; => max_grid_rows = 2;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
@@ -186,6 +190,34 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("merge_of_two_that_saw_only_inf", "online_per_element --rows 7 --cols 31 --input neg_inf_prefix",
             "neg_inf_prefix: .*: got -?nan, expected",
             (MAX_SUM, "return fmaxf(max, cuda::std::numeric_limits<float>::lowest()); => return max;")),
+    ],
+    "06_online_2": [
+        fault("no_barrier_before_pairs_are_merged", "online --rows 1 --cols 1000", "read of . bytes of shared memory",
+            (MERGE, "storage[warp] = state;\n  __syncthreads(); => storage[warp] = state;\n"), at="? storage[lane]"),
+    ],
+    "06_online_3": [
+        fault("no_barrier_before_the_next_rows_pairs", "online --rows 7 --cols 1000",
+            "race: read of . bytes of shared memory",
+            (MERGE, "  __syncthreads();\n  return state; => \n  return state;"), at="? storage[lane]"),
+    ],
+    "07_split_row_1": [
+        wrong_result("every_block_has_the_same_pairs", "two_kernels --rows 7 --cols 10000",
+            "first at row 1, column 0",
+            (SPLIT, "pairs[row * gridDim.x + i]); => pairs[i]);")),
+        fault("second_kernel_does_not_wait", "dependent_launch --rows 7 --cols 10000",
+            r"which may not have ended \(griddepcontrol.wait is missing\)",
+            (SPLIT, "cudaGridDependencySynchronize(); => ;"), at="pairs[i]);"),
+        fault("the_last_part_is_as_wide_as_the_others", "row_exchange --rows 1 --cols 9996",
+            "read of 16 bytes of global memory",
+            (SPLIT, "cols(min(part_cols, row_cols - first_col)) => cols(part_cols)"), at="static_cast<int>(part.cols));", file=EXCHANGE),
+        wrong_result("slots_are_left_full", "row_exchange --rows 7 --cols 10000", "left its workspace other than zero",
+            (EXCHANGE, "mine.store(0, cuda::memory_order_relaxed); => ")),
+    ],
+    "07_split_row_2": [
+        fault("waits_for_a_block_that_sends_nothing", "fixed_split --rows 1 --cols 10000", "waits for ever",
+            (EXCHANGE, "slot(to, blockIdx.x).store => if (to != 0) slot(to, blockIdx.x).store"), at="while (bits == 0)"),
+        fault("slots_of_one_row_serve_all", "row_exchange --rows 7 --cols 10000", "waits for ever",
+            (EXCHANGE, "slots + row * gridDim.x * gridDim.x => slots"), at="while (bits == 0)"),
     ],
 }  # fmt: skip
 

@@ -1,0 +1,137 @@
+// Stage 07 in one kernel: the blocks of a row keep their parts in registers, exchange their pairs through the
+// L2, and write.
+//
+// Cost: 2 passes, 1 read and 1 write, and 16 bytes for each pair that a block sends another. A block waits for the
+// other blocks of its row, so all blocks must be on the GPU together: a cooperative launch refuses a grid for which
+// that is not so, where a plain one would hang.
+// Sources: grid-wide exchange by polling is as old as the inter-block barriers of Xiao and Feng (2010); that a value
+// can be its own flag is how cub's decoupled look-back sends its partial sums.
+#pragma once
+
+#include <cuda/atomic>
+#include <cuda/std/bit>
+
+#include "03_warp_reduce/first_tile.cuh"
+#include "07_split_row/split_row.cuh"
+
+/// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum is above
+/// -inf is at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
+using PairBits = unsigned long long;
+
+/// The pairs of all blocks of a row, merged in the same order by each; every thread gets the result.
+/// slots: gridDim.x x gridDim.x for this row, 0 before and after.
+template <class Op>
+__device__ typename Op::State exchange_pairs(typename Op::State pair, PairBits* slots,
+                                             typename Op::State (&storage)[32]) {
+  static_assert(sizeof(typename Op::State) == sizeof(PairBits));
+  using Slot = cuda::atomic_ref<PairBits, cuda::thread_scope_device>;
+  const auto slot = [&](unsigned to, unsigned from) { return Slot(slots[to * gridDim.x + from]); };
+  // The last threads send, so that the first are free to look.
+  for (unsigned to = blockDim.x - 1 - threadIdx.x; to < gridDim.x; to += blockDim.x) {
+    slot(to, blockIdx.x).store(cuda::std::bit_cast<PairBits>(pair), cuda::memory_order_relaxed);
+  }
+  typename Op::State total{};
+  for (unsigned from = threadIdx.x; from < gridDim.x; from += blockDim.x) {
+    const Slot mine = slot(blockIdx.x, from);
+    PairBits bits = 0;
+    while (bits == 0) bits = mine.load(cuda::memory_order_relaxed);
+    mine.store(0, cuda::memory_order_relaxed);  // for the next launch
+    total = Op::merge(total, cuda::std::bit_cast<typename Op::State>(bits));
+  }
+  return block_merge_once<Op>(total, storage);
+}
+
+/// What a block holds of a row, and how many such blocks are to share an SM.
+struct PartTile {
+  BlockTile block;
+  int blocks_per_sm;
+  constexpr std::int64_t cols() const { return block.cols(); }
+  constexpr bool fits(std::int64_t part_cols) const { return block.fits(part_cols); }
+};
+constexpr PartTile part_tiles[] = {
+    {.block = {.block_size = 256, .elements_per_thread = 8}, .blocks_per_sm = 2},
+    {.block = {.block_size = 512, .elements_per_thread = 8}, .blocks_per_sm = 2},
+    {.block = {.block_size = 512, .elements_per_thread = 16}, .blocks_per_sm = 3},
+    {.block = {.block_size = 512, .elements_per_thread = 32}, .blocks_per_sm = 2},
+};
+constexpr PartTile widest_part = part_tiles[3];
+
+/// blockIdx.x: the part, blockIdx.y: the row.
+template <class Op, PartTile tile, int pack_size, class Load, class Store>
+__global__ void __launch_bounds__(tile.block.block_size, tile.blocks_per_sm)
+    exchange_softmax(Load load, Store store, PairBits* slots, Shape shape, std::int64_t part_cols) {
+  // Two, so that each is written again only after the other's barrier.
+  __shared__ typename Op::State block_storage[32];
+  __shared__ typename Op::State row_storage[32];
+  const PartOfRow part(part_cols, shape.cols);
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    RowInRegisters<Op, tile.block, pack_size> held(LoadFrom<Load>{load, part.first_col}, row,
+                                                   static_cast<int>(part.cols));
+    const typename Op::State pair = block_merge_once<Op>(held.reduce(), block_storage);
+    PairBits* const slots_of_row = slots + row * gridDim.x * gridDim.x;
+    const typename Op::State total = exchange_pairs<Op>(pair, slots_of_row, row_storage);
+    held.finish(total, StoreFrom<Store>{store, part.first_col}, row);
+  }
+}
+
+enum class SplitBy { rows_and_cols, cols };
+
+/// As TwoKernels, for rows of up to max_cols() columns; throws CudaError for wider ones, and where the GPU cannot
+/// hold the blocks of a row together. The workspace is 0 before and after.
+template <SplitBy split_by>
+struct RowExchange {
+  /// Parts as small as possible, because a small block is sooner done; but not so many that the exchange, of every
+  /// block with every other, takes longer. By columns alone the parts of a row are the same in every matrix.
+  static PartTile tile(Shape shape) {
+    const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
+    for (const PartTile tile : part_tiles) {
+      const std::int64_t parts = divide_up(shape.cols, tile.cols());
+      if (split_by == SplitBy::cols && parts <= 64) return tile;
+      if (split_by == SplitBy::rows_and_cols && parts <= sms &&
+          shape.rows * parts <= tile.blocks_per_sm * sms) {
+        return tile;
+      }
+    }
+    return widest_part;
+  }
+
+  static std::int64_t max_cols() {
+    return widest_part.blocks_per_sm * device_attribute(cudaDevAttrMultiProcessorCount) * widest_part.cols();
+  }
+
+  static std::size_t workspace_bytes(Shape shape) {
+    const std::int64_t parts = divide_up(shape.cols, tile(shape).cols());
+    return static_cast<std::size_t>(shape.rows * parts * parts) * sizeof(PairBits);
+  }
+
+  template <class Op, class Load, class Store>
+  static void launch(Load load, Store store, void* workspace, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto launch_tile = [&]<PartTile tile, int pack_size>() {
+      const Split split = split_columns(shape.cols, divide_up(shape.cols, tile.cols()));
+      const auto kernel = exchange_softmax<Op, tile, pack_size, Load, Store>;
+      int blocks_per_sm = 0;
+      CUDA_CHECK(
+          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, tile.block.block_size, 0));
+      const std::int64_t blocks =
+          min(blocks_per_sm, tile.blocks_per_sm) * device_attribute(cudaDevAttrMultiProcessorCount);
+      const std::int64_t rows_at_once = max(blocks / split.parts, std::int64_t{1});
+      cudaLaunchAttribute together{};
+      together.id = cudaLaunchAttributeCooperative;
+      together.val.cooperative = 1;
+      cudaLaunchConfig_t config{};
+      config.gridDim = {static_cast<unsigned>(split.parts),
+                        static_cast<unsigned>(min(shape.rows, rows_at_once))};
+      config.blockDim = tile.block.block_size;
+      config.stream = stream;
+      config.attrs = &together;
+      config.numAttrs = 1;
+      CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, load, store, static_cast<PairBits*>(workspace), shape,
+                                    split.part_cols));
+    };
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      with_first_tile_that_fits<part_tiles[0], part_tiles[1], part_tiles[2], part_tiles[3]>(
+          tile(shape).cols(), [&]<PartTile tile>() { launch_tile.template operator()<tile, pack_size>(); });
+    });
+  }
+};

@@ -1,0 +1,137 @@
+// Stage 07 beyond right results: whose bits depend on the number of rows, and launches that share a GPU with others.
+#include <thrust/device_vector.h>
+#include <thrust/host_vector.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "07_split_row/row_exchange.cuh"
+#include "07_split_row/split_row.cuh"
+#include "common/harness/cuda_handles.h"
+#include "common/harness/input.h"
+#include "common/tests/device_test.h"
+
+namespace {
+
+/// One launch of softmax in f32; the workspace is zeroed and large enough.
+using Launch = std::function<void(const float* x, float* y, void* workspace, Shape, cudaStream_t)>;
+
+struct Variant {
+  const char* name;
+  Launch launch;
+  std::function<std::size_t(Shape)> workspace_bytes;
+};
+
+template <class Launcher>
+Variant variant(const char* name) {
+  return {name,
+          [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
+            Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols},
+                                               workspace, shape, stream);
+          },
+          [](Shape shape) { return Launcher::workspace_bytes(shape); }};
+}
+
+/// A matrix, its softmax, and what a launch needs besides.
+struct Run {
+  Shape shape;
+  thrust::device_vector<float> y;
+  thrust::device_vector<char> workspace;
+  Stream stream = make_stream();
+
+  Run(const Variant& variant, Shape shape)
+      : shape(shape), y(shape.elements(), -1.0f), workspace(variant.workspace_bytes(shape), 0) {}
+
+  void launch(const Variant& variant, const float* x) {
+    variant.launch(x, thrust::raw_pointer_cast(y.data()), thrust::raw_pointer_cast(workspace.data()), shape,
+                   stream.get());
+  }
+  thrust::host_vector<float> result() {
+    CUDA_CHECK(cudaStreamSynchronize(stream.get()));
+    return y;
+  }
+};
+
+std::int64_t different_bits(const thrust::host_vector<float>& a, const float* b) {
+  std::int64_t different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) different += std::memcmp(&a[i], b + i, sizeof(float)) != 0;
+  return different;
+}
+
+bool check(bool holds, const Variant& variant, const char* what, std::int64_t different) {
+  std::printf("%-18s %-46s %s (%lld elements differ)\n", variant.name, what, holds ? "ok" : "WRONG",
+              static_cast<long long>(different));
+  return holds;
+}
+
+bool check_all() {
+  const Shape batch{70, 18000};
+  const Shape few_rows{5, batch.cols};
+  thrust::host_vector<float> host_x(batch.elements());
+  fill_input(InputKind::normal, 7, DType::f32, batch, host_x.data(), Space::host);
+  const thrust::device_vector<float> x_vector = host_x;
+  const float* const x = thrust::raw_pointer_cast(x_vector.data());
+
+  const std::vector<Variant> variants = {
+      variant<TwoKernels<Dependence::complete>>("two_kernels"),
+      variant<TwoKernels<Dependence::programmatic>>("dependent_launch"),
+      variant<RowExchange<SplitBy::rows_and_cols>>("row_exchange"),
+      variant<RowExchange<SplitBy::cols>>("fixed_split"),
+  };
+  bool all = true;
+  for (const Variant& variant : variants) {
+    Run together(variant, batch);
+    together.launch(variant, x);
+    const thrust::host_vector<float> in_batch = together.result();
+    std::int64_t different = 0;
+    for (std::int64_t row = 0; row < batch.rows; row += 7) {
+      Run alone(variant, {1, batch.cols});
+      alone.launch(variant, x + row * batch.cols);
+      different += different_bits(alone.result(), in_batch.data() + row * batch.cols);
+    }
+    const bool keeps_bits = std::strcmp(variant.name, "fixed_split") == 0;
+    all &= check((different == 0) == keeps_bits, variant,
+                 keeps_bits ? "a row has the same bits alone and in a batch"
+                            : "a row has other bits alone than in a batch",
+                 different);
+
+    Run once(variant, few_rows);
+    once.launch(variant, x);
+    const thrust::host_vector<float> expected = once.result();
+
+    // Captured once, launched again and again: what a launch leaves in the workspace is what the next one finds.
+    Run replayed(variant, few_rows);
+    cudaGraph_t captured = nullptr;
+    CUDA_CHECK(cudaStreamBeginCapture(replayed.stream.get(), cudaStreamCaptureModeGlobal));
+    replayed.launch(variant, x);
+    CUDA_CHECK(cudaStreamEndCapture(replayed.stream.get(), &captured));
+    const Graph graph(captured);
+    cudaGraphExec_t executable = nullptr;
+    CUDA_CHECK(cudaGraphInstantiate(&executable, captured, 0));
+    const GraphExec exec(executable);
+    for (int replay = 0; replay < 100; ++replay) {
+      CUDA_CHECK(cudaGraphLaunch(exec.get(), replayed.stream.get()));
+    }
+    different = different_bits(replayed.result(), expected.data());
+    all &= check(different == 0, variant, "a graph that was launched 100 times", different);
+
+    Run one(variant, few_rows);
+    Run other(variant, few_rows);
+    for (int turn = 0; turn < 5; ++turn) {
+      one.launch(variant, x);
+      other.launch(variant, x);
+    }
+    different =
+        different_bits(one.result(), expected.data()) + different_bits(other.result(), expected.data());
+    all &= check(different == 0, variant, "two streams at once", different);
+  }
+  return all;
+}
+
+}  // namespace
+
+int main() {
+  return run_on_device([](const Device&) { return check_all(); });
+}
