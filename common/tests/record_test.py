@@ -14,7 +14,8 @@ from command import ToolError
 from fake_stages import COMMIT, MACHINE, Repository, quietly, script
 from measure import count, record, results
 
-SHAPES = [(lesson.dtype, lesson.rows, cols) for lesson in record.LESSONS for cols in lesson.cols]
+# The fakes are stages 01 to 03.
+SHAPES = [(each.dtype, each.rows, cols) for each in record.LESSONS for cols in each.cols if each.since <= "01"]
 
 
 def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) -> None:

@@ -47,6 +47,7 @@ RECORDED_BY_STAGE = {
     "04_smem_bank_conflict": (Shape("f32", 49152, 1024), Shape("f16", 49152, 8192)),
     "05_uncached": (Shape("f32", 1024, 131072),),
     "06_online": (Shape("f32", 1024, 131072), Shape("f16", 49152, 16384)),
+    "07_split_row": (Shape("f32", 1, 1048576),),
 }
 
 LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it
