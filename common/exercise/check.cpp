@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cmath>  // fmaxf for launchers.cuh: nvcc knows it without
 #include <iostream>
 #include <limits>
 #include <memory>

@@ -24,13 +24,13 @@ struct Case {
 };
 
 /// Takes no times: the simulator has none.
-class LaunchesOnce : public Timer {
- public:
+struct LaunchesOnce : Timer {
   using Timer::Timer;
   TimedVariant time(const TimedWork& work, const Sampling& /*sampling*/) override {
-    for (std::size_t set = 0; set < work.sets; ++set) work.launch(set, stream());
+    for (std::size_t set = 0; launches && set < work.sets; ++set) work.launch(set, stream());
     return {};
   }
+  bool launches = true;
 };
 
 /// Not a kernel: what it writes comes from the host.
@@ -82,6 +82,14 @@ int main() {
         all = check(run, timer, expected) && all;
       }
     }
-    return all;
+    // What was verified must not pass for what was timed.
+    ProblemRun run(problem, {.takes_times = false}, device);
+    run.fill(InputKind::all_equal);
+    const Case right{"launched once", false, nowhere, ""};
+    all = check(run, timer, right) && all;
+    timer.launches = false;
+    return run.time(variant_of(right), timer, {})
+               .verdict.explanation.starts_with("right before timing, not after: 12 of 12 elements never") &&
+           all;
   });
 }

@@ -178,8 +178,10 @@ TEST(Verify, ChecksumSeesEveryChange) {
   const std::uint64_t before = checksum(f32(shape).inputs().front(), x.data(), Space::host);
   for (float& value : x) {
     const float kept = value;
-    value = std::nextafter(value, infinity);
-    EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
+    for (const float changed : {std::nextafter(value, infinity), -value}) {  // the last bit, and the first
+      value = changed;
+      EXPECT_NE(checksum(f32(shape).inputs().front(), x.data(), Space::host), before);
+    }
     value = kept;
   }
   std::swap(x.front(), x.back());
