@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import sys
 import time
 import types
@@ -25,8 +24,8 @@ import synthetic_sweep
 from fake_stages import COMMIT, Repository, quietly
 
 import command
-from command import NoDevice, Usage
-from measure import peers, results, sweep, sweep_options, sweep_tables
+from command import NoDevice, ToolError, Usage
+from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_tables
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
 from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem
 from measure.results import Json, Shape
@@ -584,13 +583,14 @@ def test_another_plan_or_settings_have_a_journal_of_their_own(world: World) -> N
     resumed(world, "going on: 5 measurements", 11)
 
 
-def test_two_sweeps_at_once(world: World) -> None:
-    journal = interrupted(world, 0)
-    with sqlite3.connect(journal) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        code, _, err = world.sweep(*BOTH, "--fresh")
-    assert (code, err.count("\n")) == (1, 1)
-    assert "another sweep is running here" in err
+def test_two_sweeps_at_once(tmp_path: Path) -> None:
+    header = {"settings": {"rounds": 1}, "plan": {}}
+    with contextlib.closing(sweep_journal.Journal(tmp_path, header, False)):
+        for fresh in (False, True):
+            with pytest.raises(ToolError, match=f"another sweep is running here: it holds {tmp_path}/sweep-"):
+                sweep_journal.Journal(tmp_path, header, fresh)
+    sweep_journal.Journal(tmp_path, header, False).remove()
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Files, options and progress.
