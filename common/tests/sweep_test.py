@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import sys
 import time
 import types
@@ -25,8 +24,8 @@ import synthetic_sweep
 from fake_stages import COMMIT, Repository, quietly
 
 import command
-from command import NoDevice, Usage
-from measure import peers, results, sweep, sweep_options, sweep_tables
+from command import NoDevice, ToolError, Usage
+from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_tables
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
 from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem
 from measure.results import Json, Shape
@@ -172,7 +171,8 @@ def test_every_contender_of_every_shape_is_in_the_file(world: World) -> None:
     assert [r["status"] for r in rows[8:]] == ["verified"] * 4
     recorded = {"commit": COMMIT, "dirty": False, "command": f"./run sweep --shapes {shapes}"}
     assert data["recorded"] == {"date_utc": data["recorded"]["date_utc"], **recorded}
-    assert {"gpu", "driver_version", "nvcc", "python", "torch", "triton", "cudnn", "quack", "liger"} <= set(data["machine"])
+    known = {"gpu", "driver_version", "nvcc", "python", "torch", "triton", "cudnn", "quack", "liger"}
+    assert known <= set(data["machine"])
     assert str(world.root) not in json.dumps(data)
     # The problem is the one that the file names.
     assert (settings["rounds"], settings["seed"], settings["offset"]) == (2, 1, 0)
@@ -280,7 +280,7 @@ def test_the_leader_is_who_has_the_highest_percentage_of_its_copy() -> None:
     printed = sweep_tables.text(data)
     assert re.search(r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$", printed)
     peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3"
-    assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed), printed
+    assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed)
 
 
 COLUMNS = {
@@ -583,13 +583,14 @@ def test_another_plan_or_settings_have_a_journal_of_their_own(world: World) -> N
     resumed(world, "going on: 5 measurements", 11)
 
 
-def test_two_sweeps_at_once(world: World) -> None:
-    journal = interrupted(world, 0)
-    with sqlite3.connect(journal) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        code, _, err = world.sweep(*BOTH, "--fresh")
-    assert (code, err.count("\n")) == (1, 1)
-    assert "another sweep is running here" in err
+def test_two_sweeps_at_once(tmp_path: Path) -> None:
+    header = {"settings": {"rounds": 1}, "plan": {}}
+    with contextlib.closing(sweep_journal.Journal(tmp_path, header, False)):
+        for fresh in (False, True):
+            with pytest.raises(ToolError, match=f"another sweep is running here: it holds {tmp_path}/sweep-"):
+                sweep_journal.Journal(tmp_path, header, fresh)
+    sweep_journal.Journal(tmp_path, header, False).remove()
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Files, options and progress.
@@ -714,7 +715,8 @@ def test_a_sweep_s_file_and_others(repository: Repository) -> None:
     (repository.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(data))
     assert "no table 'two' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow" in said("two")
     assert "no such stage: '03_warp_reduce'" in said("oneflow")
-    page = repository.page("x <!-- value: time stage=06_online variant=online dtype=f16 rows=49152 cols=1024 --><!-- end value -->\n")
+    where = "stage=06_online variant=online dtype=f16 rows=49152 cols=1024"
+    page = repository.page(f"x <!-- value: time {where} --><!-- end value -->\n")
     assert "no results file in common/results" in repository.generate()[1]
     (repository.root / "06_online").mkdir()
     (repository.root / "06_online/main.cu").touch()

@@ -195,8 +195,8 @@ def record(
     kept: Callable[[Json], Json],
     options: Sequence[str] = (),
 ) -> Path:
-    """Measures the launches that `count` has counted on the simulator and writes what is to be `kept` of each; returns the
-    file. Raises ToolError, and then has written nothing."""
+    """Measures the launches that `count` has counted on the simulator, and writes what is to be `kept` of each; returns
+    the file. Raises ToolError, and then has written nothing."""
     header = results.header(arguments, command)
     machine = results.machine_of(stages)
     program = find(arguments.ncu)

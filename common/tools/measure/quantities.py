@@ -1,7 +1,8 @@
 """What is counted of a launch, and what of it `./run profile` shows.
 
-Counters are what the simulator and Nsight Compute both count, each spelled once: the simulator's name, and of which of ncu's
-metrics it comes. Quantities are sums of them in a unit: what a variant declares, the simulator counts and ncu measures.
+Counters are what the simulator and Nsight Compute (ncu) both count, each spelled once: the simulator's name, and of
+which of ncu's metrics it comes. Quantities are sums of them in a unit: what a variant declares, the simulator counts
+and ncu measures.
 
 ncu's metrics of a launch are those of its kernels, in launch order: [{"kernel": name, "metrics": {name: value}}]; a
 metric that this ncu does not know is None. An entry is one launch of one variant, as JSON:

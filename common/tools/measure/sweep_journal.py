@@ -1,7 +1,7 @@
 """The journal of `./run sweep`: what an interrupted sweep had measured, so that the next one goes on from there.
 
-An SQLite database: what is measured (machine, code, settings, plan), and a row for each measurement, there as soon as it
-is finished. Each plan with its settings has a journal of its own; a sweep that is done removes it. A journal that
+An SQLite database: what is measured (machine, code, settings, plan), and a row for each measurement, there as soon as
+it is finished. Each plan with its settings has a journal of its own; a sweep that is done removes it. A journal that
 belongs to another machine, code or commit, or that is damaged, is moved aside, and said so: nothing in it is used.
 """
 

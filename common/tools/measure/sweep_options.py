@@ -31,6 +31,7 @@ def parse_shapes(text: str) -> list[Shape]:
 
 
 ONEFLOW = "OneFlow's article on its softmax kernel"
+TRITON = "the Triton article on softmax"
 AWKWARD = (
     "f32:262144x33,f16:49152x1001,f32:49152x1000,bf16:49152x1025,f16:49152x2049,f32:16384x8193,f32:4096x50257,"
     "bf16:4096x50257,f32:1024x262144,bf16:256x1048576,f16:64x100003,bf16:8x262144,f32:1x1048576"
@@ -42,7 +43,7 @@ VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary,
 TABLES = [
     Table("fastertransformer", "FasterTransformer's attention: f32, (32·64·s) × s", ONEFLOW, BERT),
     Table("oneflow", "OneFlow's bandwidth curve: f16, 49152 × 32 to 32768", ONEFLOW, CURVE),
-    Table("triton_article", "The Triton article's widths: f32, 1024 × 2^8 to 2^17", "the Triton article on softmax", WIDTHS),
+    Table("triton_article", "The Triton article's widths: f32, 1024 × 2^8 to 2^17", TRITON, WIDTHS),
     Table("awkward", VOCABULARY, "", parse_shapes(AWKWARD)),
 ]
 

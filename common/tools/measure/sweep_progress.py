@@ -79,4 +79,5 @@ class Stopwatch:
     def summary(self) -> str:
         total = time.monotonic() - self._start
         self._spent["other"] = total - sum(self._spent.values())
-        return f"It took {clock(total)}: {', '.join(f'{what} {seconds:.0f} s' for what, seconds in self._spent.items())}."
+        parts = (f"{what} {seconds:.0f} s" for what, seconds in self._spent.items())
+        return f"It took {clock(total)}: {', '.join(parts)}."

@@ -95,7 +95,8 @@ def _line(shape: str, rows: list[Json], peers: list[str]) -> list[str]:
     if stage and rival:
         factor = stage["percent_of_copy"] / rival["percent_of_copy"]
         ahead = f"stages {factor:.2f}x" if factor >= 1 else f"{rival['stage']} {1 / factor:.2f}x"
-    return [shape, _time(copy), _time(stage), _cell(kinds["stage"], True), *(_cell(of, len(of) > 1) for of in rivals), ahead]
+    cells = [_cell(kinds["stage"], True), *(_cell(of, len(of) > 1) for of in rivals)]
+    return [shape, _time(copy), _time(stage), *cells, ahead]
 
 
 def text(data: Json) -> str:
