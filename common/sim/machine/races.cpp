@@ -44,12 +44,14 @@ Stamp known_until(const RaceOrder& order, std::uint64_t block, std::uint32_t war
 bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& order) {
   if (order.acquired_by_block->list().empty() && order.acquired_by_warp->list().empty()) return false;
   if (warp_of(earlier) != no_warp) return earlier < known_until(order, block, warp_of(earlier));
-  // Several of the block, of which the stamp has the time of the last: that one is known, and something of all others.
+  // Several of the block, of which the stamp has the time of the last: that one is known, and something of all others; of this
+  // block since its last barrier, before which all is in order.
+  const Stamp least = block == order.block ? order.block_barrier : 1;
   bool last = false;
   for (std::uint32_t warp = 0; warp < order.warps; ++warp) {
     const Stamp until = known_until(order, block, warp);
     last = last || earlier < until;
-    if (until < order.block_barrier && !(block == order.block && warp == warp_of(now))) return false;
+    if (until < least && !(block == order.block && warp == warp_of(now))) return false;
   }
   return last;
 }

@@ -79,6 +79,15 @@ __global__ void grid_barrier(float* data, float* y) {
   }
 }
 
+/// What all threads of all blocks have read, one of them writes.
+template <bool bug>
+__global__ void all_read_one_writes(float* x, float* y) {
+  const auto grid = cooperative_groups::this_grid();
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[0];
+  if (!bug) grid.sync();
+  if (blockIdx.x == 0 && threadIdx.x == 0) x[0] = 1;
+}
+
 /// A barrier of the grid without a cooperative launch: the GPU need not hold all of the blocks.
 __global__ void own_grid_barrier(unsigned* arrived) {
   if (threadIdx.x != 0) return;
@@ -241,6 +250,9 @@ int main() {
     right("grid_barrier, right", [&] { cooperative(grid_barrier<false>, blocks); });
     simulator.check(first_of_y() == 2, "the neighbour's last value", said + std::to_string(first_of_y()));
     wrong("grid_barrier", "nothing orders the two blocks", [&] { cooperative(grid_barrier<true>, blocks); });
+    right("all_read_one_writes, right", [&] { cooperative(all_read_one_writes<false>, blocks); });
+    wrong("all_read_one_writes", "race: write of 4 bytes of global memory",
+          [&] { cooperative(all_read_one_writes<true>, blocks); });
     wrong("two_blocks_write", "race: write of 4 bytes of global memory",
           [&] { two_blocks_write<<<2, threads>>>(y); });
     wrong("reads_what_another_block_wrote", "nothing orders",

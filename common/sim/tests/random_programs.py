@@ -4,12 +4,13 @@
     random_programs.py write SEED FILE.cu [--programs N]     writes N functions (default 40) and the program that runs them
     random_programs.py run FOLDER [--seeds 1-100] [--seconds S] [--simulator LIBRARY_FOLDER]
                                                              writes, compiles and runs one seed after the other in FOLDER
-    random_programs.py compare FOLDER [--simulator LIBRARY_FOLDER]
-                                                             runs what lies in FOLDER on the GPU and on the simulator
+    random_programs.py compare FOLDER [--seeds 1-20] [--simulator LIBRARY_FOLDER]
+                                                             runs what lies in FOLDER, and the programs of these seeds, on
+                                                             the GPU and on the simulator
 
 `run` keeps what differs from the host. `compare` takes FOLDER's executables, and compiles the sources that have none; it says
 "equal", or names the functions that gave something else on the GPU than on the simulator, or than on the host. LIBRARY_FOLDER
-is build/simulator unless told otherwise; with --simulator '' `run` uses the GPU. Exit codes: 0 equal, 1 not, 2 bad usage.
+is build/simulator unless told otherwise; with --simulator '' `run` uses the GPU. Exit codes: 0 equal, 1 not, 2 bad usage, 3 no GPU.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -474,16 +476,26 @@ def run(folder: Path, seeds: range, seconds: float, programs: int, writes_all: b
     return 1 if wrong else 0
 
 
-def compare(folder: Path, simulator: str, architecture: str) -> int:
-    for file in sorted(folder.glob("*.cu")):
-        if not file.with_suffix("").exists():
-            compile_program(file, architecture)
+def compare(folder: Path, seeds: range, programs: int, simulator: str, architecture: str) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        (folder / f"seed_{seed}.cu").write_text(source(seed, programs, False))
+    def is_compiled(file: Path) -> bool:
+        executable = file.with_suffix("")
+        return executable.exists() and executable.stat().st_mtime >= file.stat().st_mtime
+
+    sources = [file for file in sorted(folder.glob("*.cu")) if not is_compiled(file)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda file: compile_program(file, architecture), sources))
     executables = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix == "" and os.access(file, os.X_OK))
     if not executables:
         sys.exit(f"random_programs.py: nothing to run in {folder}")
     differences = 0
     for executable in executables:
-        (_, there), (_, here) = output_of(executable, ""), output_of(executable, simulator)
+        (code, there), (_, here) = output_of(executable, ""), output_of(executable, simulator)
+        if code == 3:
+            print("no usable NVIDIA GPU")
+            return 3
         on_gpu, simulated = there.splitlines(), here.splitlines()
         if on_gpu == simulated and "WRONG" not in there:
             continue
@@ -501,7 +513,7 @@ def main() -> int:
     parser.add_argument("command", choices=["write", "run", "compare"])
     parser.add_argument("words", nargs="+", metavar="SEED FILE.cu | FOLDER")
     parser.add_argument("--programs", type=int, default=40)
-    parser.add_argument("--seeds", default="1-1000000")
+    parser.add_argument("--seeds", help="1-100, or one; run: all from 1 on")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--simulator", default="build/simulator")
     parser.add_argument("--every-value", action="store_true", help="programs write all of their variables: finds the statement")
@@ -513,10 +525,12 @@ def main() -> int:
         Path(arguments.words[1]).write_text(source(int(arguments.words[0]), arguments.programs, arguments.every_value))
         return 0
     folder = Path(arguments.words[0])
+    first, _, last = (arguments.seeds or "").partition("-")
+    seeds = range(int(first), int(last or first) + 1) if first else range(0)
     if arguments.command == "compare":
-        return compare(folder, arguments.simulator, arguments.arch)
-    first, _, last = arguments.seeds.partition("-")
-    return run(folder, range(int(first), int(last or first) + 1), arguments.seconds, arguments.programs, arguments.every_value, arguments.simulator, arguments.arch)
+        return compare(folder, seeds, arguments.programs, arguments.simulator, arguments.arch)
+    seeds = seeds or range(1, sys.maxsize)
+    return run(folder, seeds, arguments.seconds, arguments.programs, arguments.every_value, arguments.simulator, arguments.arch)
 
 
 if __name__ == "__main__":
