@@ -33,46 +33,25 @@ class FewNumbers {
 
 /// Calls function(unit) once for each unit of `grain` bytes (a power of two) that the lanes touch.
 template <class Function>
-void for_each_unit(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
-                   std::uint64_t grain, Function function) {
+void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes, std::uint64_t grain,
+                   Function function) {
+  FewNumbers units;
   const auto shift = static_cast<unsigned>(std::countr_zero(grain));
-  const auto first_of = [&](const Run& run) {
-    return addresses[static_cast<std::size_t>(run.first)] >> shift;
-  };
-  const auto last_of = [&](const Run& run) {
-    return (addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1) >> shift;
-  };
-  const auto visit = [&](auto is_new) {
-    for_each_run(lanes, steps, [&](const Run& run) {
-      for (std::uint64_t unit = first_of(run); unit <= last_of(run); ++unit) {
-        if (is_new(unit)) function(unit);
-      }
-      return true;
-    });
-  };
-  std::uint64_t latest = 0;  // plus one
-  const bool ascending = for_each_run(lanes, steps, [&](const Run& run) {
-    const bool follows = first_of(run) + 1 >= latest;
-    latest = last_of(run) + 1;
-    return follows;
+  std::uint64_t next = 0;  // behind that of the lane before
+  for_each_lane(lanes, [&](int lane) {
+    const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
+    const std::uint64_t end = ((address + bytes - 1) >> shift) + 1;
+    for (std::uint64_t unit = address >> shift; unit < end; ++unit) {
+      if (unit + 1 != next && units.add(unit)) function(unit);
+    }
+    next = end;
   });
-  if (ascending) {
-    latest = 0;
-    visit([&latest](std::uint64_t unit) {
-      const bool is_new = unit + 1 > latest;
-      latest = unit + 1;
-      return is_new;
-    });
-  } else {
-    FewNumbers units;
-    visit([&units](std::uint64_t unit) { return units.add(unit); });
-  }
 }
 
-std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, const Steps& steps, std::uint32_t bytes,
+std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes,
                           std::uint64_t grain) {
   std::uint32_t count = 0;
-  for_each_unit(addresses, lanes, steps, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
+  for_each_unit(addresses, lanes, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
   return count;
 }
 
@@ -103,9 +82,9 @@ void count_global(InstructionCounters& counters, const Addresses& addresses, Lan
     counters.accesses.bytes += last - first + 1;
     return;
   }
-  counters.accesses.sectors += count_units(addresses, lanes, steps, bytes, sector_bytes);
+  counters.accesses.sectors += count_units(addresses, lanes, bytes, sector_bytes);
   // Aligned accesses of one size overlap entirely or not at all.
-  counters.accesses.bytes += std::uint64_t{count_units(addresses, lanes, steps, bytes, bytes)} * bytes;
+  counters.accesses.bytes += std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
 void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
@@ -127,7 +106,7 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
     if ((lanes & group) == 0) continue;
     std::array<std::uint32_t, banks> words_of_bank{};
     std::uint32_t passes = 0;
-    for_each_unit(addresses, lanes & group, steps, bytes, bank_bytes, [&](std::uint64_t word) {
+    for_each_unit(addresses, lanes & group, bytes, bank_bytes, [&](std::uint64_t word) {
       passes = std::max(passes, ++words_of_bank[word % banks]);
       ++distinct_words;
     });
@@ -136,7 +115,7 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
   }
   counters.accesses.bytes += bytes == bank_bytes
                                  ? distinct_words * bytes
-                                 : std::uint64_t{count_units(addresses, lanes, steps, bytes, bytes)} * bytes;
+                                 : std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {

@@ -35,7 +35,7 @@ unsigned wanted_threads() {
 
 /// Some blocks of a launch, on a thread of their own.
 struct Share {
-  Share(const LaunchConfiguration& of, const GlobalMemory& whole) : configuration(of), memory(&whole) {
+  Share(LaunchConfiguration of, const GlobalMemory& whole) : configuration(std::move(of)), memory(&whole) {
     if (configuration.check == Check::warn) configuration.check = Check::stop;  // said when it comes again
   }
   LaunchConfiguration configuration;

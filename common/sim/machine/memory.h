@@ -60,7 +60,7 @@ struct Allocation {
   }
   [[nodiscard]] std::byte* at(std::uint64_t address) const { return data.get() + (address - begin); }
   /// The memory in which an access to the addresses from `first` to `last` finds its bytes, at their offsets.
-  std::byte* data_of(std::uint64_t first, std::uint64_t last, bool writes) {
+  [[nodiscard]] std::byte* data_of(std::uint64_t first, std::uint64_t last, bool writes) const {
     return pages ? pages->use(first - begin, last - begin, writes) : data.get();
   }
   /// Has what ran at the same time in these two views of an allocation to do with one another?

@@ -301,13 +301,16 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
 bool RaceShadow::read_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
                           const PlainOrder& order) {
   fit(first, bytes);
-  const std::size_t at = first >> log2_grain_;
-  const auto shift = static_cast<unsigned>(std::countr_zero(bytes >> log2_grain_));
-  if (count << shift > 1) {
-    return read_grains(writes_.get() + at, reads_.get() + at, count, shift, now, order);
+  Stamp* const writes = writes_.get() + (first >> log2_grain_);
+  Stamp* const reads = reads_.get() + (first >> log2_grain_);
+  const std::size_t grains = bytes >> log2_grain_;
+  if (count > 1) {
+    return read_grains(writes, reads, count, static_cast<unsigned>(std::countr_zero(grains)), now, order);
   }
-  if (!order.orders(writes_[at], now)) return false;
-  reads_[at] = order.with_reader(reads_[at], now);
+  for (std::size_t i = 0; i < grains; ++i) {
+    if (!order.orders(writes[i], now)) return false;
+  }
+  for (std::size_t i = 0; i < grains; ++i) reads[i] = order.with_reader(reads[i], now);
   return true;
 }
 
@@ -315,13 +318,16 @@ bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t c
                            const PlainOrder& order) {
   fit(first, bytes);
   latest_write_ = now;
-  const std::size_t at = first >> log2_grain_;
-  const auto shift = static_cast<unsigned>(std::countr_zero(bytes >> log2_grain_));
-  if (count << shift > 1) {
-    return write_grains(writes_.get() + at, reads_.get() + at, count, shift, now, order);
+  Stamp* const writes = writes_.get() + (first >> log2_grain_);
+  const Stamp* const reads = reads_.get() + (first >> log2_grain_);
+  const std::size_t grains = bytes >> log2_grain_;
+  if (count > 1) {
+    return write_grains(writes, reads, count, static_cast<unsigned>(std::countr_zero(grains)), now, order);
   }
-  if (!order.orders(writes_[at], now) || !order.orders(reads_[at], now)) return false;
-  writes_[at] = now;
+  for (std::size_t i = 0; i < grains; ++i) {
+    if (!order.orders(writes[i], now) || !order.orders(reads[i], now)) return false;
+  }
+  for (std::size_t i = 0; i < grains; ++i) writes[i] = now;
   return true;
 }
 
