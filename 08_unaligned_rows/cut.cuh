@@ -1,44 +1,50 @@
-// Elements that begin anywhere, cut at the first boundary: what is before it and what no pack fills at the
-// end are single elements, packs are between.
+// Stage 08: rows whose width no pack of 16 bytes divides. Each row starts somewhere else between two packs.
+//
+// Cost: 2 passes. Stages 03 to 06 take such rows by single elements; here 16-byte accesses move all of a row
+// but its ends. Variants differ in what they do with these: single elements before the first pack and after
+// the last (head_and_tail), packs that reach into the neighbouring rows (shifted), several rows at once, so
+// that few of them have an end (flat_span), or shared memory that holds a wide row while it arrives
+// (row_in_flight).
+// Sources: vectorized kernels with a scalar prologue and epilogue are folklore (PyTorch's softmax shifts its
+// rows to an alignment as `shifted` does); rows flattened through shared memory are from ByteTransformer's
+// and CUB's block loads.
 #pragma once
 
 #include "common/kernel/pack.cuh"
 
-/// `count` elements of T: `head` single ones, then `num_packs` packs of N that are aligned, then `tail` single
-/// ones.
+/// `count` elements that begin anywhere: `head` single ones up to a boundary, then `num_packs` aligned packs
+/// of N, then `tail` single ones.
 template <int N>
 struct Cut {
   int head;
   int num_packs;
   int tail;
 
-  /// The packs begin at a multiple of `boundary` bytes, itself a multiple of a pack's.
+  /// The packs begin at a multiple of `boundary` bytes, a power of two and at least a pack.
   template <class T>
-  __device__ Cut(const T* begin, int count, int boundary = N * sizeof(T)) {
-    const unsigned past = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(begin)) % boundary;
-    const int to_boundary = static_cast<int>((boundary - past) % boundary / sizeof(T));
-    head = min(to_boundary, count);
+  __device__ Cut(const T* begin, int count, int boundary = N * int{sizeof(T)}) {
+    const int past = static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) % boundary);
+    head = min((boundary - past) % boundary / int{sizeof(T)}, count);
     num_packs = (count - head) / N;
     tail = (count - head) % N;
   }
   __device__ int col_of_pack(int pack) const { return head + pack * N; }
-  /// At most boundary / sizeof(T) - 1 + N - 1.
+  /// Fewer than boundary / sizeof(T) + N.
   __device__ int num_singles() const { return head + tail; }
   __device__ int col_of_single(int single) const { return single < head ? single : single + num_packs * N; }
 };
 
-/// How many elements `pointer` is past the last multiple of 16 bytes.
+/// How many elements an address lies past the last multiple of 16 bytes.
 template <class T>
-__host__ __device__ int elements_past_16_bytes(const T* pointer) {
-  return static_cast<int>(reinterpret_cast<std::uintptr_t>(pointer) % 16 / sizeof(T));
+__host__ __device__ int elements_past_pack(const T* address) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16 / sizeof(T));
 }
 
-/// The pack at an aligned address.
 template <int N, class T>
-__device__ Pack<T, N> load_pack(const T* address) {
-  return *reinterpret_cast<const Pack<T, N>*>(address);
+__device__ Pack<T, N>& pack_at(T* address) {
+  return *reinterpret_cast<Pack<T, N>*>(address);
 }
-template <class T, int N>
-__device__ void store_pack(T* address, const float (&values)[N]) {
-  *reinterpret_cast<Pack<T, N>*>(address) = make_pack<T>(values);
+template <int N, class T>
+__device__ const Pack<T, N>& pack_at(const T* address) {
+  return *reinterpret_cast<const Pack<T, N>*>(address);
 }

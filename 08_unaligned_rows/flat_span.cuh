@@ -1,32 +1,55 @@
-// (span) tuning state
+// Several rows as one span: it enters and leaves shared memory as aligned packs, whatever its rows' width.
 #pragma once
 
 #include <cuda_pipeline.h>
 
 #include "08_unaligned_rows/cut.cuh"
+#include "08_unaligned_rows/finish_row.cuh"
 #include "common/harness/cuda_check.h"
-#include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/shape.h"
 
-enum class Lanes { over_rows, over_columns };
-
-/// The first element of a span in shared memory: as far past 16 bytes as it is in global memory.
+/// Where an element of global memory lies in a buffer that begins at a pack: as far past a pack as there.
 template <class T>
-__device__ T* place_of(const T* global, unsigned char* shared) {
-  return reinterpret_cast<T*>(shared) + elements_past_16_bytes(global);
+__device__ T* place_in(unsigned char* buffer, const T* global) {
+  return reinterpret_cast<T*>(buffer) + elements_past_pack(global);
 }
+
+/// Copies of all threads of the block, which wait for their own.
+template <class T>
+__device__ void copy_in(T* shared, const T* global, int count) {
+  const Cut<elements_per_16_bytes<T>> cut(global, count);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
+    __pipeline_memcpy_async(shared + cut.col_of_pack(pack), global + cut.col_of_pack(pack), 16);
+  }
+  __pipeline_commit();
+  const int col = cut.col_of_single(thread);
+  if (thread < cut.num_singles()) shared[col] = global[col];
+  __pipeline_wait_prior(0);
+}
+template <class T>
+__device__ void copy_out(T* global, const T* shared, int count) {
+  constexpr int N = elements_per_16_bytes<T>;
+  const Cut<N> cut(global, count);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
+    pack_at<N>(global + cut.col_of_pack(pack)) = pack_at<N>(shared + cut.col_of_pack(pack));
+  }
+  const int col = cut.col_of_single(thread);
+  if (thread < cut.num_singles()) global[col] = shared[col];
+}
+
+enum class Lanes { over_rows, over_columns };
 
 template <class Op, Lanes lanes, int most, class T>
 __global__ void __launch_bounds__(1024)
     flat_span_softmax(const T* x, T* y, Shape shape, int rows_of_block, int span_bytes) {
-  constexpr int N = elements_per_16_bytes<T>;
-  extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto* pairs = reinterpret_cast<typename Op::State*>(shared_bytes + span_bytes);
+  extern __shared__ __align__(16) unsigned char buffer[];  // the span, then the parts' states
+  auto* states = reinterpret_cast<typename Op::State*>(buffer + span_bytes);
   const int cols = static_cast<int>(shape.cols);
   const int thread = static_cast<int>(threadIdx.x);
-  const int step = static_cast<int>(blockDim.x);
-  const int parts = lanes == Lanes::over_columns ? 32 : step / rows_of_block;
+  const int parts = lanes == Lanes::over_columns ? 32 : static_cast<int>(blockDim.x) / rows_of_block;
   const int row = lanes == Lanes::over_rows ? thread % rows_of_block : thread / parts;
   const int part = lanes == Lanes::over_rows ? thread / rows_of_block : thread % parts;
 
@@ -35,59 +58,36 @@ __global__ void __launch_bounds__(1024)
     const int rows = static_cast<int>(min(std::int64_t{rows_of_block}, shape.rows - first_row));
     const T* span_x = x + first_row * cols;
     T* span_y = y + first_row * cols;
-
-    T* span = place_of(span_x, shared_bytes);
-    const Cut<N> in(span_x, rows * cols);
-    for (int pack = thread; pack < in.num_packs; pack += step) {
-      __pipeline_memcpy_async(span + in.col_of_pack(pack), span_x + in.col_of_pack(pack), 16);
-    }
-    __pipeline_commit();
-    if (thread < in.num_singles()) span[in.col_of_single(thread)] = span_x[in.col_of_single(thread)];
-    __pipeline_wait_prior(0);
+    T* span = place_in(buffer, span_x);
+    copy_in(span, span_x, rows * cols);
     __syncthreads();
 
-    const int first = row * cols + part;
     const int end = row < rows ? cols : 0;
-    const auto exists = [&](int i) { return part + i * parts < end; };
+    const auto col = [&](int i) { return part + i * parts; };
     float values[most];
-    typename Op::State own{};
 #pragma unroll
     for (int i = 0; i < most; ++i) {
-      values[i] = exists(i) ? static_cast<float>(span[first + i * parts]) : MaxSum{}.max;
-      own.max = fmaxf(own.max, values[i]);
-    }
-    const float shift = safe_shift(own.max);
-#pragma unroll
-    for (int i = 0; i < most; ++i) {
-      values[i] = Op::kept(values[i], shift);
-      own.sum += Op::summand(values[i]);
-    }
-    if (lanes == Lanes::over_rows && parts > 1) pairs[thread] = own;
-    __syncthreads();  // and all have read: y may begin at another place
-    typename Op::State total = own;
-    if (lanes == Lanes::over_columns) {
-      total = warp_merge<Op>(own);
-    } else if (parts > 1) {
-      total = {};
-      for (int other = 0; other < parts; ++other)
-        total = Op::merge(total, pairs[other * rows_of_block + row]);
+      values[i] = col(i) < end ? static_cast<float>(span[row * cols + col(i)]) : no_element;
     }
 
-    const float to_row = RowResult<Op>(total)(shift);
-    T* results = place_of(span_y, shared_bytes);
+    finish_row<Op>(values, [&](typename Op::State own) {
+      if (lanes == Lanes::over_rows && parts > 1) states[thread] = own;
+      __syncthreads();  // and all have read their elements: the results may lie elsewhere
+      if (lanes == Lanes::over_columns) return warp_merge<Op>(own);
+      if (parts == 1) return own;
+      typename Op::State total{};
+      for (int p = 0; p < parts; ++p) total = Op::merge(total, states[p * rows_of_block + row]);
+      return total;
+    });
+
+    T* results = place_in(buffer, span_y);
 #pragma unroll
     for (int i = 0; i < most; ++i) {
-      if (exists(i)) results[first + i * parts] = static_cast<T>(Op::finish_part(values[i], to_row));
+      if (col(i) < end) results[row * cols + col(i)] = static_cast<T>(values[i]);
     }
     __syncthreads();
-
-    const Cut<N> out(span_y, rows * cols);
-    for (int pack = thread; pack < out.num_packs; pack += step) {
-      *reinterpret_cast<Pack<T, N>*>(span_y + out.col_of_pack(pack)) =
-          load_pack<N>(results + out.col_of_pack(pack));
-    }
-    if (thread < out.num_singles()) span_y[out.col_of_single(thread)] = results[out.col_of_single(thread)];
-    __syncthreads();
+    copy_out(span_y, results, rows * cols);
+    __syncthreads();  // the next span is copied over this one
   }
 }
 

@@ -1,14 +1,14 @@
 #include "08_unaligned_rows/flat_span.cuh"
-#include "08_unaligned_rows/row_in_registers.cuh"
-#include "08_unaligned_rows/row_in_shared_memory.cuh"
+#include "08_unaligned_rows/head_and_tail.cuh"
+#include "08_unaligned_rows/row_in_flight.cuh"
+#include "08_unaligned_rows/shifted.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 
 namespace {
 
-template <Ends ends, int elements, int boundary>
+template <class Launcher>
 Variant in_registers(const char* name) {
-  using Launcher = RowInRegisters<ends, elements, boundary>;
   return {.name = name,
           .idea = "tuning",
           .prepare = launches<Launcher>,
@@ -20,7 +20,7 @@ template <int threads, int groups, int boundary>
 Variant in_shared(const char* name) {
   return {.name = name,
           .idea = "tuning",
-          .prepare = launches<RequestedRow<threads, groups, boundary>>,
+          .prepare = launches<RowInFlight<threads, groups, boundary>>,
           .traffic = whole_passes(1, 1),
           .unsupported = at_most_columns(1 << 30, "an index")};
 }
@@ -40,24 +40,24 @@ Variant in_span(const char* name) {
 }  // namespace
 
 Stage stage() {
-  using enum Ends;
   using enum Lanes;
   return {.name = "08_unaligned_rows",
           .idea = "widths that no pack divides",
           .variants = {
-              in_registers<scalar, 16, 16>("scalar_16"),
-              in_registers<scalar, 32, 16>("scalar_32"),
-              in_registers<head_and_tail, 16, 16>("ends_16_at16"),
-              in_registers<head_and_tail, 16, 32>("ends_16_at32"),
-              in_registers<head_and_tail, 16, 128>("ends_16_at128"),
-              in_registers<head_and_tail, 32, 16>("ends_32_at16"),
-              in_registers<head_and_tail, 32, 32>("ends_32_at32"),
-              in_registers<head_and_tail, 32, 128>("ends_32_at128"),
-              in_registers<shifted, 16, 16>("shifted_16_at16"),
-              in_registers<shifted, 16, 128>("shifted_16_at128"),
-              in_registers<shifted, 32, 16>("shifted_32_at16"),
-              in_registers<shifted, 32, 32>("shifted_32_at32"),
-              in_registers<shifted, 32, 128>("shifted_32_at128"),
+              in_registers<HeadAndTail<1, 16, 16>>("scalar_16"),
+              in_registers<HeadAndTail<1, 32, 16>>("scalar_32"),
+              in_registers<HeadAndTail<4, 8, 32>>("ends_8_at32"),
+              in_registers<HeadAndTail<4, 16, 16>>("ends_16_at16"),
+              in_registers<HeadAndTail<4, 16, 32>>("ends_16_at32"),
+              in_registers<HeadAndTail<4, 16, 128>>("ends_16_at128"),
+              in_registers<HeadAndTail<4, 32, 16>>("ends_32_at16"),
+              in_registers<HeadAndTail<4, 32, 32>>("ends_32_at32"),
+              in_registers<HeadAndTail<4, 32, 128>>("ends_32_at128"),
+              in_registers<Shifted<16, 16>>("shifted_16_at16"),
+              in_registers<Shifted<16, 128>>("shifted_16_at128"),
+              in_registers<Shifted<32, 16>>("shifted_32_at16"),
+              in_registers<Shifted<32, 32>>("shifted_32_at32"),
+              in_registers<Shifted<32, 128>>("shifted_32_at128"),
               in_span<over_rows, 16, 8192, 512>("span_16_8k"),
               in_span<over_rows, 16, 16384, 512>("span_16_16k"),
               in_span<over_rows, 16, 32768, 1024>("span_16_32k"),
