@@ -22,9 +22,10 @@ struct Cut {
 
   /// The packs begin at a multiple of `boundary` bytes, a power of two and at least a pack.
   template <class T>
-  __device__ Cut(const T* begin, int count, int boundary = N * int{sizeof(T)}) {
-    const int past = static_cast<int>(reinterpret_cast<std::uintptr_t>(begin) % boundary);
-    head = min((boundary - past) % boundary / int{sizeof(T)}, count);
+  __device__ Cut(const T* begin, int count, unsigned boundary = N * sizeof(T)) {
+    // By masks: a remainder by a variable, of 64 bits at that, was half of the instructions of a kernel.
+    const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(begin));
+    head = min(static_cast<int>((0 - address & (boundary - 1)) / sizeof(T)), count);
     num_packs = (count - head) / N;
     tail = (count - head) % N;
   }
@@ -40,11 +41,21 @@ __host__ __device__ int elements_past_pack(const T* address) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16 / sizeof(T));
 }
 
+/// By one access.
 template <int N, class T>
-__device__ Pack<T, N>& pack_at(T* address) {
-  return *reinterpret_cast<Pack<T, N>*>(address);
+__device__ Pack<T, N> load_pack(const T* address) {
+  return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
 }
-template <int N, class T>
-__device__ const Pack<T, N>& pack_at(const T* address) {
-  return *reinterpret_cast<const Pack<T, N>*>(address);
+/// In global memory. As an instruction of its own: where the packs of each row begin elsewhere, nvcc 13.0
+/// makes four stores of 4 bytes of a store of 16 through a pointer.
+template <class T, int N>
+__device__ void store_pack(T* address, const Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) == 16) {
+    const uint4 word = pack.word;
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)),
+                 "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w)
+                 : "memory");
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(address) = pack;
+  }
 }

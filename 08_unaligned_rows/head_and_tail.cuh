@@ -1,6 +1,7 @@
 // Single elements up to the first boundary and after the last pack, packs between; the row in registers.
 #pragma once
 
+#include "03_warp_reduce/first_tile.cuh"
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
 #include "common/harness/cuda_check.h"
@@ -24,7 +25,8 @@ __device__ typename Op::State merge_threads_of_row(typename Op::State own) {
 
 /// x and y lie equally far past a pack, or N is 1. A row has at most blockDim.x single elements.
 template <class Op, int N, int packs_per_thread, class T>
-__global__ void __launch_bounds__(1024) head_and_tail_softmax(const T* x, T* y, Shape shape, int boundary) {
+__global__ void __launch_bounds__(1024)
+    head_and_tail_softmax(const T* x, T* y, Shape shape, unsigned boundary) {
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
     const T* row_x = x + row * shape.cols;
@@ -37,56 +39,93 @@ __global__ void __launch_bounds__(1024) head_and_tail_softmax(const T* x, T* y, 
     const bool has_single = single < cut.num_singles();
     const int col_of_single = cut.col_of_single(single);
 
-    Pack<T, N> fetched[packs_per_thread] = {};
+    Pack<T, N> fetched[packs_per_thread];
 #pragma unroll
     for (int i = 0; i < packs_per_thread; ++i) {
-      if (exists(i)) fetched[i] = pack_at<N>(row_x + col + i * 32 * N);
+      fetched[i] = no_elements<T, N>();
+      if (exists(i)) fetched[i] = load_pack<N>(row_x + col + i * 32 * N);
     }
+    Pack<T, 1> single_fetched = no_elements<T, 1>();
+    if (has_single) single_fetched = load_pack<1>(row_x + col_of_single);
+
     float values[packs_per_thread * N + 1];
-    float& single_value = values[packs_per_thread * N];
-    single_value = has_single ? static_cast<float>(row_x[col_of_single]) : no_element;
 #pragma unroll
     for (int i = 0; i < packs_per_thread; ++i) {
-      float pack[N];
-      unpack(fetched[i], pack);
-#pragma unroll
-      for (int e = 0; e < N; ++e) values[i * N + e] = exists(i) ? pack[e] : no_element;
+      unpack(fetched[i], part_of<N>(values, i));
     }
+    float(&single_value)[1] = part_of<1>(values, packs_per_thread * N);
+    unpack(single_fetched, single_value);
 
     finish_row<Op>(values, merge_threads_of_row<Op>);
 
 #pragma unroll
     for (int i = 0; i < packs_per_thread; ++i) {
-      float pack[N];
-#pragma unroll
-      for (int e = 0; e < N; ++e) pack[e] = values[i * N + e];
-      if (exists(i)) pack_at<N>(row_y + col + i * 32 * N) = make_pack<T>(pack);
+      if (!exists(i)) continue;
+      store_pack(row_y + col + i * 32 * N, make_pack<T>(part_of<N>(values, i)));
     }
-    if (has_single) row_y[col_of_single] = static_cast<T>(single_value);
+    if (has_single) store_pack(row_y + col_of_single, make_pack<T>(single_value));
   }
 }
 
-template <int N, int elements_per_thread, int wanted_boundary>
-struct HeadAndTail {
-  static constexpr std::int64_t most_cols = 1000 * elements_per_thread;
-  template <class Op, int N_, class T>
-  static void launch_with(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    constexpr int packs = elements_per_thread / N_;
-    const auto threads = static_cast<unsigned>(round_up(divide_up(divide_up(shape.cols, N_), packs), 32));
-    const dim3 block(threads, threads == 32 ? 4 : 1);
-    int boundary = N_ == 1 ? int{sizeof(T)} : wanted_boundary;
-    while (boundary > 16 && boundary / sizeof(T) + N_ - 2 > threads) boundary /= 2;
-    const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-    head_and_tail_softmax<Op, N_, packs><<<grid, block, 0, stream>>>(x, y, shape, boundary);
-    CUDA_CHECK(cudaGetLastError());
+/// Packs of each thread of a row. A row takes the first tile that holds it in few threads: one warp, then
+/// 64 bytes a thread, then whatever fits a block.
+struct PackTile {
+  int packs_per_thread;
+  std::int64_t most_packs;
+  constexpr bool fits(std::int64_t packs) const { return packs <= most_packs; }
+};
+constexpr std::int64_t most_cols_in_registers = 32768;
+
+/// A row by as few whole warps as hold its packs; where one does, four rows a block.
+inline dim3 block_of_rows(std::int64_t packs, int packs_per_thread) {
+  const std::int64_t warps = max(std::int64_t{1}, divide_up(packs, packs_per_thread * 32));
+  return {static_cast<unsigned>(32 * warps), warps == 1 ? 4u : 1u};
+}
+
+/// Calls launch.template operator()<packs_per_thread>() for rows of so many packs of N elements.
+template <int N, class Launch>
+void with_packs_per_thread(std::int64_t packs, Launch launch) {
+  const auto launch_tile = [&]<PackTile tile>() { launch.template operator()<tile.packs_per_thread>(); };
+  if constexpr (N == 1) {
+    with_first_tile_that_fits<PackTile{8, 256}, PackTile{16, 16384}, PackTile{32, 32768}>(packs, launch_tile);
+  } else {
+    with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, 4096}, PackTile{8, 8192}>(
+        packs, launch_tile);
   }
+}
+
+/// Softmax (or log-softmax) of each row, cols <= most_cols_in_registers; rows = 0 does nothing. `Scalar` takes
+/// single elements, as the stages before do here; so does HeadAndTail where x and y do not lie equally far
+/// past a pack.
+struct Scalar {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    launch_with<Op, 1>(x, y, shape, stream);
+  }
+
+  template <class Op, int N, class T>
+  static void launch_with(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    if (N == 1 || elements_past_pack(x) != elements_past_pack(y)) {
-      launch_with<Op, 1>(x, y, shape, stream);
-    } else if constexpr (N != 1) {
-      launch_with<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
+    const std::int64_t packs = shape.cols / N;
+    with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
+      const dim3 block = block_of_rows(packs, packs_per_thread);
+      // For wide rows a line of the cache, so that a warp's access does not touch one more of them.
+      unsigned boundary = N == 1 ? sizeof(T) : 128;
+      while (boundary / sizeof(T) + N > block.x) boundary /= 2;
+      head_and_tail_softmax<Op, N, packs_per_thread>
+          <<<grid_for(divide_up(shape.rows, block.y)), block, 0, stream>>>(x, y, shape, boundary);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};
+
+struct HeadAndTail {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (elements_past_pack(x) == elements_past_pack(y)) {
+      Scalar::launch_with<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
+    } else {
+      Scalar::launch<Op>(x, y, shape, stream);
     }
   }
 };

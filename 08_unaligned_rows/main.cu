@@ -7,78 +7,60 @@
 
 namespace {
 
-template <class Launcher>
-Variant in_registers(const char* name) {
-  return {.name = name,
-          .idea = "tuning",
-          .prepare = launches<Launcher>,
-          .traffic = whole_passes(1, 1),
-          .unsupported = at_most_columns(Launcher::most_cols, "registers")};
-}
+const auto too_wide_for_registers =
+    at_most_columns(most_cols_in_registers, "the row must fit the registers of a block");
+const auto too_wide_for_a_span =
+    at_most_columns(widest_part.cols(), "32 rows must fit the registers of a block");
+const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
 
-template <int threads, int groups, int boundary>
-Variant in_shared(const char* name) {
-  return {.name = name,
-          .idea = "tuning",
-          .prepare = launches<RowInFlight<threads, groups, boundary>>,
-          .traffic = whole_passes(1, 1),
-          .unsupported = at_most_columns(1 << 30, "an index")};
-}
-
-template <Lanes lanes, int most, int span, int most_threads>
-Variant in_span(const char* name) {
-  using Launcher = FlatSpan<lanes, most, span, most_threads>;
-  return {.name = name,
-          .idea = "tuning",
-          .prepare = launches<Launcher>,
-          .traffic = whole_passes(1, 1),
-          .unsupported = [](const Problem& problem, const Device&) {
-            return Launcher::unsupported(problem.shape, size_of(problem.dtype));
-          }};
+/// Reads the packs that a row's elements lie in, whole: where x begins at a pack.
+Traffic shifted_passes(const Problem& problem) {
+  Traffic traffic = whole_passes(1, 1)(problem);
+  const auto [rows, cols] = problem.shape;
+  const std::int64_t size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t pack = 16 / size;
+  std::int64_t elements = 0;
+  for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
+    const std::int64_t past = row * cols % pack;
+    elements += round_up(past + cols, pack) * ((rows - 1 - row) / pack + 1);
+  }
+  // The last pack is read element by element where it reaches out of the tensor.
+  elements -= round_up(rows * cols, pack) - rows * cols;
+  traffic.bytes_read = static_cast<double>(elements * size);
+  return traffic;
 }
 
 }  // namespace
 
 Stage stage() {
-  using enum Lanes;
   return {.name = "08_unaligned_rows",
           .idea = "widths that no pack divides",
           .variants = {
-              in_registers<HeadAndTail<1, 16, 16>>("scalar_16"),
-              in_registers<HeadAndTail<1, 32, 16>>("scalar_32"),
-              in_registers<HeadAndTail<4, 8, 32>>("ends_8_at32"),
-              in_registers<HeadAndTail<4, 16, 16>>("ends_16_at16"),
-              in_registers<HeadAndTail<4, 16, 32>>("ends_16_at32"),
-              in_registers<HeadAndTail<4, 16, 128>>("ends_16_at128"),
-              in_registers<HeadAndTail<4, 32, 16>>("ends_32_at16"),
-              in_registers<HeadAndTail<4, 32, 32>>("ends_32_at32"),
-              in_registers<HeadAndTail<4, 32, 128>>("ends_32_at128"),
-              in_registers<Shifted<16, 16>>("shifted_16_at16"),
-              in_registers<Shifted<16, 128>>("shifted_16_at128"),
-              in_registers<Shifted<32, 16>>("shifted_32_at16"),
-              in_registers<Shifted<32, 32>>("shifted_32_at32"),
-              in_registers<Shifted<32, 128>>("shifted_32_at128"),
-              in_span<over_rows, 16, 8192, 512>("span_16_8k"),
-              in_span<over_rows, 16, 16384, 512>("span_16_16k"),
-              in_span<over_rows, 16, 32768, 1024>("span_16_32k"),
-              in_span<over_rows, 33, 8192, 512>("span_33_8k"),
-              in_span<over_rows, 33, 16384, 512>("span_33_16k"),
-              in_span<over_rows, 33, 32768, 1024>("span_33_32k"),
-              in_span<over_columns, 8, 8192, 512>("span_warp_8_8k"),
-              in_span<over_columns, 8, 16384, 1024>("span_warp_8_16k"),
-              in_span<over_columns, 33, 8192, 512>("span_warp_33_8k"),
-              in_span<over_columns, 33, 16384, 512>("span_warp_33_16k"),
-              in_span<over_columns, 33, 32768, 1024>("span_warp_33_32k"),
-              in_shared<256, 1, 16>("requested_256_1_at16"),
-              in_shared<256, 4, 128>("requested_256_4_at128"),
-              in_shared<512, 1, 16>("requested_512_1_at16"),
-              in_shared<512, 4, 128>("requested_512_4_at128"),
-              in_shared<512, 8, 128>("requested_512_8_at128"),
-              in_shared<1024, 1, 16>("requested_1024_1_at16"),
-              in_shared<1024, 1, 128>("requested_1024_1_at128"),
-              in_shared<1024, 4, 16>("requested_1024_4_at16"),
-              in_shared<1024, 4, 128>("requested_1024_4_at128"),
-              in_shared<1024, 8, 128>("requested_1024_8_at128"),
+              {.name = "scalar",
+               .idea = "single elements, the row in registers",
+               .prepare = launches<Scalar>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = too_wide_for_registers},
+              {.name = "head_and_tail",
+               .idea = "packs, and single elements before the first and after the last",
+               .prepare = launches<HeadAndTail>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = too_wide_for_registers},
+              {.name = "shifted",
+               .idea = "packs that reach into the neighbouring rows, masked",
+               .prepare = launches<Shifted>,
+               .traffic = shifted_passes,
+               .unsupported = too_wide_for_registers},
+              {.name = "flat_span",
+               .idea = "narrow rows: many as one span, packs through shared memory",
+               .prepare = launches<FlatSpan>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = too_wide_for_a_span},
+              {.name = "row_in_flight",
+               .idea = "wide rows: all requested at once, into shared memory",
+               .prepare = launches<RowInFlight>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = too_wide_for_an_index},
           }};
 }
 

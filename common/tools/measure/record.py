@@ -38,7 +38,13 @@ LESSONS = (
     Lesson("f32", 262144, (128,)),  # many narrow rows
     Lesson("f32", 65536, (32,)),  # rows narrower than a warp's access
     Lesson("f32", 49152, (1000,)),  # not a power of two, still whole packs
-    Lesson("f16", 49152, (1001,)),  # odd: rows that are not aligned to a pack
+    # Widths that no pack divides.
+    Lesson("f16", 49152, (1001, 2049)),
+    Lesson("bf16", 49152, (1025,)),
+    Lesson("f32", 262144, (33,)),
+    Lesson("f32", 16384, (8193,)),
+    Lesson("f32", 4096, (50257,)),
+    Lesson("bf16", 4096, (50257,)),
 )
 
 RUN_TIMEOUT_S = 300
