@@ -74,7 +74,8 @@ struct PackTile {
   std::int64_t most_packs;
   constexpr bool fits(std::int64_t packs) const { return packs <= most_packs; }
 };
-constexpr std::int64_t most_cols_in_registers = 32768;
+/// 32 elements for each of 1024 threads, less those by which a shifted row may begin before its first.
+constexpr std::int64_t most_cols_in_registers = 32760;
 
 /// A row by as few whole warps as hold its packs; where one does, four rows a block.
 inline dim3 block_of_rows(std::int64_t packs, int packs_per_thread) {
@@ -88,9 +89,11 @@ void with_packs_per_thread(std::int64_t packs, Launch launch) {
   const auto launch_tile = [&]<PackTile tile>() { launch.template operator()<tile.packs_per_thread>(); };
   if constexpr (N == 1) {
     with_first_tile_that_fits<PackTile{8, 256}, PackTile{16, 16384}, PackTile{32, 32768}>(packs, launch_tile);
-  } else {
+  } else if constexpr (N == 4) {
     with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, 4096}, PackTile{8, 8192}>(
         packs, launch_tile);
+  } else {
+    with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, 4096}>(packs, launch_tile);
   }
 }
 

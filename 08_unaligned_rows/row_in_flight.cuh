@@ -4,8 +4,6 @@
 
 #include <cuda_pipeline.h>
 
-#include <limits>
-
 #include "08_unaligned_rows/cut.cuh"
 #include "common/harness/cuda_check.h"
 #include "common/kernel/block_merge.cuh"
@@ -36,11 +34,10 @@ __device__ void read_neighbours(const T* address, float (&values)[N]) {
   }
 }
 
-/// Keeps the row, or what comes before pack most_kept_packs of it, and reads the rest again. Each thread
+/// Keeps the row, or what comes before pack most_kept of it, and reads the rest again. Each thread
 /// merges its packs as they arrive, a group after the other; the L2 has the rest when it is read again.
 template <class Op, class T>
-__global__ void __launch_bounds__(1024)
-    row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept_packs) {
+__global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept) {
   constexpr int N = elements_per_16_bytes<T>;
   extern __shared__ __align__(16) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
@@ -53,7 +50,7 @@ __global__ void __launch_bounds__(1024)
     T* row_y = y + row * cols;
     T* kept = reinterpret_cast<T*>(buffer) + elements_past_pack(row_x);
     const Cut<N> in(row_x, cols, 128);
-    const int kept_packs = min(in.num_packs, most_kept_packs);
+    const int kept_packs = min(in.num_packs, most_kept);
     const int kept_cols = kept_packs == in.num_packs ? cols : in.col_of_pack(kept_packs);
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
@@ -85,7 +82,11 @@ __global__ void __launch_bounds__(1024)
 
     const Cut<N> out(row_y, cols, 128);
     const auto write = [&]<int count>(float(&values)[count], int col) {
-      read_neighbours<count>((col + count <= kept_cols ? kept : row_x) + col, values);
+      if (col + count <= kept_cols) {
+        read_neighbours(kept + col, values);
+      } else {
+        read_neighbours(row_x + col, values);
+      }
 #pragma unroll
       for (float& value : values) value = result(value);
       store_pack(row_y + col, make_pack<T>(values));
@@ -101,7 +102,18 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Softmax (or log-softmax) of each row, cols < 2^30; rows = 0 does nothing.
+/// Bytes of shared memory for a row of so many: the row begins as far past a pack as in global memory.
+constexpr std::int64_t bytes_for_row(std::int64_t row_bytes) {
+  return round_up(row_bytes, 16) + 16;
+}
+/// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
+/// of it by the states of 32 warps and the single elements before the first pack.
+constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
+  const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
+  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128) / 16;
+}
+
+/// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
 struct RowInFlight {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
@@ -111,15 +123,15 @@ struct RowInFlight {
     int most_bytes = 0;
     CUDA_CHECK(cudaGetDevice(&device));
     CUDA_CHECK(cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    most_bytes = (most_bytes - int{sizeof(typename Op::State[32])}) / 16 * 16;
-    const std::int64_t row_bytes = round_up(shape.cols * std::int64_t{sizeof(T)}, 16) + 16;
-    const bool fits = row_bytes <= most_bytes;
-    const int shared_bytes = fits ? static_cast<int>(row_bytes) : most_bytes;
-    const int most_kept_packs = fits ? std::numeric_limits<int>::max() : (most_bytes - 128) / 16;
+    const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
+    const std::int64_t kept_packs = most_kept_packs(row_bytes, most_bytes);
+    const auto shared_bytes =
+        static_cast<int>(min(bytes_for_row(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    // As many threads as an SM takes, in as few blocks as it has shared memory for.
+    // An SM takes 1024 threads with some 60 registers, in one block or two.
     const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;
-    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(x, y, shape, most_kept_packs);
+    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(x, y, shape,
+                                                                       static_cast<int>(kept_packs));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -76,7 +76,7 @@ struct Shifted {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
     const std::int64_t most_packs = divide_up(shape.cols + N - 1, N);  // begins at a pack's last element
-    with_packs_per_thread<N>(min(most_packs, most_cols_in_registers / N), [&]<int packs_per_thread>() {
+    with_packs_per_thread<N>(most_packs, [&]<int packs_per_thread>() {
       const dim3 block = block_of_rows(most_packs, packs_per_thread);
       const unsigned grid = grid_for(divide_up(shape.rows, block.y));
       shifted_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape);
