@@ -24,8 +24,11 @@ Traffic shifted_passes(const Problem& problem) {
     const std::int64_t past = row * cols % pack;
     elements += round_up(past + cols, pack) * ((rows - 1 - row) / pack + 1);
   }
-  // The last pack is read element by element where it reaches out of the tensor.
-  elements -= round_up(rows * cols, pack) - rows * cols;
+  // A pack that reaches out of the tensor is read element by element by each row that has some of it.
+  const std::int64_t cut_pack = rows * cols / pack * pack;
+  for (std::int64_t row = cut_pack / cols; row < rows; ++row) {
+    elements -= pack - ((row + 1) * cols - max(row * cols, cut_pack));
+  }
   traffic.bytes_read = static_cast<double>(elements * size);
   return traffic;
 }

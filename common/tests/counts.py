@@ -25,6 +25,13 @@ SHAPES = [
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 
+SHAPES_OF = {
+    "08_unaligned_rows": [
+        "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
+        "--rows 3 --cols 33,1001,8193,16385 --offset 3",
+    ]
+}
+
 
 class Claim(NamedTuple):
     name: str
@@ -104,6 +111,47 @@ def fused_tile(r: Row) -> tuple[int, int]:
 def merges(warps: int, r: Row) -> int:
     """The exponentials, with 20 shuffles a warp."""
     return 20 * 32 * warps * r.rows
+
+
+# Stage 08. Each thread has 1, 2, 4 or 8 packs of a row, or 8, 16 or 32 single elements.
+def pack_08(r: Row) -> int:
+    return 1 if r.variant == "scalar" else 16 // r.size
+
+
+def packs_a_thread_08(r: Row) -> int:
+    packs = r.cols // pack_08(r)
+    tiles = ((8, 256), (16, 16384), (32, 32768)) if r.variant == "scalar" else ((1, 32), (2, 64), (4, 4096), (8, 8192))
+    return next(each for each, most in tiles if packs <= most)
+
+
+def warps_08(r: Row) -> int:
+    return max(1, divide_up(r.cols // pack_08(r), 32 * packs_a_thread_08(r)))
+
+
+def requests(r: Row, begin: int, count: int, boundary: int = 16) -> int:
+    """Of `count` elements from element `begin` on, by packs from a boundary on and single elements."""
+    head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
+    packs, tail = divmod(count - head, pack_08(r))
+    return divide_up(packs, 32) + divide_up(head + tail, 32)
+
+
+def requests_of_rows(r: Row) -> int:
+    boundary = r.size if r.variant == "scalar" else 128
+    while boundary // r.size + pack_08(r) > 32 * warps_08(r) and r.variant == "head_and_tail":
+        boundary //= 2
+    return sum(requests(r, row * r.cols, r.cols, boundary) for row in range(r.rows))
+
+
+def span_08(r: Row) -> tuple[int, int, int]:
+    """Columns that a thread may have, parts of a row, and rows of a block."""
+    most = next(most for most in (8, 16, 33) if r.cols <= most or most == 33)
+    parts = divide_up(r.cols, most)
+    return most, parts, 32 * max(min(16384 // (r.cols * r.size), 256 // parts) // 32, 1)
+
+
+def requests_of_spans(r: Row) -> int:
+    rows = span_08(r)[2]
+    return sum(requests(r, row * r.cols, min(rows, r.rows - row) * r.cols) for row in range(0, r.rows, rows))
 
 
 # What a variant declares of a row.
@@ -193,6 +241,31 @@ CLAIMS = {
               == (fused_tile(r)[0] * (fused_tile(r)[1] + 1)) * r.rows + merges(fused_tile(r)[0] // 32, r), "fused"),
         Claim("three passes", lambda r: r.counted_special_function_lanes == 2 * r.rows * r.cols,
               "three_pass_tile three_pass_tile_reversed"),
+    ),
+    "08_unaligned_rows": (
+        Claim("passes", lambda r: r.counted_passes == r.passes, "scalar head_and_tail"),
+        # The simulator counts a cp.async as an access of shared memory, not as one of global memory.
+        Claim("passes but for what is copied", lambda r: 1 <= r.counted_passes <= 2, "flat_span row_in_flight"),
+        # Where x begins elsewhere, its rows begin elsewhere between packs.
+        Claim("passes with the neighbours", lambda r: r.counted_passes == r.passes if r.offset == 0
+              else 2 <= r.counted_passes <= 2 + 2 * pack_08(r) / r.cols, "shifted"),
+        Claim("loads", lambda r: r.counted_global_load_requests == requests_of_rows(r), "scalar head_and_tail"),
+        Claim("stores", lambda r: r.counted_global_store_requests == requests_of_rows(r),
+              "scalar head_and_tail row_in_flight"),
+        Claim("stores of spans", lambda r: r.counted_global_store_requests == requests_of_spans(r), "flat_span"),
+        Claim("shuffles", lambda r: r.counted_shuffles == (10 if warps_08(r) == 1 else 20) * warps_08(r) * r.rows,
+              "scalar head_and_tail"),
+        Claim("barriers", lambda r: r.counted_block_barriers == (0 if warps_08(r) == 1 else 2) * r.rows,
+              "scalar head_and_tail"),
+        Claim("barriers and shuffles in flight", lambda r: (r.counted_block_barriers, r.counted_shuffles)
+              == (3 * r.rows, 20 * 16 * r.rows), "row_in_flight"),
+        Claim("barriers of spans", lambda r: (r.counted_block_barriers, r.counted_shuffles)
+              == (4 * divide_up(r.rows, span_08(r)[2]), 0), "flat_span"),
+        Claim("no conflict at an odd width", lambda r: r.size == 2 or r.cols % 2 == 0 or span_08(r)[1] > 1
+              or r.counted_bank_conflicts == 0, "flat_span"),
+        Claim("one exponential an element", lambda r: r.counted_special_function_lanes
+              == (packs_a_thread_08(r) * pack_08(r) + 2 + (10 if warps_08(r) == 1 else 20)) * 32 * warps_08(r) * r.rows,
+              "scalar head_and_tail"),
     ),
     # Test-only stages.
     "softmax_backward": (PASSES,),
@@ -298,9 +371,10 @@ def describe(row: Row, executable: str) -> str:
 
 
 def check(executable: str, *options: str) -> str:
-    rows = [row for shapes in SHAPES for row in rows_of([executable, "--dtype", "all", *shapes.split(), *options])]
+    name = Path(executable).name
+    rows = [row for shapes in (*SHAPES, *SHAPES_OF.get(name, ())) for row in rows_of([executable, "--dtype", "all", *shapes.split(), *options])]
     failed = []
-    for claim in (*DECLARED, *CLAIMS[Path(executable).name]):
+    for claim in (*DECLARED, *CLAIMS[name]):
         about = [row for row in rows if claim.is_about(row)]
         wrong = [row for row in about if not claim.holds(row)]
         if wrong or (not about and not options):

@@ -15,7 +15,7 @@ import check_stage
 from check_stage import Failure
 from counts import demangled
 
-# One for each tile of stages 03 and 06: once covered by packs, and once not.
+# One for each tile of stages 03, 06 and 08: once covered by packs, and once not.
 COLS = "1,2,3,4,7,8,9,16,17,32,33,64,65,128,129,256,257,512,513,520,768,769,1000,1001,1024,1025,1032,2049,2056,"
 COLS += "4097,4104,8193,8200,16385,16392"
 # What comes with libraries, and from the harness.
