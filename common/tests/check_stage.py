@@ -52,6 +52,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         return cols <= MAX_SHARED_COLS
     if stage == "06_online" and variant == "fused":
         return cols <= 32768
+    if stage == "08_unaligned_rows":
+        return cols <= {"flat_span": 528, "row_in_flight": 1 << 30}.get(variant, 32760)
     return True
 
 

@@ -25,6 +25,12 @@ SHAPES = [
     "--rows 300 --cols 2048",
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
+SHAPES_OF = {
+    "08_unaligned_rows": [
+        "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
+        "--rows 3 --cols 33,1001,8193,16385 --offset 3",
+    ]
+}
 
 
 def divide_up(a: float, b: float) -> int:
@@ -158,6 +164,58 @@ def split_row(r: Row) -> Expected:
     yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
+def requests(r: Row, width: int, begin: int, count: int, boundary: int = 16) -> int:
+    """Of `count` elements from element `begin` on, by packs of `width` from a boundary on and single elements."""
+    head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
+    packs, tail = divmod(count - head, width)
+    return divide_up(packs, 32) + divide_up(head + tail, 32)
+
+
+def unaligned_rows(r: Row) -> Expected:
+    if r.variant == "flat_span":
+        yield from flat_span(r)
+        return
+    if r.variant == "shifted":
+        # The neighbours in the packs at both ends. Where x begins elsewhere, its rows begin elsewhere between packs.
+        most = 2 + 2 * (16 // r.size) / r.cols
+        yield "passes", r.passes if r.offset == 0 else min(max(r.counted_passes, 2), most)
+        return
+    # Each thread has 1, 2, 4 or 8 packs of a row, or 8, 16 or 32 single elements.
+    width = 1 if r.variant == "scalar" else 16 // r.size
+    packs = r.cols // width
+    tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
+    packs_a_thread = next(each for each, most in tiles if packs <= most)
+    warps = max(1, divide_up(packs, 32 * packs_a_thread))
+    boundary = r.size if width == 1 else 128
+    while r.variant == "head_and_tail" and boundary // r.size + width > 32 * warps:
+        boundary //= 2
+    of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
+    yield "global_store_requests", of_rows
+    if r.variant == "row_in_flight":  # the simulator counts a cp.async as an access of shared memory alone
+        yield "block_barriers", 3 * r.rows
+        yield "shuffles", 20 * 16 * r.rows
+        return
+    merges = 1 if warps == 1 else 2
+    yield "passes", r.passes
+    yield "global_load_requests", of_rows
+    yield "shuffles", 10 * merges * warps * r.rows
+    yield "block_barriers", 0 if warps == 1 else 2 * r.rows
+    yield "special_function_lanes", (packs_a_thread * width + 2 + merges) * 32 * warps * r.rows
+
+
+def flat_span(r: Row) -> Expected:
+    most = next(most for most in (8, 16, 33) if r.cols <= most or most == 33)  # columns that a thread may have
+    parts = divide_up(r.cols, most)
+    rows = 32 * max(min(16384 // (r.cols * r.size), 256 // parts) // 32, 1)  # of a block
+    begins = range(0, r.rows, rows)
+    yield "global_store_requests", sum(
+        requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)  # fmt: skip
+    yield "block_barriers", 4 * len(begins)
+    yield "shuffles", 0
+    if r.size == 4 and r.cols % 2 == 1 and parts == 1:
+        yield "bank_conflicts", 0
+
+
 def passes_alone(r: Row) -> Expected:
     yield "passes", r.passes
 
@@ -170,6 +228,7 @@ EXPECTED = {
     "05_uncached": uncached,
     "06_online": online,
     "07_split_row": split_row,
+    "08_unaligned_rows": unaligned_rows,
     "softmax_backward": passes_alone,
     "cross_entropy": passes_alone,
 }
@@ -288,7 +347,8 @@ def describe(row: Row, executable: str) -> str:
 
 
 def check(executable: str, *options: str) -> str:
-    rows = [row for shapes in SHAPES for row in rows_of([executable, "--dtype", "all", *shapes.split(), *options])]
+    shapes = (*SHAPES, *SHAPES_OF.get(Path(executable).name, ()))
+    rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]
     failed: dict[str, str] = {}  # the first row of each variant
     for row in rows:
         if row.variant not in failed and (wrong := wrong_counts(row)):

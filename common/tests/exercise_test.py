@@ -241,6 +241,17 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "rescaled where the maximum is new": (None,
             "  total.sum *= __expf =>   if (max > total.max) total.sum *= __expf"),
     },
+    "head_and_tail": {
+        "starter": (r"114.40 bytes per load request of a warp, where at least 300.*float values\[1\] = {row\[col\]};",),
+        "no head": ("misaligned read of 16 bytes", "(pack_size - past) % pack_size => 0"),
+        "past, not missing": ("misaligned read of 16 bytes", "(pack_size - past) % pack_size => past"),
+        "a whole pack before the first": (None, "(pack_size - past) % pack_size => pack_size - past"),
+        "a head wider than the row, and a negative tail": (None,
+            "min((pack_size - past) % pack_size, cols) => (pack_size - past) % pack_size"),
+        "no tail": ("never written", "(cols - head) % pack_size}; => 0};"),
+        "tail of the row, not of what is left": (r"race: write of 16 bytes of global memory", "(cols - head) % pack_size}; => cols % pack_size};"),
+        "by bits": (None, "(pack_size - past) % pack_size => -past & (pack_size - 1)"),
+    },
 }
 # fmt: on
 
@@ -376,7 +387,7 @@ def test_nothing_is_forgotten() -> None:
     """And no solution is a starter: the one has to fail, and the other to pass."""
     assert set(ANSWERS) == set(EXERCISES)
     assert len({exercise.number for exercise in EXERCISES.values()}) == len(EXERCISES)
-    assert {path.parent.name for path in ROOT.glob("0[1-6]_*/main.cu")} == {e.stage for e in EXERCISES.values()}
+    assert {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu")} == {e.stage for e in EXERCISES.values()}
     for name, exercise in EXERCISES.items():
         assert exercise.number[:2] == exercise.stage[:2]
         wrong = [which for which, (message, *_) in ANSWERS[name].items() if message is not None]

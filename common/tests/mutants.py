@@ -76,6 +76,10 @@ SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
 SPLIT = "07_split_row/split_row.cuh"
 EXCHANGE = "07_split_row/row_exchange.cuh"
+CUT = "08_unaligned_rows/cut.cuh"
+SHIFTED = "08_unaligned_rows/shifted.cuh"
+SPAN = "08_unaligned_rows/flat_span.cuh"
+FLIGHT = "08_unaligned_rows/row_in_flight.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -218,6 +222,43 @@ GROUPS: dict[str, list[Mistake]] = {
             (EXCHANGE, "slot(to, blockIdx.x).store => if (to != 0) slot(to, blockIdx.x).store"), at="while (bits == 0)"),
         fault("slots_of_one_row_serve_all", "row_exchange --rows 7 --cols 10000", "waits for ever",
             (EXCHANGE, "slots + row * gridDim.x * gridDim.x => slots"), at="while (bits == 0)"),
+    ],
+    "08_unaligned_rows_1": [
+        fault("a_pack_before_the_first_row", "shifted --rows 7 --cols 1001 --offset 1",
+            "read of 16 bytes of global memory at .*, which nobody has written yet: 4 bytes before the",
+            (SHIFTED, "return 0 <= element && element + N => return element + N"),
+            at="return {*reinterpret_cast<const decltype", file=CUT),
+        wrong_result("neighbours_are_not_masked", "shifted --rows 4 --cols 1001", "4 x 1001",
+            (SHIFTED, "if (!in_row(col(i) + e)) values => if (false) values")),
+        wrong_result("tail_is_forgotten", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements never written",
+            (CUT, "tail = (count - head) % N; => tail = 0;")),
+        fault("copies_are_not_waited_for", "flat_span --rows 7 --cols 33",
+            "read of 4 bytes of shared memory at .*on its way",
+            (SPAN, "  __pipeline_wait_prior(0); => "), at="values[i] = static_cast<float>(part[i]);"),
+    ],
+    "08_unaligned_rows_2": [
+        fault("a_pack_behind_the_last_row", "shifted --rows 7 --cols 1001",
+            "read of 16 bytes of global memory at .*, which nobody has written yet: byte 28016 of",
+            (SHIFTED, "0 <= element && element + N <= shape.rows * shape.cols; => 0 <= element;"),
+            at="fetched[i] = in_tensor(i) ?"),
+        fault("no_barrier_before_the_span_is_read", "flat_span --rows 64 --cols 33",
+            "read of 4 bytes of shared memory",
+            (SPAN, "rows * cols, thread, threads);\n    __syncthreads();\n\n => rows * cols, thread, threads);\n\n"),
+            at="values[i] = static_cast<float>(part[i]);"),
+        fault("no_barrier_before_the_next_row", "row_in_flight --rows 7 --cols 1001 --offset 1,2",
+            "race: write of (4|16) bytes of shared memory",
+            (FLIGHT, "__syncthreads();  // the next row is copied over this one => // the next row is"),
+            at="__pipeline_memcpy_async(kept"),
+    ],
+    "08_unaligned_rows_3": [
+        fault("no_barrier_before_the_results", "flat_span --rows 64 --cols 33 --offset 1,2",
+            "race: (read|write) of 4 bytes of shared memory",
+            (SPAN, "__syncthreads();  // and all have read => // and all have read"), at="++i) part[i] = static_cast<T>"),
+        fault("no_barrier_before_the_results_leave", "flat_span --rows 64 --cols 33",
+            "race: read of 16 bytes of shared memory",
+            (SPAN, "    __syncthreads();\n    copy_out => \n    copy_out"), at="store_pack(global + cut.col_of_pack(pack)"),
+        wrong_count("a_warp_too_many", "", "^head_and_tail: (global_load_requests|shuffles|block_barriers): ",
+            ("08_unaligned_rows/head_and_tail.cuh", "shape.cols / N; => shape.cols / N + 1;")),
     ],
 }  # fmt: skip
 

@@ -48,6 +48,7 @@ RECORDED_BY_STAGE = {
     "05_uncached": (Shape("f32", 1024, 131072),),
     "06_online": (Shape("f32", 1024, 131072), Shape("f16", 49152, 16384)),
     "07_split_row": (Shape("f32", 1, 1048576),),
+    "08_unaligned_rows": (Shape("f32", 262144, 33), Shape("f16", 49152, 1001), Shape("f32", 4096, 50257)),
 }
 
 LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it

@@ -28,7 +28,7 @@ class Lesson(NamedTuple):
     dtype: str
     rows: int
     cols: tuple[int, ...]
-    since: str = ""  # the first stage that is measured: with few rows the naive ones take minutes
+    since: str = ""  # the first stage that is measured: where the naive ones take long, and show nothing new
 
 
 # The first line is the ladder of the README, and the only one that --quick runs.
@@ -39,8 +39,15 @@ LESSONS = (
     Lesson("f32", 262144, (128,)),  # many narrow rows
     Lesson("f32", 65536, (32,)),  # rows narrower than a warp's access
     Lesson("f32", 49152, (1000,)),  # not a power of two, still whole packs
-    Lesson("f16", 49152, (1001,)),  # odd: rows that are not aligned to a pack
-    Lesson("f32", 1, (32000, 151936, 1048576), since="05"),  # few rows
+    # Widths that no pack divides.
+    Lesson("f16", 49152, (1001, 2049)),
+    Lesson("bf16", 49152, (1025,), since="02"),
+    Lesson("f32", 262144, (33,), since="02"),
+    Lesson("f32", 16384, (8193,), since="02"),
+    Lesson("f32", 4096, (50257,), since="02"),
+    Lesson("bf16", 4096, (50257,), since="02"),
+    # Few rows.
+    Lesson("f32", 1, (32000, 151936, 1048576), since="05"),
     Lesson("f32", 16, (151936,), since="05"),
     Lesson("bf16", 8, (262144,), since="05"),
 )

@@ -1,0 +1,61 @@
+// Stage 08: rows whose width no pack of 16 bytes divides. Each row starts somewhere else between two packs.
+//
+// Cost: 2 passes. Stages 03 to 06 take such rows by single elements; here 16-byte accesses move all of a row
+// but its ends. Variants differ in what they do with these: single elements before the first pack and after
+// the last (head_and_tail), packs that reach into the neighbouring rows (shifted), several rows at once, so
+// that few of them have an end (flat_span), or shared memory that holds a wide row while it arrives
+// (row_in_flight).
+// Sources: vectorized kernels with a scalar prologue and epilogue are folklore (PyTorch's softmax shifts its
+// rows to an alignment as `shifted` does); rows flattened through shared memory are from ByteTransformer's
+// and CUB's block loads.
+#pragma once
+
+#include "common/kernel/pack.cuh"
+
+/// `count` elements that begin anywhere: `head` single ones up to a boundary, then `num_packs` aligned packs
+/// of N, then `tail` single ones.
+template <int N>
+struct Cut {
+  int head;
+  int num_packs;
+  int tail;
+
+  /// The packs begin at a multiple of `boundary` bytes, a power of two and at least a pack.
+  template <class T>
+  __device__ Cut(const T* begin, int count, unsigned boundary = N * sizeof(T)) {
+    // By masks: a remainder by a variable, of 64 bits at that, was half of the instructions of a kernel.
+    const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(begin));
+    head = min(static_cast<int>((0 - address & (boundary - 1)) / sizeof(T)), count);
+    num_packs = (count - head) / N;
+    tail = (count - head) % N;
+  }
+  __device__ int col_of_pack(int pack) const { return head + pack * N; }
+  /// Fewer than boundary / sizeof(T) + N.
+  __device__ int num_singles() const { return head + tail; }
+  __device__ int col_of_single(int single) const { return single < head ? single : single + num_packs * N; }
+};
+
+/// How many elements an address lies past the last multiple of 16 bytes.
+template <class T>
+__host__ __device__ int elements_past_pack(const T* address) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16 / sizeof(T));
+}
+
+/// By one access.
+template <int N, class T>
+__device__ Pack<T, N> load_pack(const T* address) {
+  return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
+}
+/// In global memory. As an instruction of its own: where the packs of each row begin elsewhere, nvcc 13.0
+/// makes four stores of 4 bytes of a store of 16 through a pointer.
+template <class T, int N>
+__device__ void store_pack(T* address, const Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) == 16) {
+    const uint4 word = pack.word;
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)),
+                 "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w)
+                 : "memory");
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(address) = pack;
+  }
+}

@@ -1,0 +1,134 @@
+// Single elements up to the first boundary and after the last pack, packs between; the row in registers.
+#pragma once
+
+#include "03_warp_reduce/first_tile.cuh"
+#include "08_unaligned_rows/cut.cuh"
+#include "08_unaligned_rows/finish_row.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/shape.h"
+
+/// How the packs of a row are dealt out to its threads. Each warp has warp_packs of them side by side, so
+/// that the addresses of a thread's packs are one register and constant offsets.
+template <int packs_per_thread>
+__device__ int first_pack_of_thread() {
+  const int thread = static_cast<int>(threadIdx.x);
+  return thread / 32 * (32 * packs_per_thread) + thread % 32;
+}
+
+/// A block of blockDim.x threads a row; where that is one warp, blockDim.y rows a block, which never meet.
+template <class Op>
+__device__ typename Op::State merge_threads_of_row(typename Op::State own) {
+  __shared__ typename Op::State storage[32];
+  return blockDim.x == 32 ? warp_merge<Op>(own) : block_merge<Op>(own, storage);
+}
+
+/// x and y lie equally far past a pack, or N is 1. A row has at most blockDim.x single elements.
+template <class Op, int N, int packs_per_thread, class T>
+__global__ void __launch_bounds__(1024)
+    head_and_tail_softmax(const T* x, T* y, Shape shape, unsigned boundary) {
+  for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
+       row += gridDim.x * std::int64_t{blockDim.y}) {
+    const T* row_x = x + row * shape.cols;
+    T* row_y = y + row * shape.cols;
+    const Cut<N> cut(row_x, static_cast<int>(shape.cols), boundary);
+    const int first_pack = first_pack_of_thread<packs_per_thread>();
+    const auto exists = [&](int i) { return first_pack + i * 32 < cut.num_packs; };
+    const int col = cut.col_of_pack(first_pack);
+    const int single = static_cast<int>(threadIdx.x);
+    const bool has_single = single < cut.num_singles();
+    const int col_of_single = cut.col_of_single(single);
+
+    Pack<T, N> fetched[packs_per_thread];
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      fetched[i] = no_elements<T, N>();
+      if (exists(i)) fetched[i] = load_pack<N>(row_x + col + i * 32 * N);
+    }
+    Pack<T, 1> single_fetched = no_elements<T, 1>();
+    if (has_single) single_fetched = load_pack<1>(row_x + col_of_single);
+
+    float values[packs_per_thread * N + 1];
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      unpack(fetched[i], part_of<N>(values, i));
+    }
+    float(&single_value)[1] = part_of<1>(values, packs_per_thread * N);
+    unpack(single_fetched, single_value);
+
+    finish_row<Op>(values, merge_threads_of_row<Op>);
+
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      if (!exists(i)) continue;
+      store_pack(row_y + col + i * 32 * N, make_pack<T>(part_of<N>(values, i)));
+    }
+    if (has_single) store_pack(row_y + col_of_single, make_pack<T>(single_value));
+  }
+}
+
+/// Packs of each thread of a row. A row takes the first tile that holds it in few threads: one warp, then
+/// 64 bytes a thread, then whatever fits a block.
+struct PackTile {
+  int packs_per_thread;
+  std::int64_t most_packs;
+  constexpr bool fits(std::int64_t packs) const { return packs <= most_packs; }
+};
+/// 32 elements for each of 1024 threads, less those by which a shifted row may begin before its first.
+constexpr std::int64_t most_cols_in_registers = 32760;
+
+/// A row by as few whole warps as hold its packs; where one does, four rows a block.
+inline dim3 block_of_rows(std::int64_t packs, int packs_per_thread) {
+  const std::int64_t warps = max(std::int64_t{1}, divide_up(packs, packs_per_thread * 32));
+  return {static_cast<unsigned>(32 * warps), warps == 1 ? 4u : 1u};
+}
+
+/// Calls launch.template operator()<packs_per_thread>() for rows of so many packs of N elements.
+template <int N, class Launch>
+void with_packs_per_thread(std::int64_t packs, Launch launch) {
+  const auto launch_tile = [&]<PackTile tile>() { launch.template operator()<tile.packs_per_thread>(); };
+  if constexpr (N == 1) {
+    with_first_tile_that_fits<PackTile{8, 256}, PackTile{16, 16384}, PackTile{32, 32768}>(packs, launch_tile);
+  } else if constexpr (N == 4) {
+    with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, 4096}, PackTile{8, 8192}>(
+        packs, launch_tile);
+  } else {
+    with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, 4096}>(packs, launch_tile);
+  }
+}
+
+/// Softmax (or log-softmax) of each row, cols <= most_cols_in_registers; rows = 0 does nothing. `Scalar` takes
+/// single elements, as the stages before do here; so does HeadAndTail where x and y do not lie equally far
+/// past a pack.
+struct Scalar {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    launch_with<Op, 1>(x, y, shape, stream);
+  }
+
+  template <class Op, int N, class T>
+  static void launch_with(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const std::int64_t packs = shape.cols / N;
+    with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
+      const dim3 block = block_of_rows(packs, packs_per_thread);
+      // For wide rows a line of the cache, so that a warp's access does not touch one more of them.
+      unsigned boundary = N == 1 ? sizeof(T) : 128;
+      while (boundary / sizeof(T) + N > block.x) boundary /= 2;
+      head_and_tail_softmax<Op, N, packs_per_thread>
+          <<<grid_for(divide_up(shape.rows, block.y)), block, 0, stream>>>(x, y, shape, boundary);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};
+
+struct HeadAndTail {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (elements_past_pack(x) == elements_past_pack(y)) {
+      Scalar::launch_with<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
+    } else {
+      Scalar::launch<Op>(x, y, shape, stream);
+    }
+  }
+};

@@ -1,0 +1,137 @@
+// A wide row: all of it, or as much as shared memory holds, is requested at once, by copies that need no
+// registers.
+#pragma once
+
+#include <cuda_pipeline.h>
+
+#include "08_unaligned_rows/cut.cuh"
+#include "common/harness/cuda_check.h"
+#include "common/kernel/block_merge.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/shape.h"
+
+constexpr int copy_groups = 4;
+
+/// Calls use(pack) for the packs of this thread in a group; copy_groups groups make num_packs.
+template <class Use>
+__device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
+  const int threads = static_cast<int>(blockDim.x);
+  const int packs_of_group = static_cast<int>(divide_up(num_packs, copy_groups * threads)) * threads;
+  const int end = min((group + 1) * packs_of_group, num_packs);
+  for (int pack = group * packs_of_group + static_cast<int>(threadIdx.x); pack < end; pack += threads) {
+    use(pack);
+  }
+}
+
+/// N neighbouring elements that begin anywhere: by one access where they are aligned.
+template <int N, class T>
+__device__ void read_neighbours(const T* address, float (&values)[N]) {
+  if (elements_past_pack(address) == 0) {
+    unpack(load_pack<N>(address), values);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = static_cast<float>(address[i]);
+  }
+}
+
+/// Keeps the row, or what comes before pack most_kept of it, and reads the rest again. Each thread
+/// merges its packs as they arrive, a group after the other; the L2 has the rest when it is read again.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept) {
+  constexpr int N = elements_per_16_bytes<T>;
+  extern __shared__ __align__(16) unsigned char buffer[];
+  __shared__ typename Op::State storage[32];
+  const int cols = static_cast<int>(shape.cols);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const T* row_x = x + row * cols;
+    T* row_y = y + row * cols;
+    T* kept = reinterpret_cast<T*>(buffer) + elements_past_pack(row_x);
+    const Cut<N> in(row_x, cols, 128);
+    const int kept_packs = min(in.num_packs, most_kept);
+    const int kept_cols = kept_packs == in.num_packs ? cols : in.col_of_pack(kept_packs);
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      for_each_pack_of_group(group, kept_packs, [&](int pack) {
+        __pipeline_memcpy_async(kept + in.col_of_pack(pack), row_x + in.col_of_pack(pack), 16);
+      });
+      __pipeline_commit();
+    }
+
+    typename Op::State own{};
+    if (thread < in.num_singles()) {
+      const int col = in.col_of_single(thread);
+      const float single[1] = {static_cast<float>(row_x[col])};
+      if (col < kept_cols) kept[col] = row_x[col];
+      Op::add(own, single);
+    }
+    const auto add_pack = [&](const T* from, int pack) {
+      float values[N];
+      unpack(load_pack<N>(from + in.col_of_pack(pack)), values);
+      Op::add(own, values);
+    };
+    for (int pack = kept_packs + thread; pack < in.num_packs; pack += threads) add_pack(row_x, pack);
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      __pipeline_wait_prior(copy_groups - 1 - group);
+      for_each_pack_of_group(group, kept_packs, [&](int pack) { add_pack(kept, pack); });
+    }
+    const RowResult<Op> result(block_merge<Op>(own, storage));
+
+    const Cut<N> out(row_y, cols, 128);
+    const auto write = [&]<int count>(float(&values)[count], int col) {
+      if (col + count <= kept_cols) {
+        read_neighbours(kept + col, values);
+      } else {
+        read_neighbours(row_x + col, values);
+      }
+#pragma unroll
+      for (float& value : values) value = result(value);
+      store_pack(row_y + col, make_pack<T>(values));
+    };
+#pragma unroll 4
+    for (int pack = thread; pack < out.num_packs; pack += threads) {
+      float values[N];
+      write(values, out.col_of_pack(pack));
+    }
+    float single[1];
+    if (thread < out.num_singles()) write(single, out.col_of_single(thread));
+    __syncthreads();  // the next row is copied over this one
+  }
+}
+
+/// Bytes of shared memory for a row of so many: the row begins as far past a pack as in global memory.
+constexpr std::int64_t bytes_for_row(std::int64_t row_bytes) {
+  return round_up(row_bytes, 16) + 16;
+}
+/// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
+/// of it by the states of 32 warps and the single elements before the first pack.
+constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
+  const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
+  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128) / 16;
+}
+
+/// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
+struct RowInFlight {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto kernel = row_in_flight_softmax<Op, T>;
+    int device = 0;
+    int most_bytes = 0;
+    CUDA_CHECK(cudaGetDevice(&device));
+    CUDA_CHECK(cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
+    const std::int64_t kept_packs = most_kept_packs(row_bytes, most_bytes);
+    const auto shared_bytes =
+        static_cast<int>(min(bytes_for_row(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    // An SM takes 1024 threads with some 60 registers, in one block or two.
+    const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;
+    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(x, y, shape,
+                                                                       static_cast<int>(kept_packs));
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
