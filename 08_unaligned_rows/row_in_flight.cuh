@@ -107,10 +107,10 @@ constexpr std::int64_t bytes_for_row(std::int64_t row_bytes) {
   return round_up(row_bytes, 16) + 16;
 }
 /// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
-/// of it by the states of 32 warps and the single elements before the first pack.
+/// of it by the states of 32 warps and the single elements before the first pack and after the last.
 constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
   const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
-  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128) / 16;
+  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128 - 16) / 16;
 }
 
 /// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
