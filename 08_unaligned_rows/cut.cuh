@@ -5,9 +5,8 @@
 // the last (head_and_tail), packs that reach into the neighbouring rows (shifted), several rows at once, so
 // that few of them have an end (flat_span), or shared memory that holds a wide row while it arrives
 // (row_in_flight).
-// Sources: vectorized kernels with a scalar prologue and epilogue are folklore (PyTorch's softmax shifts its
-// rows to an alignment as `shifted` does); rows flattened through shared memory are from ByteTransformer's
-// and CUB's block loads.
+// Sources: PyTorch's softmax begins its rows at a pack's boundary before them, as `shifted` does; a scalar
+// prologue and epilogue around vector accesses, and rows as one flat range, are common practice.
 #pragma once
 
 #include "common/kernel/pack.cuh"

@@ -8,8 +8,8 @@
 #include "common/kernel/grid.cuh"
 #include "common/kernel/shape.h"
 
-/// How the packs of a row are dealt out to its threads. Each warp has warp_packs of them side by side, so
-/// that the addresses of a thread's packs are one register and constant offsets.
+/// How the packs of a row are dealt out to its threads. Those of a warp lie side by side, so that
+/// the addresses of a thread's packs are one register and constant offsets.
 template <int packs_per_thread>
 __device__ int first_pack_of_thread() {
   const int thread = static_cast<int>(threadIdx.x);
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Packs of each thread of a row. A row takes the first tile that holds it in few threads: one warp, then
-/// 64 bytes a thread, then whatever fits a block.
+/// A row takes the first tile that holds its packs: few of them a thread as long as one warp is enough, then
+/// some 64 bytes a thread, then what fits a block.
 struct PackTile {
   int packs_per_thread;
   std::int64_t most_packs;
@@ -97,38 +97,39 @@ void with_packs_per_thread(std::int64_t packs, Launch launch) {
   }
 }
 
-/// Softmax (or log-softmax) of each row, cols <= most_cols_in_registers; rows = 0 does nothing. `Scalar` takes
-/// single elements, as the stages before do here; so does HeadAndTail where x and y do not lie equally far
-/// past a pack.
+template <class Op, int N, class T>
+void launch_head_and_tail(const T* x, T* y, Shape shape, cudaStream_t stream) {
+  const std::int64_t packs = shape.cols / N;
+  with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
+    const dim3 block = block_of_rows(packs, packs_per_thread);
+    // A line of the cache, so that a warp's access does not touch one more; less where the head would have
+    // more elements than the row has threads.
+    unsigned boundary = N == 1 ? sizeof(T) : 128;
+    while (boundary / sizeof(T) + N > block.x) boundary /= 2;
+    const unsigned grid = grid_for(divide_up(shape.rows, block.y));
+    head_and_tail_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape, boundary);
+    CUDA_CHECK(cudaGetLastError());
+  });
+}
+
+// ---- The launchers. Each does softmax (or log-softmax) of every row, cols <= most_cols_in_registers;
+// rows = 0 does nothing.
+
+/// Single elements, as the stages before take here.
 struct Scalar {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_with<Op, 1>(x, y, shape, stream);
-  }
-
-  template <class Op, int N, class T>
-  static void launch_with(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    const std::int64_t packs = shape.cols / N;
-    with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
-      const dim3 block = block_of_rows(packs, packs_per_thread);
-      // For wide rows a line of the cache, so that a warp's access does not touch one more of them.
-      unsigned boundary = N == 1 ? sizeof(T) : 128;
-      while (boundary / sizeof(T) + N > block.x) boundary /= 2;
-      head_and_tail_softmax<Op, N, packs_per_thread>
-          <<<grid_for(divide_up(shape.rows, block.y)), block, 0, stream>>>(x, y, shape, boundary);
-      CUDA_CHECK(cudaGetLastError());
-    });
+    launch_head_and_tail<Op, 1>(x, y, shape, stream);
   }
 };
 
+/// Single elements where x and y do not lie equally far past a pack.
 struct HeadAndTail {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (elements_past_pack(x) == elements_past_pack(y)) {
-      Scalar::launch_with<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
-    } else {
-      Scalar::launch<Op>(x, y, shape, stream);
-    }
+    if (elements_past_pack(x) != elements_past_pack(y)) return Scalar::launch<Op>(x, y, shape, stream);
+    if (shape.rows == 0) return;
+    launch_head_and_tail<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
   }
 };

@@ -23,6 +23,18 @@ __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
   }
 }
 
+/// Sends the first num_packs packs of a row on their way to shared memory, group by group.
+template <int N, class T>
+__device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_packs) {
+#pragma unroll
+  for (int group = 0; group < copy_groups; ++group) {
+    for_each_pack_of_group(group, num_packs, [&](int pack) {
+      __pipeline_memcpy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), 16);
+    });
+    __pipeline_commit();
+  }
+}
+
 /// N neighbouring elements that begin anywhere: by one access where they are aligned.
 template <int N, class T>
 __device__ void read_neighbours(const T* address, float (&values)[N]) {
@@ -52,13 +64,7 @@ __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, 
     const Cut<N> in(row_x, cols, 128);
     const int kept_packs = min(in.num_packs, most_kept);
     const int kept_cols = kept_packs == in.num_packs ? cols : in.col_of_pack(kept_packs);
-#pragma unroll
-    for (int group = 0; group < copy_groups; ++group) {
-      for_each_pack_of_group(group, kept_packs, [&](int pack) {
-        __pipeline_memcpy_async(kept + in.col_of_pack(pack), row_x + in.col_of_pack(pack), 16);
-      });
-      __pipeline_commit();
-    }
+    request_packs(kept, row_x, in, kept_packs);
 
     typename Op::State own{};
     if (thread < in.num_singles()) {
@@ -107,10 +113,10 @@ constexpr std::int64_t bytes_for_row(std::int64_t row_bytes) {
   return round_up(row_bytes, 16) + 16;
 }
 /// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
-/// of it by the states of 32 warps and the single elements before the first pack.
+/// of it by the states of 32 warps and the single elements before the first pack and after the last.
 constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
   const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
-  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128) / 16;
+  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128 - 16) / 16;
 }
 
 /// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
