@@ -22,7 +22,7 @@ struct Cut {
   /// The packs begin at a multiple of `boundary` bytes, a power of two and at least a pack.
   template <class T>
   __device__ Cut(const T* begin, int count, unsigned boundary = N * sizeof(T)) {
-    // By masks: a remainder by a variable, of 64 bits at that, was half of the instructions of a kernel.
+    // By masks: a remainder of 64 bits by a variable takes some hundred instructions.
     const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(begin));
     head = min(static_cast<int>((0 - address & (boundary - 1)) / sizeof(T)), count);
     num_packs = (count - head) / N;
