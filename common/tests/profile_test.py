@@ -130,8 +130,8 @@ class Profiled(Repository):
         assert code == 0, printed
         return printed
 
-    def record_profiles(self) -> tuple[int, str]:
-        return self.profile("--record", "--commit", COMMIT)
+    def record_profiles(self, *stages: str) -> tuple[int, str]:
+        return self.profile(*stages, "--record", "--commit", COMMIT)
 
     def csv_rows(self, name: str) -> list[dict[str, str]]:
         with (self.build / "profile" / name).open(encoding="utf-8") as file:
@@ -234,7 +234,7 @@ def test_what_goes_wrong_with_one_launch_stays_there(profiled: Profiled) -> None
         ("--cols 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--dtype f8", "invalid choice: 'f8'"),
         ("--colums 7", "unrecognized arguments"),
-        ("2 --record", "--record measures every stage"),
+        ("2 --record --variant tall", "--record measures every variant"),
     ],
 )
 def test_bad_usage(profiled: Profiled, arguments: str, said: str) -> None:
@@ -280,6 +280,13 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     assert [two["metrics"][name] for name in names] == [4000, 32, 50.5]
     assert one["metrics"][quantities.OCCUPANCY_LIMITS[1]] is None  # n/a
     assert one["quantities"]["barriers"] == [4.0, 16.0, 0.0208333]
+
+    # One stage anew: what is recorded of the others stays, and says when it was.
+    assert profiled.record_profiles("2")[0] == 0
+    anew = json.loads((profiled.results / "nvidia-fake-1-profile.json").read_text(encoding="utf-8"))["entries"]
+    assert len(anew) == len(found)
+    assert {(e["stage"], e.get("recorded") == data["recorded"]) for e in anew if e["stage"] <= "02_tiled"} == {
+        ("01_naive", True), ("02_tiled", False)}  # fmt: skip
 
     shape = "dtype=f16 rows=49152 cols=1024"
     for marker, said in {

@@ -1,6 +1,7 @@
 """Compares the simulator's counters with Nsight Compute's, for every variant at small shapes.
 
     python3 common/tools hardware_table           on a GPU: count with both, write the table's data
+    python3 common/tools hardware_table 06 07     only of these stages; what is recorded of the others stays
     python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
 
 Writes common/results/<gpu>-simulator.json: per variant and shape what ncu and what the simulator counted in
@@ -113,7 +114,7 @@ def check(arguments: argparse.Namespace) -> int:
     beside = [{**entry, "ncu": measured[place_of(entry)]} for entry in counted if place_of(entry) in measured]
 
     def flat(entries: list[Json]) -> list[Json]:
-        return [{**entry, **entry["simulator"], "simulator": None, "ncu": None} for entry in entries]
+        return [{**{name: entry[name] for name in results.PLACE}, **entry["simulator"]} for entry in entries]
 
     found = not_explained(beside) + count.differences(flat(recorded["entries"]), flat(counted))
     return count.verdict(found, recorded["machine"]["nvcc"], arguments.build, f"{TOOL}, on the GPU")
@@ -121,6 +122,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str]) -> int | None:
     parser = Parser(prog=TOOL, description="Compare the simulator's counters with Nsight Compute's.")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="such as 03 (default: all)")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
@@ -128,6 +130,7 @@ def main(argv: list[str]) -> int | None:
     arguments = results.parse(parser, argv)
     if arguments.check:
         return check(arguments)
-    stages = results.stage_executables(arguments.root, arguments.build)
+    given = [results.stage_named(text, results.stage_names(arguments.root)) for text in arguments.stages]
+    stages = results.stage_executables(arguments.root, arguments.build, given)
     print(f"wrote {ncu.record(arguments, TOOL, '-simulator', stages, lambda: simulated(stages), METRICS, measured)}")
     return 0

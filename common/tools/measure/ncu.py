@@ -196,13 +196,26 @@ def record(
     options: Sequence[str] = (),
 ) -> Path:
     """Measures the launches that `count` has counted on the simulator, and writes what is to be `kept` of each; returns
-    the file. Raises ToolError, and then has written nothing."""
+    the file. What is recorded of other stages stays, with its own date and commit. Raises ToolError, and then has
+    written nothing."""
     header = results.header(arguments, command)
     machine = results.machine_of(stages)
+    others = entries_of_others(arguments.root / "common/results", f"{results.gpu_slug(machine['gpu'])}{suffix}.json", stages)
     program = find(arguments.ncu)
     entries = count()
     problems = measure(program, stages, entries, metrics, None, options)
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
     header["ncu"] = version(program)
-    return results.write(arguments, header, machine, suffix, entries=list(map(kept, entries)))
+    entries = sorted([*others, *map(kept, entries)], key=lambda entry: entry["stage"])
+    return results.write(arguments, header, machine, suffix, entries=entries)
+
+
+def entries_of_others(folder: Path, name: str, stages: dict[str, Path]) -> list[Json]:
+    """What was recorded on such a GPU of other stages than these, each entry with where it comes from."""
+    if set(stages) >= set(results.stage_names(folder.parents[1])):
+        return []
+    earlier = results.load(folder / name, results.BY_NCU)
+    return [
+        {"recorded": earlier["recorded"], **entry} for entry in earlier["entries"] if entry["stage"] not in stages
+    ]

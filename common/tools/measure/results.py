@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from command import NoDevice, Parser, ToolError, end_group, signals_wait
+from command import NoDevice, Parser, ToolError, Usage, end_group, signals_wait
 from files import BadFile, load_json, write_whole
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,6 +73,13 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> dic
     if missing:
         raise ToolError(f"not built: {', '.join(missing)} (cmake --build {build})")
     return stages
+
+
+def stage_named(text: str, known: list[str]) -> str:
+    for stage in known:
+        if text.rstrip("/") == stage or re.fullmatch(f"0*{int(stage[:2])}", text):
+            return stage
+    raise Usage(f"there is no stage '{text}'; the stages are {', '.join(known)}")
 
 
 Stopped = Callable[[], bool]

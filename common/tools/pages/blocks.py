@@ -7,6 +7,7 @@ parameters, and returns Markdown. Every miss raises ToolError.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 from functools import cached_property, partial
@@ -346,7 +347,8 @@ COUNTED = Counts(
 
 def counters_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None) -> str:
     table, _ = COUNTERS.table(context, stage, columns, [shape], with_shape=True)
-    return table.text(profile_caption(context, "Nsight Compute, one launch, summed over the GPU"))
+    entry = next(each for each in context.profiles["entries"] if each["stage"] == stage)
+    return table.text(profile_caption(context, "Nsight Compute, one launch, summed over the GPU", entry))
 
 
 def counted_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None, shapes: str = "") -> str:
@@ -357,9 +359,9 @@ def counted_block(context: Context, stage: str, columns: str, shape: Optional[Sh
     return table.text(f"<sub>{where}softmax: {how}.</sub>")
 
 
-def profile_caption(context: Context, what: str) -> str:
-    header, machine = context.profiles["recorded"], context.profiles["machine"]
-    return caption(header, machine, "./run profile --record", before=f"{what}: ")
+def profile_caption(context: Context, what: str, entry: Json) -> str:
+    header = entry.get("recorded", context.profiles["recorded"])
+    return caption(header, context.profiles["machine"], "./run profile --record", before=f"{what}: ")
 
 
 def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -> str:
@@ -376,7 +378,7 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
             table.rows.append([f"{quantity.name}, {quantity.unit}", *cells])
     notes = [f"<sup>{mark}</sup> <sub>{text}</sub>" for mark, text in reasons.lettered()]
     how = f"counted by the simulator on {entries[0]['counted_rows']} rows, measured by Nsight Compute"
-    return table.text(*notes, profile_caption(context, f"{shape_text(shape)}, softmax, {how}"))
+    return table.text(*notes, profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
 
 
 # --- The simulator beside Nsight Compute -----------------------------------------------------------
@@ -407,7 +409,9 @@ def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str
         different = sum(kernel_of(d.entry) == kernel for d in differing)
         table.rows.append([*kernel, shapes, *map(str, (numbers, numbers - different, different))])
     numbers, different = len(recorded["entries"]) * len(hardware_table.COUNTERS), len(differing)
-    where = caption(recorded["recorded"], recorded["machine"], "python3 common/tools hardware_table")
+    tool = "python3 common/tools hardware_table"
+    headers = {json.dumps(e.get("recorded", recorded["recorded"])): e["stage"] for e in recorded["entries"]}  # and its last
+    where = "<br>\n".join(caption(json.loads(header), recorded["machine"], tool, f"To {last}: ") for header, last in headers.items())
     return f"{numbers - different} of {numbers} numbers are the same, {different} differ.\n\n{table.text(where)}"
 
 
