@@ -132,13 +132,12 @@ Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& mem
 
 Stage stage() {
   const auto traffic = whole_passes(4, 1, {.barriers = 2, .bank_conflicts = {}});
-  return {
-      .name = "softmax_backward",
-      .idea = "the backward of softmax, for tests",
-      .variants = {{"naive", "one block a row", prepare<Lie::none>, traffic},
-                   {"one_percent_off", "wrong on purpose", prepare<Lie::one_percent_off>, traffic},
-                   {"changes_dy", "wrong on purpose", prepare<Lie::changes_dy>, traffic}},
-      .operations = {&softmax_backward_operation}};
+  return {.name = "softmax_backward",
+          .idea = "the backward of softmax, for tests",
+          .variants = {{"naive", "one block a row", prepare<Lie::none>, traffic},
+                       {"one_percent_off", "wrong on purpose", prepare<Lie::one_percent_off>, traffic},
+                       {"changes_dy", "wrong on purpose", prepare<Lie::changes_dy>, traffic}},
+          .operations = {&softmax_backward_operation}};
 }
 
 int main(int argc, char** argv) {
