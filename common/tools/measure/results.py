@@ -460,15 +460,22 @@ def load_counted(path: Path) -> Json:
     return load(path, COUNTED)
 
 
+def check_recorded(entry: Json, where: str) -> None:
+    """An entry that is older than its file says where it comes from."""
+    if "recorded" in entry:
+        check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
+
+
 def load_profiles(path: Path) -> Json:
     """<gpu>-profile.json."""
-    return load(path, {**BY_NCU, "entries": Each("entry", PROFILE)})
+    return load(path, {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)})
 
 
 def load_hardware(path: Path, counters: Iterable[str]) -> Json:
     """<gpu>-simulator.json."""
     both = {name: number_named(name) for name in counters}
-    return load(path, {**BY_NCU, "entries": Each("entry", {**PLACE, "ncu": both, "simulator": both})})
+    schema = {**PLACE, "ncu": both, "simulator": both}
+    return load(path, {**BY_NCU, "entries": Each("entry", schema, check_recorded)})
 
 
 def fastest(found: Iterable[Json]) -> Json | None:
