@@ -258,7 +258,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "race: read of 16 bytes of shared memory",
             (SPAN, "    __syncthreads();\n    copy_out => \n    copy_out"), at="store_pack(global + cut.col_of_pack(pack)"),
         wrong_count("a_warp_too_many", "--variant head_and_tail",
-            "^head_and_tail: (global_load_requests|shuffles|block_barriers): ",
+            "^head_and_tail: (special_function_lanes|shuffles|block_barriers): ",
             ("08_unaligned_rows/head_and_tail.cuh", "shape.cols / N; => shape.cols / N + 1;")),
     ],
 }  # fmt: skip
