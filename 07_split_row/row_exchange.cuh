@@ -56,9 +56,19 @@ constexpr PartTile part_tiles[] = {
 };
 constexpr PartTile widest_part = part_tiles[3];
 
+/// What the compiler is promised: an SM of compute capability 7.5 holds 1024 threads, all later ones at least 1536.
+constexpr int promised_blocks_per_sm(PartTile tile) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return tile.block.block_size * tile.blocks_per_sm > 1024 ? 1024 / tile.block.block_size
+                                                           : tile.blocks_per_sm;
+#else
+  return tile.blocks_per_sm;
+#endif
+}
+
 /// blockIdx.x: the part, blockIdx.y: the row.
 template <class Op, PartTile tile, int pack_size, class Load, class Store>
-__global__ void __launch_bounds__(tile.block.block_size, tile.blocks_per_sm)
+__global__ void __launch_bounds__(tile.block.block_size, promised_blocks_per_sm(tile))
     exchange_softmax(Load load, Store store, PairBits* slots, Shape shape, std::int64_t part_cols) {
   // Two, so that each is written again only after the other's barrier.
   __shared__ typename Op::State block_storage[32];
