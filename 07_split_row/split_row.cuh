@@ -41,11 +41,11 @@ struct LoadFrom {
 /// Where it writes.
 template <class Store>
 struct StoreFrom {
-  Store store_;
+  Store destination;
   std::int64_t first_col;
   template <int N>
   __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
-    store_.template store<N>(values, row, first_col + col);
+    destination.template store<N>(values, row, first_col + col);
   }
 };
 
