@@ -224,6 +224,21 @@ def test_a_sweep_s_table(lessons: Repository) -> None:
     assert "f16, 49152 rows" in filled(lessons, block("chart a.svg table oneflow"))
 
 
+def test_who_leads_and_whatever_is_as_fast_is_bold(lessons: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    for name in sorted({r["stage"] for r in data["results"]} - {""}):
+        (lessons.root / name).mkdir(exist_ok=True)
+        (lessons.root / name / "main.cu").touch()
+    here = {r["contender"]: r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 32)}
+    path = lessons.results / "nvidia-fake-1-sweep.json"
+    for percent, bold in {97.0: ["97.9", "97.0"], 96.5: ["97.9"], 98.5: ["97.9", "98.5"], 99.5: ["99.5"]}.items():
+        copy = here["quack softmax"]["time_us"] * percent / 100
+        here["quack softmax"].update(copy_us=copy, percent_of_copy=percent)
+        path.write_text(json.dumps(data))
+        row = filled(lessons, block("sweep oneflow")).splitlines()[2]
+        assert re.findall(r"\*\*(.*?)\*\*", row) == bold
+
+
 # --- The numbers of the charts ---------------------------------------------------------------------
 
 

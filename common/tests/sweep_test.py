@@ -276,11 +276,43 @@ def test_the_leader_is_who_has_the_highest_percentage_of_its_copy() -> None:
     here["06_online online"].update(time_us=69.0, copy_us=61.41, percent_of_copy=89.0)
     here["quack softmax"].update(time_us=71.0, copy_us=70.29, percent_of_copy=99.0)
     assert results.fastest(here.values()) is here["quack softmax"]
-    assert results.fastest([{"time_us": None, "percent_of_copy": None}]) is None
+    assert results.leaders(here.values()) == [here["quack softmax"]]
+    nobody = [{"time_us": None, "percent_of_copy": None}]
+    assert (results.fastest(nobody), results.leaders(nobody)) == (None, [])
     printed = sweep_tables.text(data)
     assert re.search(r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$", printed)
     peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3"
     assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed)
+
+
+@pytest.mark.parametrize(
+    "percents, spreads, leading, said",
+    [
+        ((98.0, 97.1), (0.4, 0.4), "both", "as fast as quack"),
+        ((97.1, 98.0), (0.4, 0.4), "both", "as fast as quack"),
+        ((98.0, 97.0), (0.4, 0.4), "both", "as fast as quack"),
+        ((98.0, 96.9), (0.4, 0.4), "stage", "stages 1.01x"),
+        ((96.9, 98.0), (0.4, 0.4), "peer", "quack 1.01x"),
+        # Ahead by less than the samples of one of them spread: 3 % of 90.
+        ((93.0, 90.4), (0.4, 3.0), "both", "as fast as quack"),
+        ((90.4, 93.0), (3.0, 0.4), "both", "as fast as quack"),
+        ((93.5, 90.4), (0.4, 3.0), "stage", "stages 1.03x"),
+        ((93.5, 90.4), (0.4, None), "stage", "stages 1.03x"),
+    ],
+)
+def test_who_is_ahead_by_less_than_a_point_or_the_spread_is_as_fast(
+    percents: tuple, spreads: tuple, leading: str, said: str
+) -> None:
+    data = synthetic_sweep.sweep()
+    here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 1024)]
+    for result in here:
+        result.update(time_us=100.0, copy_us=50.0, percent_of_copy=50.0)
+    pair = {r["kind"]: r for r in here if r["contender"] in ("06_online online", "quack softmax")}
+    for (kind, percent), spread in zip(zip(("stage", "peer"), percents), spreads):
+        pair[kind].update(percent_of_copy=percent, spread_percent=spread)
+    leaders = list(pair.values()) if leading == "both" else [pair[leading]]
+    assert results.leaders(r for r in here if r["kind"] != "copy") == leaders
+    assert re.search(rf"(?m)^f16:49152x1024 .*  {said}$", sweep_tables.text(data))
 
 
 COLUMNS = {

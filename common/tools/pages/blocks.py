@@ -206,8 +206,8 @@ def sweep_block(context: Context, name: str) -> str:
         found = sweep.at(shape)
         stage = results.fastest(r for r in found if r["kind"] == "stage")
         best = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
-        leader = results.fastest(r for r in best if r is not None)
-        first, *others = (swept_cell(result, result is leader) for result in best)
+        leaders = results.leaders(r for r in best if r is not None)
+        first, *others = (swept_cell(result, result in leaders) for result in best)
         if stage:
             first = f"[{stage['stage'][:2]}]({context.link(context.stage(stage['stage']))}/) {first}"
         table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), first, *others])

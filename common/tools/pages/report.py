@@ -60,13 +60,13 @@ def facts(recorded: Recorded) -> Json:
 
 
 class Compared(NamedTuple):
-    """A row of a published table: the fastest of all stages, of all libraries, of both, and of each."""
+    """A row of a published table: the fastest of all stages, of all libraries, and of each; who of these leads."""
 
     shape: Shape
     copy: Json
     stage: Optional[Json]
     peer: Optional[Json]
-    leader: Optional[Json]
+    leaders: List[Json]
     best: List[Optional[Json]]
 
 
@@ -77,9 +77,8 @@ def published(sweep: Recorded) -> List[Json]:
     def row(shape: Shape) -> Compared:
         found = sweep.at(shape)
         stage, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
-        leader = results.fastest(r for r in (stage, peer) if r)
         best = [results.fastest(r for r in found if r["stage"] == name) for name in names]
-        return Compared(shape, sweep.copy(shape), stage, peer, leader, best)
+        return Compared(shape, sweep.copy(shape), stage, peer, results.leaders(filter(None, best)), best)
 
     shapes = {table["name"]: charts.table_of(sweep, table["name"])[1] for table in sweep.tables}
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
@@ -108,7 +107,7 @@ def page(sources: Sources) -> str:
     )
     # A long name may break after its underscores.
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
-    environment.globals.update(time_text=time_text, short_text=short_text, shape_text=charts.shape_text)
+    environment.globals.update(time_text=time_text, short_text=short_text, shape_text=charts.shape_text, as_fast=results.as_fast)
     files = [recorded for recorded in sources if recorded]
     known = [facts(recorded) for recorded in files]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
