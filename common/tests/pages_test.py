@@ -271,7 +271,7 @@ def test_libraries_have_a_panel_of_their_own(recorded: Repository) -> None:
     assert list(found) == ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
     stages, libraries = found["sweep-oneflow"].data["panels"]
     best, *peers = libraries["lines"]
-    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger"]
+    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger", "flashinfer"]
     of_stages = [dict(line["points"]) for line in stages["lines"]]
     assert best["points"] == [[32 << p, max(points.get(32 << p, 0) for points in of_stages)] for p in range(11)]
     # Triton's fused kernel ends at 16384 columns, its online one goes on.

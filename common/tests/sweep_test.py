@@ -27,7 +27,7 @@ import command
 from command import NoDevice, ToolError, Usage
 from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_tables
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
-from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem
+from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem, on_torch
 from measure.results import Json, Shape
 
 STAGES = {"01_naive": [("slow", 50.0, 10**9)], "02_fast": [("packs", 99.0, 10**9), ("wide", 50.0, 10**9)]}
@@ -281,7 +281,7 @@ def test_the_leader_is_who_has_the_highest_percentage_of_its_copy() -> None:
     assert (results.fastest(nobody), results.leaders(nobody)) == (None, [])
     printed = sweep_tables.text(data)
     assert re.search(r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$", printed)
-    peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3"
+    peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3 +39\.8"
     assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed)
 
 
@@ -421,7 +421,7 @@ def test_peers_are_found_missing_or_broken(monkeypatch: pytest.MonkeyPatch) -> N
         "triton": lambda: raises(Missing("Triton is not installed")),
         "quack": lambda: module(lambda: "1", lambda: raises(OSError("libfoo.so: no such file\nand more"))),
     }
-    monkeypatch.setattr(peers, "module_of", lambda name: modules[name]())
+    monkeypatch.setattr(peers, "load", lambda name: modules[name]())
     why = {"pytorch": "not installed", "triton": "Triton is not installed", "quack": "OSError: libfoo.so: no such file"}
     assert peers.find(list(modules)) == ([here], {"cudnn": "9.1"}, why)
 
@@ -429,16 +429,53 @@ def test_peers_are_found_missing_or_broken(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_real_files_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("torch", "triton"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    names = {"pytorch": "PyTorch", "triton": "Triton", "quack": "PyTorch", "liger": "PyTorch"}
+    names = {"pytorch": "PyTorch", "triton": "Triton", "quack": "PyTorch", "liger": "PyTorch", "flashinfer": "PyTorch"}
     missing = {peer: f"{name} is not installed for this python3" for peer, name in names.items()}
     assert peers.find(list(names)) == ([], {}, missing)
 
 
-def test_autotuning_is_for_few_shapes() -> None:
-    from measure.peers import pytorch
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One whose tensors are the pointers themselves."""
+    fake = types.SimpleNamespace(__version__="2.0+cu", uint8="byte", empty=lambda size, **_: f"{size} bytes")
+    monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
+    monkeypatch.setattr(on_torch, "on_tensors", lambda problem, function: lambda x, y, stream: function(x, y))
+    return fake
 
+
+def test_a_library_of_pytorch_s_that_is_not_installed(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = on_torch.LIBRARIES["quack"]._replace(package="no-such-package")
+    monkeypatch.setitem(on_torch.LIBRARIES, "quack", absent)
+    missing = {"quack": "no-such-package is not installed for this python3"}
+    found, versions, why = peers.find(["pytorch", "quack"])
+    assert ([one.variant for one in found], versions, why) == (["eager", "compiled"], {"pytorch": "2.0+cu"}, missing)
+
+
+def test_flashinfer_with_and_without_a_dependent_launch(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    kernels = types.SimpleNamespace(softmax=lambda *arguments: called.append(arguments))
+    monkeypatch.setattr(on_torch, "_flashinfer_kernels", lambda: kernels)
+    (one,) = on_torch.LIBRARIES["flashinfer"]._replace(load=lambda: None).contenders()
+    for candidate in one.prepare(Problem("f32", 4, 32000, "softmax")):
+        candidate.launch(1, 2, 3)
+    assert called == [("1048576 bytes", 1, 2, None, 1.0, dependent) for dependent in (True, False)]
+    with pytest.raises(NotApplicable, match="its result is f32"):
+        one.prepare(Problem("bf16", 4, 32000, "softmax"))
+    assert list(one.operations) == ["softmax"]
+
+
+def test_what_cannot_be_compiled_is_said_once(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("Ninja build failed\nfor reasons")
+
+    broken = on_torch.LIBRARIES["flashinfer"]._replace(package="pytest", load=fails)
+    monkeypatch.setitem(on_torch.LIBRARIES, "flashinfer", broken)
+    assert peers.find(["flashinfer"]) == ([], {}, {"flashinfer": "RuntimeError: Ninja build failed"})
+
+
+def test_autotuning_is_for_few_shapes() -> None:
     shapes = sweep_options.all_shapes(sweep_options.TABLES)
-    tuned = [shape for shape in shapes if len(pytorch.modes(Problem(*shape, "softmax"))) > 1]
+    tuned = [shape for shape in shapes if len(on_torch.modes(Problem(*shape, "softmax"))) > 1]
     assert Shape("f16", 49152, 8192) in tuned
     assert Shape("f32", 1, 1048576) not in tuned
     assert len(tuned) < 12  # at up to 8 s each
@@ -472,7 +509,7 @@ def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     fake.AsyncCompileMode = compiling
     for module in (fake, language):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    fake.peer = peers.module_of("triton")
+    fake.peer = peers.load("triton")
     monkeypatch.setattr(fake.peer, "_warm_up", warm_up)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
     yield fake

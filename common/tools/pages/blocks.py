@@ -184,7 +184,14 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
     return table.text(recorded_caption(recorded, ""))
 
 
-PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
+PEER_NAMES = {
+    "cudnn": "cuDNN",
+    "pytorch": "PyTorch",
+    "triton": "Triton",
+    "quack": "quack",
+    "liger": "Liger",
+    "flashinfer": "FlashInfer",
+}
 NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
 
 

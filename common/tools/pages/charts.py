@@ -22,7 +22,7 @@ from text import percent_text, short_text, time_text
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
 SPECIAL_FUNCTIONS_PER_CLOCK = 16
 # The libraries that a sweep may hold, in the order of their looks.
-PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
+PEERS = ("pytorch", "triton", "cudnn", "quack", "liger", "flashinfer")
 
 
 class Chart(NamedTuple):
