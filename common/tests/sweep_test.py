@@ -692,6 +692,10 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert written() == (0, True, False)
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["recorded"]["command"] == "./run sweep"
+    content, world.device["gpu"] = file.read_bytes(), "NVIDIA Fake 2"
+    assert world.sweep()[0] == 0
+    assert sorted(path.name for path in world.results.iterdir()) == [file.name, "nvidia-fake-2-sweep.json"]
+    assert file.read_bytes() == content  # another GPU's stays
     assert len(data["results"]) == 7 * len({shape for table in data["tables"] for shape in table["shapes"]})
 
 

@@ -562,8 +562,31 @@ class Recorded:
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")
 
 
-def newest(folder: Path, sweep: bool) -> Recorded | None:
-    """The recording (or sweep) with the newest date, None where the folder holds none."""
-    suffixes = ("-sweep",) if sweep else ("-profile", "-sweep", "simulator")
-    files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]
-    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)
+# --- Which of the recorded files -------------------------------------------------------------------
+
+KINDS = ("", "-sweep", "-profile", "-simulator")  # of the files named <gpu><kind>.json
+# Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
+LESSONS_GPU = "nvidia-h200"
+
+
+def recorded_files(folder: Path, kind: str) -> dict[str, Path]:
+    """The files of a kind, by GPU."""
+    paths = sorted(folder.glob(f"*{kind}.json"))
+    if not kind:
+        paths = [path for path in paths if not path.stem.endswith((*KINDS[1:], "simulator"))]
+    return {path.stem.removesuffix(kind): path for path in paths}
+
+
+def newest(paths: Iterable[Path]) -> Path | None:
+    """By the date in the file."""
+    dates = ((load(path, {"recorded": HEADER})["recorded"]["date_utc"], path.name, path) for path in paths)
+    return max(dates, default=(None,))[-1]
+
+
+def file_of(folder: Path, kind: str, gpu: str = "") -> Path | None:
+    """The file of this GPU, which must be there; of none in particular the lessons' GPU's, or else the newest."""
+    files = recorded_files(folder, kind)
+    if gpu and gpu not in files:
+        there = ", ".join(path.name for path in files.values()) or "none"
+        raise ToolError(f"no {gpu}{kind}.json in common/results; there are: {there}")
+    return files.get(gpu or LESSONS_GPU) or newest(files.values())
