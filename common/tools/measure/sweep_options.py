@@ -41,7 +41,7 @@ CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
 WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
 VOCABULARIES = (32000, 65536, 151936)
 DECODING = [Shape(dtype, batch, cols) for dtype in ("f32", "bf16") for cols in VOCABULARIES for batch in (1, 4, 16, 64)]
-WIDE = [Shape(dtype, rows, 1 << exponent) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for exponent in (16, 17, 18)]
+WIDE = [Shape(dtype, rows, cols) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for cols in (65536, 131072, 262144)]
 VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
 TABLES = [
     Table("fastertransformer", "FasterTransformer's attention: f32, (32·64·s) × s", ONEFLOW, BERT),

@@ -52,7 +52,7 @@ def shapes_in(text: str) -> List[Shape]:
 
 
 class Context:
-    """What a block may ask for: the stages, the page it stands on, and the recorded files of one GPU, read on first use.
+    """What a block may ask for: the stages, the page it stands on, and one GPU's recorded files, read on first use.
 
     `gpu` as in results.file_of().
     """
@@ -502,7 +502,7 @@ VALUES: Dict[str, Callable[..., str]] = {
 
 
 def produce(context: Context, kind: str, marker: str) -> str:
-    """What belongs between a pair of markers. gpu= is for all; dtype=, rows= and cols= become one argument, the shape."""
+    """What belongs between a pair of markers. All take gpu=; dtype=, rows= and cols= become one argument, the shape."""
     name, *words = marker.split()
     maker = known("unknown value", name, VALUES) if kind == "value" else known("unknown block", name, BLOCKS)
     pairs = [word.split("=", 1) for word in words if "=" in word]

@@ -11,7 +11,7 @@ A block stands between two markers on lines of their own, a value within a line:
     <!-- end generated -->
     It reaches <!-- value: percent stage=02_a variant=best dtype=f32 rows=49152 cols=1024 --><!-- end value -->.
 
-Blocks; SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024; each block and value takes gpu=NAME:
+Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
     ladder SHAPE                      every variant of every stage, the copy last
     stage NAME SHAPES                 one stage's variants, percent of the copy by shape
     chart FILE.svg ladder SHAPE
@@ -35,8 +35,9 @@ Values; variant=best is the stage's fastest:
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from one GPU's files: of the lessons' GPU where neither --gpu nor the block names another, or else the
 newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json the tables; what the
-simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
-unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
+simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
+unknown marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is
+written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorded file that is damaged, or a chart is to
 be drawn without matplotlib.

@@ -57,7 +57,8 @@ def find_sources(arguments: argparse.Namespace) -> Sources:
     folder = arguments.root / "common/results"
     files = {kind: results.recorded_files(folder, kind) for kind in ("", "-sweep")}
     named = {"": arguments.results, "-sweep": arguments.sweep}
-    first = next(filter(None, named.values()), None) or results.newest(p for some in files.values() for p in some.values())
+    every = [path for of_kind in files.values() for path in of_kind.values()]
+    first = arguments.results or arguments.sweep or results.newest(every)
     gpu = results.gpu_slug(Recorded(first).machine["gpu"]) if first else ""
     paths = (named[kind] or files[kind].get(gpu) for kind in files)
     recording, sweep = (Recorded(path) if path else None for path in paths)

@@ -108,7 +108,8 @@ def page(sources: Sources) -> str:
     )
     # A long name may break after its underscores.
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
-    environment.globals.update(time_text=time_text, short_text=short_text, shape_text=charts.shape_text, as_fast=results.as_fast)
+    texts = {"time_text": time_text, "short_text": short_text, "shape_text": charts.shape_text}
+    environment.globals.update(texts, as_fast=results.as_fast)
     files = [recorded for recorded in sources if recorded]
     known = [facts(recorded) for recorded in files]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(

@@ -61,9 +61,9 @@ def release() -> None:
     import_torch().cuda.empty_cache()
 
 
-# ---- PyTorch, eager and compiled. torch.compile makes one Triton kernel of the softmax and the copy into our tensor. It
-# compiles for each shape by itself (dynamic=False): in the default mode, and where that pays in the mode that tries out
-# many configurations (max-autotune), too. CUDA graphs are ours for everybody, so its own are off.
+# ---- PyTorch, eager and compiled. torch.compile makes one Triton kernel of the softmax and the copy into our tensor.
+# It compiles for each shape by itself (dynamic=False): in the default mode, and where that pays in the mode that tries
+# out many configurations (max-autotune), too. CUDA graphs are ours for everybody, so its own are off.
 
 AUTOTUNE = "max-autotune-no-cudagraphs"
 # To autotune takes 3 to 8 s a shape, to compile in the default mode 1 to 2 s, and the whole sweep should take
@@ -112,8 +112,8 @@ def _quack(problem: Problem) -> list[Candidate]:
     return [Candidate("", on_tensors(problem, module._softmax_fwd))]
 
 
-# ---- Liger: its Triton kernel with its own settings. Rows wider than its largest block go to its second kernel, where the
-# installed version has one.
+# ---- Liger: its Triton kernel with its own settings. Rows wider than its largest block go to its second kernel, where
+# the installed version has one.
 
 LIGER_LARGEST_BLOCK = 65536
 
@@ -133,8 +133,8 @@ def _liger(problem: Problem) -> list[Candidate]:
     return [Candidate(f"{warps} warps", on_tensors(problem, run))]
 
 
-# ---- FlashInfer: made for the few rows of decoding. Up to 128 rows of 24576 columns and more it splits over the GPU, with
-# two kernels and a workspace between them.
+# ---- FlashInfer: made for the few rows of decoding. Up to 128 rows of 24576 columns and more it splits over the GPU,
+# with two kernels and a workspace between them.
 
 FLASHINFER_WORKSPACE_BYTES = 1 << 20  # what flashinfer.sampling.softmax takes; more changes nothing
 
