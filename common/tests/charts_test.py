@@ -121,8 +121,10 @@ def test_no_label_lies_on_another(count: int, flat: bool, tmp_path: Path) -> Non
 
 
 def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: Dict[str, Chart]) -> None:
-    ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None)).charts()
-    for chart in (*all_charts.values(), *ours.values()):
+    ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None))
+    for recorded in filter(None, ours):
+        recorded.machine["gpu"] = "NVIDIA H100 80GB HBM3"  # a long name
+    for chart in (*all_charts.values(), *ours.charts().values()):
         assert_labels_apart(chart)
 
 

@@ -256,7 +256,8 @@ def of_table(sweep: Recorded, name: str) -> Chart:
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
     chart = bandwidth(sweep, shapes, stages_of(sweep))
-    return chart._replace(subtitle=f"{title}. {chart.subtitle}")
+    whose, _, _shapes = title.partition(":")  # the shapes are in the chart's own title
+    return chart._replace(subtitle=f"{whose}. {chart.subtitle}")
 
 
 def of_sweep(sweep: Recorded) -> Dict[str, Chart]:
