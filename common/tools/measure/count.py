@@ -113,7 +113,7 @@ def main(argv: list[str]) -> int | None:
     out = arguments.root / "common/results/simulator.json"
     again = "python3 common/tools count"
     if arguments.check:
-        recorded = results.load_counted(out)
+        recorded = results.load(out, results.COUNTED)
         return verdict(differences(recorded["counted"], entries), recorded["nvcc"], arguments.build, again)
     nvcc = results.software_versions(arguments.build)["nvcc"]
     write_whole(out, results.json_text({"command": again, "nvcc": nvcc, "counted": entries}))

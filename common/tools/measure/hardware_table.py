@@ -36,6 +36,9 @@ COLS = (1000, 8192)
 # Some variants take narrow rows only, or rows that fill every lane: each has two widths at least.
 COLS_OF_STAGE = {"02_fused_block": (96, 1000, 8192), "03_warp_reduce": (96, 128, 256, 1000, 1024)}
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
+COUNTS = {name: results.DIFFERENCE if "conflicts" in name else results.NUMBER for name in COUNTERS}
+ENTRY = {**results.PLACE, "ncu": COUNTS, "simulator": COUNTS}
+SCHEMA = {**results.BY_NCU, "entries": results.Each("entry", ENTRY, results.check_recorded)}
 
 # --- Where they differ ------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ def load_recorded(root: Path) -> Json:
     files = sorted((root / "common/results").glob("*-simulator.json"))
     if len(files) != 1:
         raise ToolError(f"common/results has {len(files)} files named <gpu>-simulator.json; one is needed")
-    return results.load_hardware(files[0], COUNTERS)
+    return results.load(files[0], SCHEMA)
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -288,13 +288,15 @@ class Each(NamedTuple):
     may_be_empty: bool = False
 
 
-OTHERS = "*"  # in an object's schema: a function of the name, for all names that it does not have
+OTHERS = "*"  # in an object's schema: kinds by regular expressions, for all names that it does not have
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """A kind is a regular expression, None, bool, several of these, or a function."""
+    """A kind is a regular expression, None, bool, several of these, a list of as many, or a function."""
     if isinstance(kind, tuple):
         return any(fits(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and len(value) == len(kind) and all(map(fits, value, kind))
     if isinstance(kind, str):
         return isinstance(value, str) and re.fullmatch(kind, value) is not None
     return value is None if kind is None else type(value) is bool if kind is bool else kind(value)
@@ -304,22 +306,41 @@ def is_whole(value: Any) -> bool:
     return type(value) is int and value >= 0  # True is an int, too
 
 
-def is_number(value: Any) -> bool:
-    return type(value) in (int, float) and value >= 0  # load_json lets finite ones through
-
-
 def is_size(value: Any) -> bool:
     return is_whole(value) and value > 0
+
+
+def is_difference(value: Any) -> bool:
+    return type(value) in (int, float)  # load_json lets finite ones through
+
+
+def is_number(value: Any) -> bool:
+    return is_difference(value) and value >= 0
+
+
+def is_date(value: Any) -> bool:
+    try:
+        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
+    except (TypeError, ValueError):
+        return False
+
+
+def is_reason(value: Any) -> bool:
+    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
+
+
+def are_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
 
 
 def check(found: Any, schema: Json, where: str = "it") -> None:
     """Raises ToolError that says which field is missing, or what is in it."""
     if not isinstance(found, dict):
         raise ToolError(f"{where} is {shortened(found)}")
-    others = {name: schema[OTHERS](name) for name in found if name not in schema} if OTHERS in schema else {}
-    for name, kind in {**schema, **others}.items():
-        if name == OTHERS:
-            continue
+    named = {name: kind for name, kind in schema.items() if name != OTHERS}
+    for pattern, kind in schema.get(OTHERS, {}).items():
+        named |= {name: kind for name in found if name not in named and re.search(pattern, name)}
+    for name, kind in named.items():
         if name not in found:
             raise ToolError(f"{where} has no '{name}'")
         if isinstance(kind, Each):
@@ -347,30 +368,6 @@ def check_each(found: Any, each: Each, name: str) -> None:
 def shortened(value: Any) -> str:
     text = ascii(value) if isinstance(value, (str, int, float, type(None))) else type(value).__name__
     return text if len(text) <= 60 else text[:60] + " ..."
-
-
-def is_date(value: Any) -> bool:
-    try:
-        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
-    except (TypeError, ValueError):
-        return False
-
-
-def is_reason(value: Any) -> bool:
-    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
-
-
-def are_texts(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
-
-
-def number_named(name: str) -> Any:
-    """A number or nothing; one that is a difference may be negative."""
-    return (is_number, None, lambda value: type(value) in (int, float) and "conflicts" in name)
-
-
-def three_named(name: str) -> Any:
-    return lambda value: isinstance(value, list) and len(value) == 3 and all(fits(n, number_named(name)) for n in value)
 
 
 def check_result(result: Json, where: str) -> None:
@@ -403,6 +400,12 @@ def check_table(table: Json, where: str) -> None:
         raise ToolError(f"{where} has a shape twice")
 
 
+def check_recorded(entry: Json, where: str) -> None:
+    """An entry that is older than its file says where it comes from."""
+    if "recorded" in entry:
+        check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
+
+
 UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
@@ -414,21 +417,23 @@ COMMAND = (
     r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
-MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
+NUMBER, DIFFERENCE = (is_number, None), (is_difference, None)
 PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
 STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
-RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, number_named("")), "stage": (NAME, "", None), "op": NAME, "input": NAME}
-OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": number_named("")}
+RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, NUMBER), "stage": (NAME, "", None), "op": NAME, "input": NAME}
+OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": NUMBER}
 TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_texts}
 SETTINGS = {"l2": "cold|warm", "repeats": is_size}
-METRICS = {OTHERS: number_named}
+METRICS = {OTHERS: {"conflicts": DIFFERENCE, "": NUMBER}}
+QUANTITIES = {OTHERS: {"conflicts": [DIFFERENCE] * 3, "": [NUMBER] * 3}}
 KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
-MADE = {"quantities": {OTHERS: three_named}, "metrics": METRICS, "kernels": KERNELS}
+MADE = {"quantities": QUANTITIES, "metrics": METRICS, "kernels": KERNELS}
 PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, **MADE}
 
 HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
-MACHINE = {"gpu": PLAIN, OTHERS: lambda name: (is_whole if name in MACHINE_NUMBERS else PLAIN, None)}
+MACHINE_NUMBERS = "^(multiprocessors|l2_bytes|memory_bytes|max_sm_clock_mhz)$"
+MACHINE = {"gpu": PLAIN, OTHERS: {MACHINE_NUMBERS: (is_whole, None), "": (PLAIN, None)}}
 BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
 RESULTS = Each("result", RESULT, check_result)
 RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
@@ -438,8 +443,9 @@ SWEEP = {
     "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),
     "tables": Each("table", TABLE, check_table, may_be_empty=True),
 }
-COUNTS = Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted)
-COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}
+COUNTS = Each("counted", {**PLACE, **STATUS, **METRICS}, check_counted)
+COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}  # simulator.json
+PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 
 
 def load(path: Path, schema: Json) -> Json:
@@ -453,29 +459,6 @@ def load(path: Path, schema: Json) -> Json:
     except ToolError as error:
         raise BadFile(f"{path} is no results file: {error}") from error
     return data
-
-
-def load_counted(path: Path) -> Json:
-    """simulator.json."""
-    return load(path, COUNTED)
-
-
-def check_recorded(entry: Json, where: str) -> None:
-    """An entry that is older than its file says where it comes from."""
-    if "recorded" in entry:
-        check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
-
-
-def load_profiles(path: Path) -> Json:
-    """<gpu>-profile.json."""
-    return load(path, {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)})
-
-
-def load_hardware(path: Path, counters: Iterable[str]) -> Json:
-    """<gpu>-simulator.json."""
-    both = {name: number_named(name) for name in counters}
-    schema = {**PLACE, "ncu": both, "simulator": both}
-    return load(path, {**BY_NCU, "entries": Each("entry", schema, check_recorded)})
 
 
 def fastest(found: Iterable[Json]) -> Json | None:

@@ -78,12 +78,12 @@ class Context:
     def profiles(self) -> Json:
         """What ./run profile --record wrote for the same GPU."""
         path = self.recorded.path
-        return results.load_profiles(path.with_name(f"{path.stem}-profile.json"))
+        return results.load(path.with_name(f"{path.stem}-profile.json"), results.PROFILES)
 
     @cached_property
     def counted(self) -> Json:
         """What the simulator counted."""
-        return results.load_counted(self.results / "simulator.json")
+        return results.load(self.results / "simulator.json", results.COUNTED)
 
     def link(self, path: str) -> str:
         """Relative link from the page to a file or folder of the repository."""
