@@ -26,9 +26,7 @@ def build_folder(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    made = Repository()
-    made.make(tmp_path.resolve())
-    return made
+    return Repository(tmp_path.resolve())
 
 
 @pytest.fixture
