@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from command import NoDevice, Parser, ToolError, Usage, end_group, signals_wait
+from command import NoDevice, Parser, ToolError, Usage, output_of, started
 from files import BadFile, load_json, write_whole
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,22 +91,16 @@ def run_process(command: list[str], timeout_s: float, stopped: Stopped = NEVER) 
 
     It gets a process group of its own: with a profiler, the program that it started is ended too.
     """
-    streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    process: subprocess.Popen[str] | None = None
     end = time.monotonic() + timeout_s
-    try:
-        with signals_wait():
-            process = subprocess.Popen(command, start_new_session=True, **streams)
-        while time.monotonic() < end and not stopped():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                out, err = process.communicate(timeout=min(timeout_s, 0.1))
-                return subprocess.CompletedProcess(command, process.returncode, out, err)
-        raise ToolError(f"took longer than {timeout_s:.0f} s")
+    try:  # an interrupt by the user must not leave it running on the GPU
+        with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as (process,):
+            while time.monotonic() < end and not stopped():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = process.communicate(timeout=min(timeout_s, 0.1))
+                    return subprocess.CompletedProcess(command, process.returncode, out, err)
+            raise ToolError(f"took longer than {timeout_s:.0f} s")
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
-    finally:  # an interrupt by the user must not leave it running on the GPU
-        if process:
-            end_group(process)
 
 
 def last_line(text: str) -> str:
@@ -172,15 +166,6 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime(DATE)
 
 
-def output_of(command: list[str]) -> str:
-    """What a command prints; nothing where it is missing or fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> tuple[str, bool]:
     """The commit that is measured, and whether the working tree differs from it.
 
@@ -195,10 +180,10 @@ def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> t
         return match[1], bool(match[2])
     # Without this check git would answer for a repository that merely surrounds this folder.
     if (root / ".git").exists():
-        git = ["git", "-C", str(root)]
-        commit = output_of([*git, "rev-parse", "HEAD"])
+        git = ("git", "-C", root)
+        commit = output_of(*git, "rev-parse", "HEAD")
         if commit:
-            return commit, output_of([*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"]) != ""
+            return commit, bool(output_of(*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"))
     if must_be_known:
         raise ToolError("the commit is not known here (no git history): pass --commit HASH")
     return UNKNOWN, True
@@ -207,13 +192,13 @@ def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> t
 def software_versions(build: Path) -> Json:
     """Driver and compiler versions and the highest SM clock, None where they cannot be found out."""
     # Of the first GPU.
-    asked = output_of(["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits"])
-    driver, _, clock = asked.partition("\n")[0].partition(", ")
+    asked = output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits")
+    driver, _, clock = (asked or "").partition("\n")[0].partition(", ")
     # The compiler that CMake configured is the one that matters, not the first one on the path.
     cache = build / "CMakeCache.txt"
     configured = cache.read_text(encoding="utf-8") if cache.is_file() else ""
     found = re.search(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", configured, re.M)
-    release = re.search(r"\bV(\d+\.\d+\.\d+)", output_of([found[1] if found else "nvcc", "--version"]))
+    release = re.search(r"\bV(\d+\.\d+\.\d+)", output_of(found[1] if found else "nvcc", "--version") or "")
     return {
         "driver_version": driver or None,
         "nvcc": release[1] if release else None,
