@@ -92,8 +92,7 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
 
 
 def main(argv: list[str]) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="python3 common/tools sanitize", description=__doc__, formatter_class=raw)
+    parser = Parser("python3 common/tools sanitize", __doc__)
     parser.add_argument("stages", metavar="STAGE", nargs="*", help="such as 03_warp_reduce (default: all)")
     parser.add_argument("--jobs", metavar="N", type=whole_number(1024), default=4, help="runs at once (default: 4)")
     parser.add_argument("--logs", metavar="FOLDER", type=folder_to_write, help="(default: build/sanitizer)")

@@ -207,7 +207,7 @@ def report(findings: dict[str, Finding]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    parser = Parser(prog="./run doctor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("./run doctor", __doc__)
     parser.add_argument("--build", action="store_true", help="builds and runs the simulator, too")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

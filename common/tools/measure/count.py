@@ -104,7 +104,7 @@ def verdict(found: list[str], recorded_nvcc: str | None, build: Path, again: str
 
 
 def main(argv: list[str]) -> int | None:
-    parser = Parser(prog="python3 common/tools count", description="Count on the simulator what the variants do.")
+    parser = Parser("python3 common/tools count", "Count on the simulator what the variants do.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
     arguments = results.parse(parser, argv)
     stages = results.stage_executables(arguments.root, arguments.build)

@@ -124,7 +124,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: list[str]) -> int | None:
-    parser = Parser(prog=TOOL, description="Compare the simulator's counters with Nsight Compute's.")
+    parser = Parser(TOOL, "Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="such as 03 (default: all)")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")

@@ -264,14 +264,9 @@ def profile(arguments: argparse.Namespace, stages: dict[str, Path]) -> int:
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Raises Usage."""
-    parser = Parser(
-        prog="./run profile",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        epilog="What is measured, and ncu's names of it:\n"
-        + "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES),
-    )
+    names = "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES)
+    epilog = f"What is measured, and ncu's names of it:\n{names}"
+    parser = Parser("./run profile", __doc__, allow_abbrev=False, epilog=epilog)
     option = parser.add_argument
     option("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
     option("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")

@@ -119,7 +119,7 @@ def record(arguments: argparse.Namespace) -> Path:
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
+    parser = Parser("python3 common/tools record", "Record the lessons' measurements on this GPU.")
     parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")

@@ -124,7 +124,7 @@ def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> 
 
 
 def main(argv: List[str]) -> int:
-    parser = Parser(prog="python3 common/tools generate", description="Write the recorded numbers into the lessons.")
+    parser = Parser("python3 common/tools generate", "Write the recorded numbers into the lessons.")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
     how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")

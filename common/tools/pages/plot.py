@@ -32,7 +32,7 @@ def existing_file(text: str) -> Path:
 
 def argument_parser(command: str, description: str) -> Parser:
     """The options that ./run plot and ./run report share."""
-    parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
+    parser = Parser(f"./run {command}", description, allow_abbrev=False)
     for option, file in (("--results", "the file of `record`"), ("--sweep", "a sweep's file")):
         help_ = f"{file} (default: the newest in common/results)"
         parser.add_argument(option, type=existing_file, metavar="FILE", help=help_)
