@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from command import Parser, ToolError
 from files import write_whole
 from measure import results
-from measure.results import Json, Shape, place_of
+from measure.results import Json, Shape, Stopped, place_of
 
 # What a kernel does to one row does not depend on how many there are.
 ROWS = 64
@@ -50,19 +48,13 @@ def simulate(
     """
     entries: list[Json] = []
     problems: list[str] = []
-    stopped = threading.Event()
 
-    def run(place: tuple[str, Shape]) -> tuple[Json | None, list[str]]:
+    def run(place: tuple[str, Shape], stopped: Stopped) -> tuple[Json | None, list[str]]:
         stage, shape = place
         options = results.stage_options(*shape, op, variants)
-        return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped.is_set)
+        return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            reports = list(pool.map(run, work))
-        finally:  # an interrupt: the pool would wait until the last stage has ended
-            stopped.set()
-    for (stage, shape), (report, found) in zip(work, reports):
+    for (stage, shape), (report, found) in zip(work, results.in_parallel(os.cpu_count(), run, work)):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
             entries += [

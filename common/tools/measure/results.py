@@ -17,7 +17,9 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
@@ -101,6 +103,16 @@ def run_process(command: list[str], timeout_s: float, stopped: Stopped = NEVER) 
             raise ToolError(f"took longer than {timeout_s:.0f} s")
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def in_parallel(jobs: int | None, run: Callable[[Any, Stopped], Any], work: Iterable[Any]) -> list[Any]:
+    """What run(item, stopped) returns of each. It is stopped at an interrupt: the pool would wait for the last."""
+    stopped = threading.Event()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            return list(pool.map(lambda item: run(item, stopped.is_set), work))
+        finally:
+            stopped.set()
 
 
 def last_line(text: str) -> str:
