@@ -5,8 +5,6 @@ LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py co
 BUILD in the environment is where the libraries are built: build.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -1,7 +1,5 @@
 """Tests of the drawn charts, ./run plot and the report page's text. Skipped where matplotlib or Jinja is missing."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -2,8 +2,6 @@
 nothing is verified, or less than was asked for, or no GPU could be so fast, they must fail.
 """
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

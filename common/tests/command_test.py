@@ -1,7 +1,5 @@
 """How the tools begin and end: old Pythons, odd terminals, interrupts, and files that cannot be read or written."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

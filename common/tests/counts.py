@@ -5,8 +5,6 @@ no warp to rows that fill a block many times over; and a variant is what its nam
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import re

@@ -10,8 +10,6 @@ one of the PTX; nvcc makes some of them selections, which have no ways to go.
 Exit codes: 0 nothing is missing, 1 something is, 3 branches are, but in PTX of another version than the list is for: by another nvcc.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """./run exercise as a person types it, partly into a pseudo-terminal, with a compiler and checks that are stand-ins."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """A folder with fake stages, for the tests of common/tools on a machine without a GPU."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Tests of the table of the simulator beside Nsight Compute: the stages and ncu are fakes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Callable

@@ -1,7 +1,5 @@
 """Tests of `generate` and of the numbers in the charts, with fake stages; charts_test.py looks at the drawings."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -9,8 +9,6 @@
 Exit codes: 0 all is right, 1 not, 3 no usable GPU.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import glob

@@ -1,7 +1,5 @@
 """Tests of `./run profile` on a machine without a GPU: the stages and ncu are fakes."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Iterator, List, Tuple

@@ -1,7 +1,5 @@
 """Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

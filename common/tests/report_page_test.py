@@ -4,8 +4,6 @@ They are in the folder that the environment names in PICTURES (default: build). 
 drives it: .tools/browser_driver, or python3's own. Skipped where one of them, matplotlib or Jinja is missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

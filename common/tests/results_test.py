@@ -1,7 +1,5 @@
 """Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

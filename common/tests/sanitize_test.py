@@ -1,7 +1,5 @@
 """Tests of `sanitize`: the stages and compute-sanitizer are fakes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of the house: who may include whom, and what is said in one place alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import List

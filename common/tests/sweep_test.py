@@ -1,7 +1,5 @@
 """Tests of ./run sweep on a machine without a GPU: the harness and the peers are fakes."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gc

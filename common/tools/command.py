@@ -6,8 +6,6 @@ learn/ is for who does the exercises, measure/ takes numbers and records them, p
 share: errors with their exit codes, options, and how a command ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

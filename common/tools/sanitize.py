@@ -10,8 +10,6 @@ Exit codes: 0 clean; 1 a finding, a failure, or a stage that is not built; 2 bad
 GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import re

@@ -5,8 +5,6 @@
 Exit codes: 0 fine; 1 a test failed, none ran, or one was skipped that must not be: with --gpu one that uses it.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 import xml.etree.ElementTree as xml

@@ -1,7 +1,5 @@
 """Numbers as text, and notes below tables."""
 
-from __future__ import annotations
-
 
 def percent_text(value: float) -> str:
     """In prose: whole percents, one decimal below ten."""

@@ -1,7 +1,5 @@
 """Builds and compiles what an exercise or the simulator needs, as ./run does."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

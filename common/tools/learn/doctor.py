@@ -6,8 +6,6 @@
 Exit codes: 0 everything that a GPU or the simulator needs is here; 1 something is missing; 2 bad usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -15,8 +15,6 @@ Exit codes: 0 solved, or shown; 1 not yet; 2 bad usage, or a tool is missing; 3 
 not be built.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

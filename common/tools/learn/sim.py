@@ -11,8 +11,6 @@ Exit codes: the program's own; 1 where it ended with 0 although a launch ended w
 missing; 70 the file, or the simulator, could not be built; 128 + n: signal n ended the program.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

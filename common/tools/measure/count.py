@@ -11,8 +11,6 @@ Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad 
 differs, but the stages were compiled by another nvcc than the recorded one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

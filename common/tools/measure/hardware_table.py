@@ -14,8 +14,6 @@ Exit codes: 0 written, or all is well; 1 something failed, differs or is not exp
 no ncu, no permission to read the counters, or (--check) it differs but another nvcc compiled the stages.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import itertools

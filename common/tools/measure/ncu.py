@@ -8,8 +8,6 @@ wavefronts (shared-memory passes), nanoseconds for gpu__time_duration. A counter
 ncu empties the caches before each kernel. Clocks stay as they are (--clock-control none).
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import os

@@ -18,8 +18,6 @@ Exit codes: 0 fine; 1 a wrong result, or ncu failed; 2 bad usage; 3 no GPU (--de
 ncu, no permission.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

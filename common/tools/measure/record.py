@@ -9,8 +9,6 @@ as it was.
 Exit codes: 0 recorded, 1 something failed and nothing was written, 2 bad usage, 3 no usable GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import time

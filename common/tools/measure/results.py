@@ -6,8 +6,6 @@ measurement belongs to, and reading and writing the files in common/results.
 Units: time in µs, bandwidth in GB/s (10^9 bytes per second), sizes in bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv

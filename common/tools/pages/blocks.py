@@ -4,8 +4,6 @@ BLOCKS and VALUES at the end are the whole list. Each is called with the context
 parameters, and returns Markdown. Every miss raises ToolError.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -38,7 +36,7 @@ def known(what: str, name: str, among: Mapping[str, Known]) -> Known:
 # --- A marker and its context ----------------------------------------------------------------------
 
 
-def call(maker: Callable[..., Known], context: Context, plain: Sequence[str], named: Mapping[str, Any]) -> Known:
+def call(maker: Callable[..., Known], context: "Context", plain: Sequence[str], named: Mapping[str, Any]) -> Known:
     """Raises ToolError where the words are not those that `maker` takes."""
     try:
         bound = inspect.signature(maker).bind(context, *plain, **named)

@@ -41,8 +41,6 @@ Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorde
 be drawn without matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

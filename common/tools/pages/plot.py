@@ -9,8 +9,6 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 could not be fetched.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
