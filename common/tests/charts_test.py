@@ -6,7 +6,7 @@ import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -25,7 +25,7 @@ except MissingTool as error:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def many_stages(count: int, flat: bool, folder: Path) -> Dict[str, Chart]:
+def many_stages(count: int, flat: bool, folder: Path) -> dict[str, Chart]:
     """The charts of so many stages, which reach the same speed or each another one; the last one does nothing."""
     names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
     made = [("stage", name, "fastertransformer_block_per_row", 0.9 if flat else 0.9 / (1 + look), 1 << 17 - look % 3,
@@ -47,7 +47,7 @@ def sweep(recorded: Repository) -> Path:
 
 
 @pytest.fixture
-def all_charts(recorded: Repository, sweep: Path) -> Dict[str, Chart]:
+def all_charts(recorded: Repository, sweep: Path) -> dict[str, Chart]:
     return plot.Sources(results.Recorded(recorded.file), results.Recorded(sweep)).charts()
 
 
@@ -64,7 +64,7 @@ def all_charts(recorded: Repository, sweep: Path) -> Dict[str, Chart]:
         "sweep-oneflow": "OneFlow's table|pytorch|liger|best of all stages|Hollow: noisy|06_online",
     }.items(),
 )
-def test_what_the_charts_say(all_charts: Dict[str, Chart], tmp_path: Path, name: str, parts: str) -> None:
+def test_what_the_charts_say(all_charts: dict[str, Chart], tmp_path: Path, name: str, parts: str) -> None:
     chart, path = all_charts[name], tmp_path / "a.svg"
     drawn = draw.svg(chart)
     texts = "\n".join("".join(text.itertext()) for text in ElementTree.fromstring(drawn).iter(SVG + "text"))
@@ -89,7 +89,7 @@ def assert_labels_apart(chart: Chart) -> None:
     with matplotlib.rc_context(draw.STYLE):
         figure = draw.figure_of(chart)
         figure.draw_without_rendering()
-        hidden: Set[Any] = set()
+        hidden: set[Any] = set()
         for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
             low, high = sorted(axis.get_view_interval())
             ticks = axis.get_major_ticks() + axis.get_minor_ticks()
@@ -116,7 +116,7 @@ def test_no_label_lies_on_another(count: int, flat: bool, tmp_path: Path) -> Non
         assert_labels_apart(chart)
 
 
-def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: Dict[str, Chart]) -> None:
+def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: dict[str, Chart]) -> None:
     ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None)).charts()
     for chart in (*all_charts.values(), *ours.values()):
         assert_labels_apart(chart)
@@ -204,7 +204,7 @@ COLUMNS = {
 }
 
 
-def table_of(page: str, name: str) -> Tuple[List[str], List[List[Tuple[str, str, str]]]]:
+def table_of(page: str, name: str) -> tuple[list[str], list[list[tuple[str, str, str]]]]:
     """The titles of the page's table, and of each cell the class, what it is sorted by, and the text."""
     table = page[page.index(f'id="table-{name}"') :].partition("</table>")[0].replace("<wbr>", "")
     cells = (re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', line) for line in table.splitlines())

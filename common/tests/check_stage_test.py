@@ -6,7 +6,7 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Callable
 
 import check_stage
 import physics
@@ -19,8 +19,8 @@ INPUTS = "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_o
 OPTIONS = "--rows 1,7 --cols 31,1000,1025 --dtype all --op all --input all"
 HEADER = "variant,dtype,op,rows,cols,input,status,reason"
 
-Row = List[str]
-Check = Callable[..., Tuple[int, str]]
+Row = list[str]
+Check = Callable[..., tuple[int, str]]
 
 
 def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
@@ -35,7 +35,7 @@ def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
 def check_fixture(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
     """check_stage.py of a stage that prints these rows: its exit code, and what it printed."""
 
-    def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> Tuple[int, str]:
+    def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> tuple[int, str]:
         def run(command: list[str], **_: str) -> subprocess.CompletedProcess:
             printed = "\n".join(VARIANTS if "--list" in command else [HEADER, *map(",".join, rows)])
             return subprocess.CompletedProcess(command, code, printed, said)

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import json
 import os
 import resource
 import subprocess

@@ -5,7 +5,7 @@ import io
 import json
 import sys
 from pathlib import Path
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
@@ -95,7 +95,7 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def quietly(name: str, *arguments: str) -> Tuple[int, str]:
+def quietly(name: str, *arguments: str) -> tuple[int, str]:
     """Runs a tool; returns its exit code and all that it printed."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -159,7 +159,7 @@ class Repository:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def files(self) -> List[str]:
+    def files(self) -> list[str]:
         return sorted(path.name for path in self.results.iterdir())
 
 

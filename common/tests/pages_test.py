@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from typing import Dict
 
 import pytest
 import synthetic_sweep
@@ -219,7 +218,7 @@ def test_a_sweep_s_table(lessons: Repository) -> None:
 # --- The numbers of the charts ---------------------------------------------------------------------
 
 
-def recorded_charts(repository: Repository) -> Dict[str, charts.Chart]:
+def recorded_charts(repository: Repository) -> dict[str, charts.Chart]:
     return charts.of_recording(results.Recorded(repository.file))
 
 

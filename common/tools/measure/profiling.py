@@ -19,14 +19,13 @@ ncu, no permission.
 """
 
 import argparse
-import re
 import shutil
 import textwrap
 from itertools import zip_longest
 from pathlib import Path
 from typing import Iterable, Sequence
 
-from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
+from command import NoDevice, Parser, Usage, file_to_write, folder_to_write, say, whole_number
 from files import write_whole
 from measure import count, ncu, quantities, results
 from measure.quantities import QUANTITIES, Row
