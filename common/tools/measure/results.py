@@ -287,22 +287,16 @@ OTHERS = "*"  # in an object's schema: kinds by regular expressions, for all nam
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """A kind is a regular expression, None, bool, several of these, a list of as many, or a function."""
+    """A kind is a regular expression, a range, None, bool, several of these, a list of as many, or a function."""
     if isinstance(kind, tuple):
         return any(fits(value, one) for one in kind)
     if isinstance(kind, list):
         return isinstance(value, list) and len(value) == len(kind) and all(map(fits, value, kind))
     if isinstance(kind, str):
         return isinstance(value, str) and re.fullmatch(kind, value) is not None
+    if isinstance(kind, range):
+        return type(value) is int and value in kind  # True is an int, too
     return value is None if kind is None else type(value) is bool if kind is bool else kind(value)
-
-
-def is_whole(value: Any) -> bool:
-    return type(value) is int and value >= 0  # True is an int, too
-
-
-def is_size(value: Any) -> bool:
-    return is_whole(value) and value > 0
 
 
 def is_difference(value: Any) -> bool:
@@ -318,10 +312,6 @@ def is_date(value: Any) -> bool:
         return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
     except (TypeError, ValueError):
         return False
-
-
-def is_reason(value: Any) -> bool:
-    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
 
 
 def are_texts(value: Any) -> bool:
@@ -402,9 +392,10 @@ def check_recorded(entry: Json, where: str) -> None:
 
 
 UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some libraries colour their messages
+COLOUR = r"\x1b\[[0-9;]*m"  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
-LINE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,2000}"
+VISIBLE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]"
+LINE, REASON = f"{VISIBLE}{{0,2000}}", f"({COLOUR}|{VISIBLE}){{0,2000}}"
 # What stands in tables, captions and pictures as it is.
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
 # The page of ./run report offers it for copying.
@@ -412,29 +403,29 @@ COMMAND = (
     r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
-NUMBER, DIFFERENCE = (is_number, None), (is_difference, None)
-PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
-STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
+SIZE, NUMBER, DIFFERENCE = range(1, 10**18), (is_number, None), (is_difference, None)
+PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": SIZE, "cols": SIZE}
+STATUS = {"status": "|".join(STATUSES), "reason": REASON}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
 RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, NUMBER), "stage": (NAME, "", None), "op": NAME, "input": NAME}
 OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": NUMBER}
 TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_texts}
-SETTINGS = {"l2": "cold|warm", "repeats": is_size}
+SETTINGS = {"l2": "cold|warm", "repeats": SIZE}
 METRICS = {OTHERS: {"conflicts": DIFFERENCE, "": NUMBER}}
 QUANTITIES = {OTHERS: {"conflicts": [DIFFERENCE] * 3, "": [NUMBER] * 3}}
 KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
 MADE = {"quantities": QUANTITIES, "metrics": METRICS, "kernels": KERNELS}
-PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, **MADE}
+PROFILE = {**PLACE, "op": NAME, "counted_rows": SIZE, **MADE}
 
 HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
 MACHINE_NUMBERS = "^(multiprocessors|l2_bytes|memory_bytes|max_sm_clock_mhz)$"
-MACHINE = {"gpu": PLAIN, OTHERS: {MACHINE_NUMBERS: (is_whole, None), "": (PLAIN, None)}}
+MACHINE = {"gpu": PLAIN, OTHERS: {MACHINE_NUMBERS: (range(10**18), None), "": (PLAIN, None)}}
 BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
 RESULTS = Each("result", RESULT, check_result)
 RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
 SWEEP = {
     **RECORDING,
-    "settings": {**SETTINGS, "rounds": is_size, "peer_tolerance": is_number},
+    "settings": {**SETTINGS, "rounds": SIZE, "peer_tolerance": is_number},
     "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),
     "tables": Each("table", TABLE, check_table, may_be_empty=True),
 }
@@ -481,7 +472,7 @@ class Recorded:
         self.tables: list[Json] = data.get("tables", [])
         self._at: dict[Shape, list[Json]] = {}
         for result in self.results:
-            result["reason"] = COLOUR.sub("", result["reason"])
+            result["reason"] = re.sub(COLOUR, "", result["reason"])
             if result["op"] == "softmax":
                 self._at.setdefault(shape_of(result), []).append(result)
 
