@@ -1,4 +1,7 @@
-"""./run sim on files that a reader might write: one that is right, one with each kind of fault, and bad input."""
+"""./run sim on files that a reader might write: one that is right, one with each kind of fault, and bad input.
+
+BUILD in the environment is where the simulator is built: build.
+"""
 
 import os
 import subprocess
@@ -8,7 +11,8 @@ from typing import Callable
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 PROGRAM = """#include <cstdio>
 #include <cstdlib>
 __global__ void kernel(float* x, int n) {
@@ -33,9 +37,9 @@ Sim = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def sim(build_folder: Path, tmp_path: Path) -> Sim:
+def sim(tmp_path: Path) -> Sim:
     def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-B", str(TOOLS), "sim", "--build", str(build_folder), *arguments]
+        command = [sys.executable, "-B", str(ROOT / "common/tools"), "sim", "--build", str(BUILD), *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
                               env={**os.environ, **environment})
 

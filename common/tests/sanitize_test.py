@@ -8,27 +8,17 @@ from fake_stages import Repository, script
 
 # compute-sanitizer runs the program, then writes its findings. `mode` may hit one tool only.
 SANITIZER = r"""#!/bin/bash
-while (($#)); do
-  case $1 in
-    --tool) tool=$2; shift 2 ;;
-    --error-exitcode) code=$2; shift 2 ;;
-    --log-file) log=$2; shift 2 ;;
-    *) break ;;
-  esac
-done
+while [[ $1 == --* ]]; do declare "${1//-/}=$2"; shift 2; done
 [[ "{tool}" == "$tool" ]] && mode="{mode}"
 if [[ $mode == "never ran" ]]; then echo '{"results": []}'; else "$@" || exit; fi
 errors=0
 [[ $mode == "finding"* ]] && errors=10
-{
-  echo "========= COMPUTE-SANITIZER"
-  if [[ $mode == "no summary" ]]; then :
-  elif [[ $tool == racecheck ]]; then echo "========= RACECHECK SUMMARY: $errors hazards displayed (0 warnings)"
-  else echo "========= ERROR SUMMARY: $errors errors"
-  fi
-} >"$log"
-[[ $mode == "finding" ]] && exit "$code"
-[[ $mode == "not supported" ]] && { echo "Device not supported" >"$log"; exit 1; }
+summary="ERROR SUMMARY: $errors errors"
+[[ $tool == racecheck ]] && summary="RACECHECK SUMMARY: $errors hazards displayed (0 warnings)"
+[[ $mode == "no summary" ]] && summary=
+printf "========= %s\n" "COMPUTE-SANITIZER" "$summary" >"$logfile"
+[[ $mode == "finding" ]] && exit "$errorexitcode"
+[[ $mode == "not supported" ]] && { echo "Device not supported" >"$logfile"; exit 1; }
 exit 0
 """
 
