@@ -290,7 +290,6 @@ def test_without_matplotlib(recorded: Repository, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "options, said",
     {
-        "--colour": "unrecognized arguments: --colour",
         "--results no.json": "there is no file 'no.json'",
         "--sweep no.json": "there is no file 'no.json'",
         "more": "unrecognized arguments: more",

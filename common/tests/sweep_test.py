@@ -623,7 +623,6 @@ def test_the_recorded_sweep_is_of_the_published_tables() -> None:
         ("--rounds 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--repeats many", "'many' is not accepted"),
         ("--device sim", "the simulator takes no times"),
-        ("--colour", "--colour"),
     ],
 )
 def test_bad_options_are_told_before_anything_is_loaded(world: World, arguments: str, said: str) -> None:
