@@ -14,8 +14,6 @@ import pytest
 
 NARROW = ("fastertransformer_block_per_head", "fastertransformer_block_per_row")
 VARIANTS = ("shared_memory_tree", *NARROW)
-INPUTS = "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,all_neg_inf," \
-         "one_pos_inf,one_nan,lowest"
 OPTIONS = "--rows 1,7 --cols 31,1000,1025 --dtype all --op all --input all"
 HEADER = "variant,dtype,op,rows,cols,input,status,reason"
 
@@ -25,8 +23,8 @@ Check = Callable[..., tuple[int, str]]
 
 def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
     """What a stage with three variants prints of OPTIONS: it verifies all that it can."""
-    lists = ("f32,f16,bf16", "softmax,log_softmax", rows, cols, INPUTS)
-    keys = itertools.product(VARIANTS, *(items.split(",") for items in lists))
+    dtypes, ops, inputs = check_stage.ALL.values()
+    keys = itertools.product(VARIANTS, dtypes, ops, rows.split(","), cols.split(","), inputs)
     return [[*key, *(("not applicable", "narrow") if key[0] in NARROW and int(key[4]) > 1024 else ("verified", ""))]
             for key in keys]  # fmt: skip
 
