@@ -1,12 +1,10 @@
 """Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 
-import files
 import pytest
 from command import ToolError
 from fake_stages import COMMIT, MACHINE, Repository, quietly, script
@@ -72,17 +70,6 @@ def test_no_gpu_not_built_and_a_stage_that_hangs(repository: Repository, monkeyp
     script(repository.build / "02_tiled", "#!/bin/sh\nsleep 60\n")
     monkeypatch.setattr(record, "RUN_TIMEOUT_S", 0.2)
     repository.tool("record --quick", 1, "took longer")
-
-
-def test_a_failed_write_leaves_the_old_file_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError("disk full")
-
-    repository.file.write_text("the old recording")
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError):
-        files.write_whole(repository.file, "new")
-    assert (repository.files(), repository.file.read_text()) == ([repository.file.name], "the old recording")
 
 
 def test_the_commit_is_given(repository: Repository) -> None:
