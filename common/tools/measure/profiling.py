@@ -265,17 +265,13 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     option("--set", choices=SETS, default=SETS[0], help=set_help)
     device_help = "sim: only count; gpu: an error without one (default: gpu where there is one)"
     option("--device", choices=("gpu", "sim"), help=device_help)
-    option("--out", metavar="FOLDER", help="for report and table (default: build/profile)")
+    out = file_to_write if "--record" in argv else folder_to_write
+    option("--out", metavar="FOLDER", type=out, help="for report and table (default: build/profile)")
     option("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
     option("--list", action="store_true", help="name the stages that would be profiled, and stop")
     option("--record", action="store_true", help="measure what the lessons show; --out is the file then")
     option("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
-    if arguments.out is not None:
-        try:
-            arguments.out = (file_to_write if arguments.record else folder_to_write)(arguments.out)
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"--out: {error}")
     known = results.stage_names(arguments.root)
     given = [results.stage_named(text, known) for text in arguments.stages]
     arguments.stages = given or known
