@@ -4,8 +4,6 @@ BLOCKS and VALUES at the end are the whole list. Each is called with the context
 parameters, and returns Markdown. Every miss raises ToolError.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -23,7 +21,7 @@ from measure.quantities import (
 from measure.results import Json, Recorded, Shape, parse_shape, shape_of
 from pages import charts
 from pages.charts import Chart, shape_text
-from text import percent_text, short_text, time_text
+from text import Notes, percent_text, short_text, time_text
 
 NOTHING = "–"
 Known = TypeVar("Known")
@@ -38,7 +36,7 @@ def known(what: str, name: str, among: Mapping[str, Known]) -> Known:
 # --- A marker and its context ----------------------------------------------------------------------
 
 
-def call(maker: Callable[..., Known], context: Context, plain: Sequence[str], named: Mapping[str, Any]) -> Known:
+def call(maker: Callable[..., Known], context: "Context", plain: Sequence[str], named: Mapping[str, Any]) -> Known:
     """Raises ToolError where the words are not those that `maker` takes."""
     try:
         bound = inspect.signature(maker).bind(context, *plain, **named)
@@ -64,7 +62,7 @@ class Context:
         self.charts: Dict[str, Chart] = {}  # by file name
         self._others: Dict[str, Context] = {}  # by GPU
 
-    def of(self, gpu: str) -> Context:
+    def of(self, gpu: str) -> "Context":
         """The same for another GPU."""
         other = self._others.setdefault(gpu, Context(self.root, None, gpu))
         other.page, other.charts = self.page, self.charts
@@ -88,12 +86,12 @@ class Context:
     def profiles(self) -> Json:
         """What ./run profile --record wrote for the same GPU."""
         path = self.recorded.path
-        return results.load_profiles(path.with_name(f"{path.stem}-profile.json"))
+        return results.load(path.with_name(f"{path.stem}-profile.json"), results.PROFILES)
 
     @cached_property
     def counted(self) -> Json:
         """What the simulator counted."""
-        return results.load_counted(self.results / "simulator.json")
+        return results.load(self.results / "simulator.json", results.COUNTED)
 
     def link(self, path: str) -> str:
         """Relative link from the page to a file or folder of the repository."""
@@ -116,16 +114,15 @@ class Table:
 
     def __init__(self, left: int, *header: str) -> None:
         self.rows = [list(header), ["---"] * left + ["---:"] * (len(header) - left)]
-        self.letters: Dict[str, str] = {}  # of the notes, in order of appearance
+        self.notes = Notes()
 
     def not_applicable(self, result: Json) -> str:
         """A cell without a number."""
-        note = f"not applicable: {escape(result['reason'])}"
-        return f"{NOTHING}<sup>{self.letters.setdefault(note, chr(ord('a') + len(self.letters)))}</sup>"
+        return f"{NOTHING}<sup>{self.notes.mark('not applicable: ' + escape(result['reason']))}</sup>"
 
     def text(self, *below: str) -> str:
         """The table, and as one paragraph its notes and the lines that belong below it."""
-        notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.letters.items()]
+        notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.notes.items()]
         table = "\n".join("| " + " | ".join(cells) + " |" for cells in self.rows)
         return "\n\n".join(filter(None, [table, "<br>\n".join([*notes, *below])]))
 
@@ -386,16 +383,14 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
     entries = COUNTERS.of(context, stage, shape)
     recorded = {q.name.replace(" ", "_"): q for q in QUANTITIES if all(q.name in e["quantities"] for e in entries)}
     table = Table(1, "declared · counted · measured", *(e["variant"] for e in entries))
-    reasons = profiling.Reasons()
     for quantity in (known("no such quantity:", name, recorded) for name in quantities.split(",")):
         rows = [profiling.row_of(quantity, entry) for entry in entries]
         if profiling.is_shown(quantity, rows):
-            marks = [f"<sup>{mark}</sup>" if mark else "" for mark in map(reasons.mark, rows)]
-            cells = [profiling.cell(row, True) + mark for row, mark in zip(rows, marks)]
+            marks = [profiling.mark(row, table.notes) for row in rows]
+            cells = [profiling.cell(row, True) + f"<sup>{mark}</sup>" * bool(mark) for row, mark in zip(rows, marks)]
             table.rows.append([f"{quantity.name}, {quantity.unit}", *cells])
-    notes = [f"<sup>{mark}</sup> <sub>{text}</sub>" for mark, text in reasons.lettered()]
     how = f"counted by the simulator on {entries[0]['counted_rows']} rows, measured by Nsight Compute"
-    return table.text(*notes, profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
+    return table.text(profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
 
 
 # --- The simulator beside Nsight Compute -----------------------------------------------------------
@@ -410,20 +405,16 @@ def hardware_table_block(context: Context, part: str) -> str:
     return make(recorded, hardware_table.differences(recorded["entries"]))
 
 
-def kernel_of(entry: Json) -> Tuple[str, str]:
-    return entry["stage"], entry["variant"]
-
-
 def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str:
     """On how many counters both agree, by variant."""
     table = Table(3, "stage", "variant", "columns", "numbers", "the same", "different")
     kernels: Dict[Tuple[str, str], Dict[str, List[str]]] = {}  # and their widths, by type
     for entry in recorded["entries"]:
-        kernels.setdefault(kernel_of(entry), {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
+        kernels.setdefault((entry["stage"], entry["variant"]), {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
     for kernel, cols in kernels.items():
         shapes = "; ".join(f"{dtype} {', '.join(some)}" for dtype, some in cols.items())
         numbers = sum(map(len, cols.values())) * len(hardware_table.COUNTERS)
-        different = sum(kernel_of(d.entry) == kernel for d in differing)
+        different = sum((d.entry["stage"], d.entry["variant"]) == kernel for d in differing)
         table.rows.append([*kernel, shapes, *map(str, (numbers, numbers - different, different))])
     numbers, different = len(recorded["entries"]) * len(hardware_table.COUNTERS), len(differing)
     tool = "python3 common/tools hardware_table"
@@ -439,7 +430,7 @@ def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> st
         places: Dict[Tuple[str, str, str], List[str]] = {}
         for entry, counter, *_why in (d for d in differing if d.explanation is explanation):
             numbers = f"{entry['dtype']} {entry['cols']}: {entry['ncu'][counter]} / {entry['simulator'][counter]}"
-            places.setdefault((*kernel_of(entry), counter), []).append(numbers)
+            places.setdefault((entry["stage"], entry["variant"], counter), []).append(numbers)
         table = Table(4, "stage", "variant", "counter", "columns: ncu / simulator")
         table.rows += [[*place, "; ".join(numbers)] for place, numbers in places.items()]
         parts.append(f"**{explanation.name}.** {explanation.reason}\n\n{table.text()}")
@@ -451,14 +442,6 @@ def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> st
 
 def result_of(context: Context, stage: str, variant: str, shape: Shape) -> Json:
     return context.recorded.one(context.stage(stage), variant, shape)
-
-
-def percent_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
-    return percent_text(result_of(context, stage, variant, shape)["percent_of_copy"])
-
-
-def time_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
-    return f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs"
 
 
 def counter_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
@@ -492,8 +475,9 @@ BLOCKS: Dict[str, Callable[..., str]] = {
     "sweep": sweep_block,
 }
 VALUES: Dict[str, Callable[..., str]] = {
-    "percent": percent_value,
-    "time": time_value,
+    "percent": lambda context, stage, variant, shape: percent_text(
+        result_of(context, stage, variant, shape)["percent_of_copy"]),
+    "time": lambda context, stage, variant, shape: f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs",
     "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",
     "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,

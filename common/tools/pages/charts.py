@@ -6,8 +6,6 @@ numbers: see digest().
 Units: time in µs, bandwidth in GB/s (10^9 bytes/s), elements in 10^9 per second.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -10,8 +10,6 @@ in grey as well. Text stays text; it is laid out with matplotlib's own font, and
 place is no wider.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import sys

@@ -43,12 +43,10 @@ Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorde
 be drawn without matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Tuple
 
 from command import Parser, ToolError
 from files import write_whole
@@ -126,7 +124,7 @@ def run(context: Context, check: bool, redraw: bool) -> List[str]:
 
 
 def main(argv: List[str]) -> int:
-    parser = Parser(prog="python3 common/tools generate", description="Write the recorded numbers into the lessons.")
+    parser = Parser("python3 common/tools generate", "Write the recorded numbers into the lessons.")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
     how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")

@@ -9,8 +9,6 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 could not be fetched.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
@@ -32,7 +30,7 @@ def existing_file(text: str) -> Path:
 
 def argument_parser(command: str, description: str) -> Parser:
     """The options that ./run plot and ./run report share."""
-    parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
+    parser = Parser(f"./run {command}", description, allow_abbrev=False)
     for option, file in (("--results", "the file of `record`"), ("--sweep", "a sweep's file")):
         help_ = f"{file} (default: of the GPU with the newest file in common/results)"
         parser.add_argument(option, type=existing_file, metavar="FILE", help=help_)

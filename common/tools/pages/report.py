@@ -8,8 +8,6 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 missing and could not be fetched.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
