@@ -50,8 +50,7 @@ class Parser(argparse.ArgumentParser):
     """Raises Usage where argparse would print the usage and exit; shows its description as it is written."""
 
     def __init__(self, prog: str, description: str | None, **more: Any) -> None:
-        shown = {"description": description, "formatter_class": argparse.RawDescriptionHelpFormatter}
-        super().__init__(prog, **{**shown, **more})
+        super().__init__(prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
 
     def error(self, message: str) -> NoReturn:
         raise Usage(message.replace("argument ", "", 1).replace("\n", "\\n"))

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from command import Parser, ToolError, file_to_write
 from measure import count, explanations, ncu, results
 from measure.explanations import Explanation
-from measure.quantities import CONFLICTS, COUNTERS, WAVEFRONTS  # noqa: F401: also for pages
+from measure.quantities import COUNTERS
 from measure.results import Json, Shape, place_of
 
 TOOL = "python3 common/tools hardware_table"

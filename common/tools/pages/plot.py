@@ -11,7 +11,7 @@ could not be fetched.
 
 import argparse
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from command import Parser, ToolError, folder_to_write
 from files import write_whole
@@ -41,10 +41,10 @@ def argument_parser(command: str, description: str) -> Parser:
 class Sources(NamedTuple):
     """What there is to show: at least one of the two."""
 
-    recording: Optional[Recorded]
-    sweep: Optional[Recorded]
+    recording: Recorded | None
+    sweep: Recorded | None
 
-    def charts(self) -> Dict[str, Chart]:
+    def charts(self) -> dict[str, Chart]:
         """By file name without its ending."""
         of_recording = charts.of_recording(self.recording) if self.recording else {}
         return {**of_recording, **(charts.of_sweep(self.sweep) if self.sweep else {})}
@@ -71,7 +71,7 @@ def find_sources(arguments: argparse.Namespace) -> Sources:
     return Sources(recording, sweep)
 
 
-def main(argv: List[str]) -> None:
+def main(argv: list[str]) -> None:
     parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
     parser.add_argument("--out", type=folder_to_write, metavar="FOLDER", help="where to (default: build/charts)")
     arguments = parser.parse_args(argv)
