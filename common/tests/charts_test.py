@@ -158,7 +158,8 @@ def test_plot(recorded: Repository, sweep: Path, out: Path) -> None:
     printed = recorded.tool(f"plot --out {out}")
     names = ["bandwidth-f16-49152", "bandwidth-f32-1024", "ladder-f32", "predicted", "roofline-f32"]
     names += ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
-    assert sorted(path.name for path in out.iterdir()) == sorted(f"{n}.{kind}" for n in names for kind in ("png", "svg"))
+    files = sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
+    assert sorted(path.name for path in out.iterdir()) == files
     assert printed.count("\n") == len(names)
 
 

@@ -198,7 +198,8 @@ def test_charts_follow_the_numbers(lessons: Repository) -> None:
     lessons.tool("generate")
     assert lessons.tool("generate --check") == ""
     changed = {"time_us": 1.0, "copy_us": 0.5, "percent_of_copy": 50.0, "bandwidth_gb_s": 9999}
-    lessons.change(lambda data: [r.update(changed) for r in data["results"] if (r["variant"], r["cols"]) == ("wide", 8192)])
+    where = ("wide", 8192)
+    lessons.change(lambda data: [r.update(changed) for r in data["results"] if (r["variant"], r["cols"]) == where])
     # The ladder and the roofline are of another width.
     assert re.findall(r"/(\w+)\.svg", lessons.tool("generate --check", 1)) == ["bandwidth", "predicted"]
 

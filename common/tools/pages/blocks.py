@@ -393,7 +393,8 @@ def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str
     table = Table(3, "stage", "variant", "columns", "numbers", "the same", "different")
     kernels: Dict[Tuple[str, str], Dict[str, List[str]]] = {}  # and their widths, by type
     for entry in recorded["entries"]:
-        kernels.setdefault((entry["stage"], entry["variant"]), {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
+        kernel = entry["stage"], entry["variant"]
+        kernels.setdefault(kernel, {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
     for kernel, cols in kernels.items():
         shapes = "; ".join(f"{dtype} {', '.join(some)}" for dtype, some in cols.items())
         numbers = sum(map(len, cols.values())) * len(hardware_table.COUNTERS)
@@ -460,7 +461,8 @@ BLOCKS: Dict[str, Callable[..., str]] = {
 VALUES: Dict[str, Callable[..., str]] = {
     "percent": lambda context, stage, variant, shape: percent_text(
         result_of(context, stage, variant, shape)["percent_of_copy"]),
-    "time": lambda context, stage, variant, shape: f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs",
+    "time": lambda context, stage, variant, shape: time_text(
+        result_of(context, stage, variant, shape)["time_us"]) + " µs",
     "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",
     "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,
