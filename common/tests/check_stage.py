@@ -6,8 +6,6 @@
 Exit codes: 0 all is right, 1 not, 3 no usable GPU, or the shape does not fit it.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import os

@@ -5,15 +5,13 @@ no warp to rows that fill a block many times over; and a variant is what its nam
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace as Row
-from typing import Callable, Iterator, NamedTuple, Tuple
+from typing import Callable, Iterator, NamedTuple
 
 import check_stage
 from check_stage import Failure
@@ -55,7 +53,7 @@ def warps_of(r: Row, elements_a_thread: float, most: int = 1024) -> int:
 # ---- What the rows of the CSV must say, by stage: a counter without "counted_", and its value. r.size: bytes of an
 # element. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more where one warp then reduces
 # the warps' results.
-Expected = Iterator[Tuple[str, float]]
+Expected = Iterator[tuple[str, float]]
 
 
 def naive(r: Row) -> Expected:

@@ -1,7 +1,5 @@
 """Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -17,9 +15,9 @@ RECORDED = results.ROOT / "common/results"
 LOAD: dict[str, Callable[[Path], Any]] = {
     "nvidia-h200.json": results.Recorded,
     "nvidia-h200-sweep.json": results.Recorded,
-    "nvidia-h200-profile.json": results.load_profiles,
-    "simulator.json": results.load_counted,
-    "nvidia-h200-simulator.json": lambda path: results.load_hardware(path, hardware_table.COUNTERS),
+    "nvidia-h200-profile.json": lambda path: results.load(path, results.PROFILES),
+    "simulator.json": lambda path: results.load(path, results.COUNTED),
+    "nvidia-h200-simulator.json": lambda path: results.load(path, hardware_table.SCHEMA),
 }
 # A list of many alike is as good as its first two.
 LISTS = ("results", "entries", "counted", "tables")

@@ -1,7 +1,5 @@
 """A sweep's results file with numbers from a formula: plausible, the same every time, and measured by nobody."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from measure.results import NUMBERS, parse_shape

@@ -17,8 +17,6 @@ Exit codes: 0 fine, 1 a stage's result is wrong (or the results could not be wri
 GPU, 4 a CUDA error, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

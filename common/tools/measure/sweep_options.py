@@ -1,7 +1,5 @@
 """What `./run sweep` measures: its options, and the published tables with their shapes."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Callable, NamedTuple, Sequence
 
@@ -77,12 +75,7 @@ def device(text: str) -> str:
 
 def parse_arguments(argv: list[str], description: str | None) -> argparse.Namespace:
     """Sets `chosen`, the tables to measure, too. Raises Usage."""
-    parser = Parser(
-        prog="./run sweep",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser("./run sweep", description, allow_abbrev=False)
     option = parser.add_argument
     names = [table.name for table in TABLES]
     kinds = ", ".join(KINDS)

@@ -1,7 +1,5 @@
 """What a sweep shows: one row of results for each contender and shape, and a table for the screen."""
 
-from __future__ import annotations
-
 import statistics
 
 from measure.results import Json, Shape, as_fast, fastest, shape_of

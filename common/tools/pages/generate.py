@@ -43,12 +43,9 @@ Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorde
 be drawn without matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 from command import Parser, ToolError
 from files import write_whole
@@ -62,15 +59,15 @@ ALIKE = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re
 LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
 
 
-def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
+def regenerate(context: Context, page: Path) -> tuple[str, list[str]]:
     """One page's new text and the blocks that changed, as `file:line: marker`.
 
     Raises ToolError that begins with file:line.
     """
     context.page = page
     old = page.read_text(encoding="utf-8")
-    pieces: List[str] = []
-    changed: List[str] = []
+    pieces: list[str] = []
+    changed: list[str] = []
     done = 0
 
     def line_of(place: int) -> str:
@@ -104,12 +101,12 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def run(context: Context, check: bool, redraw: bool) -> List[str]:
+def run(context: Context, check: bool, redraw: bool) -> list[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
     root = context.root
     pages = [root / "README.md", *(root / stage / "README.md" for stage in context.stages)]
-    files: Dict[Path, str] = {}
-    differing: List[str] = []
+    files: dict[Path, str] = {}
+    differing: list[str] = []
     for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):
         files[page], changed = regenerate(context, page)
         differing += changed
@@ -125,8 +122,8 @@ def run(context: Context, check: bool, redraw: bool) -> List[str]:
     return differing
 
 
-def main(argv: List[str]) -> int:
-    parser = Parser(prog="python3 common/tools generate", description="Write the recorded numbers into the lessons.")
+def main(argv: list[str]) -> int:
+    parser = Parser("python3 common/tools generate", "Write the recorded numbers into the lessons.")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
     how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")

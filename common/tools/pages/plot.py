@@ -9,11 +9,9 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 could not be fetched.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from command import Parser, ToolError, folder_to_write
 from files import write_whole
@@ -32,7 +30,7 @@ def existing_file(text: str) -> Path:
 
 def argument_parser(command: str, description: str) -> Parser:
     """The options that ./run plot and ./run report share."""
-    parser = Parser(prog=f"./run {command}", description=description, allow_abbrev=False)
+    parser = Parser(f"./run {command}", description, allow_abbrev=False)
     for option, file in (("--results", "the file of `record`"), ("--sweep", "a sweep's file")):
         help_ = f"{file} (default: of the GPU with the newest file in common/results)"
         parser.add_argument(option, type=existing_file, metavar="FILE", help=help_)
@@ -43,10 +41,10 @@ def argument_parser(command: str, description: str) -> Parser:
 class Sources(NamedTuple):
     """What there is to show: at least one of the two."""
 
-    recording: Optional[Recorded]
-    sweep: Optional[Recorded]
+    recording: Recorded | None
+    sweep: Recorded | None
 
-    def charts(self) -> Dict[str, Chart]:
+    def charts(self) -> dict[str, Chart]:
         """By file name without its ending."""
         of_recording = charts.of_recording(self.recording) if self.recording else {}
         return {**of_recording, **(charts.of_sweep(self.sweep) if self.sweep else {})}
@@ -73,7 +71,7 @@ def find_sources(arguments: argparse.Namespace) -> Sources:
     return Sources(recording, sweep)
 
 
-def main(argv: List[str]) -> None:
+def main(argv: list[str]) -> None:
     parser = argument_parser("plot", "Draw the recorded results: SVG and PNG.")
     parser.add_argument("--out", type=folder_to_write, metavar="FOLDER", help="where to (default: build/charts)")
     arguments = parser.parse_args(argv)

@@ -8,11 +8,9 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 missing and could not be fetched.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from command import file_to_write
 from files import write_whole
@@ -38,7 +36,7 @@ def facts(recorded: Recorded) -> Json:
     """What is known of one file's machine, software and settings, in the order to be shown."""
     machine, header, rounds = recorded.machine, recorded.recorded, recorded.settings.get("rounds")
 
-    def known(name: str, unit: str, size: int = 1) -> Optional[str]:
+    def known(name: str, unit: str, size: int = 1) -> str | None:
         return f"{machine[name] / size:.0f} {unit}" if machine.get(name) else None
 
     return {
@@ -65,13 +63,13 @@ class Compared(NamedTuple):
 
     shape: Shape
     copy: Json
-    stage: Optional[Json]
-    peer: Optional[Json]
-    leaders: List[Json]
-    best: List[Optional[Json]]
+    stage: Json | None
+    peer: Json | None
+    leaders: list[Json]
+    best: list[Json | None]
 
 
-def published(sweep: Recorded) -> List[Json]:
+def published(sweep: Recorded) -> list[Json]:
     """The sweep's tables, with a row for each shape."""
     names = charts.stages_of(sweep) + [p for p in charts.PEERS if any(r["stage"] == p for r in sweep.results)]
 
@@ -85,11 +83,11 @@ def published(sweep: Recorded) -> List[Json]:
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
 
 
-def all_results(sources: Sources) -> List[Tuple[int, str, Json]]:
+def all_results(sources: Sources) -> list[tuple[int, str, Json]]:
     """Every result, by table and shape: the lessons' recording first, then the sweep."""
     rows = [(0, "lessons", result) for result in (sources.recording.results if sources.recording else [])]
     if sources.sweep:
-        tables: Dict[Shape, str] = {}
+        tables: dict[Shape, str] = {}
         for table in sources.sweep.tables:
             for shape in charts.table_of(sources.sweep, table["name"])[1]:
                 tables[shape] = f"{tables[shape]}, {table['name']}" if shape in tables else table["name"]
@@ -123,7 +121,7 @@ def page(sources: Sources) -> str:
     )
 
 
-def main(argv: List[str]) -> None:
+def main(argv: list[str]) -> None:
     parser = plot.argument_parser("report", "Write the recorded results as one HTML page.")
     parser.add_argument("--out", type=file_to_write, metavar="FILE", help="the page (default: build/report.html)")
     arguments = parser.parse_args(argv)

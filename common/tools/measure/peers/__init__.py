@@ -15,8 +15,6 @@ JAX is no peer: what jax.jit compiles runs on a stream of JAX's own and allocate
 captured nor write where the others do.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 from typing import Any, Callable, NamedTuple, Sequence
@@ -56,7 +54,7 @@ class PeerContender(NamedTuple):
     prepare: Callable[[Problem], list[Candidate]]  # raises NotApplicable
     release: Callable[[], None] = lambda: None  # called when the problem is done
     operations: Sequence[str] = OPERATIONS
-    compile_ahead: Callable[[list[Problem]], None | None] = None  # called once with all the problems, first of all
+    compile_ahead: Callable[[list[Problem]], None] | None = None  # called once with all the problems, first of all
 
 
 def load(peer: str) -> Any:

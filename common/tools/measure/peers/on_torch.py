@@ -3,8 +3,6 @@
 Each is called beneath its own front, which would allocate the result: with our tensor as the output.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import warnings
