@@ -1,0 +1,82 @@
+#include "09_async_copy/bulk_copy.cuh"
+#include "09_async_copy/landing.cuh"
+#include "09_async_copy/own_packs.cuh"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/launches.cuh"
+
+namespace {
+
+std::string not_whole_packs(const Problem& problem) {
+  const auto bytes = [&](std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(size_of(problem.dtype));
+  };
+  const bool whole = bytes(problem.shape.cols) % 16 == 0 && bytes(problem.offsets.input) % 16 == 0 &&
+                     bytes(problem.offsets.output) % 16 == 0;
+  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
+}
+
+/// Rows of whole packs, so many of which fit a block's shared memory.
+std::function<std::string(const Problem&, const Device&)> unless_rows_fit(int rows, std::int64_t most_cols) {
+  return [=](const Problem& problem, const Device& device) {
+    const std::string reason = not_whole_packs(problem);
+    if (!reason.empty()) return reason;
+    const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+    const std::int64_t row_bytes = shared_bytes / rows / 128 * 128;
+    const std::int64_t cols = min(row_bytes / static_cast<std::int64_t>(size_of(problem.dtype)), most_cols);
+    return at_most_columns(cols, "shared memory or registers of a block must hold the row")(problem, device);
+  };
+}
+
+constexpr std::int64_t any_cols = std::int64_t{1} << 62;
+const auto does_not_fit = unless_rows_fit(1, any_cols);
+const auto does_not_fit_registers = unless_rows_fit(1, most_landing_cols);
+
+std::string no_bulk_copy(const Problem& problem, const Device& device) {
+  if (std::stoi(device.compute_capability) < 9) return "needs bulk copies (9.0)";
+  return unless_rows_fit(ring_slots, any_cols)(problem, device);
+}
+
+Workspace one_counter(const Problem& /*problem*/, const Device& /*device*/) {
+  return {.bytes = sizeof(TicketCounter), .zeroed = true};
+}
+
+}  // namespace
+
+Stage stage() {
+  return {.name = "09_async_copy",
+          .idea = "loads that take no registers and make nobody wait",
+          .variants = {
+              {.name = "own_packs",
+               .idea = "the row in shared memory; each thread rereads what it copied itself",
+               .prepare = launches<OwnPacks<>>,
+               .traffic = whole_passes(1, 1, {.barriers = 2, .bank_conflicts = 0}),
+               .unsupported = does_not_fit},
+              {.name = "misaligned",
+               .idea = "the same, the row 48 bytes past a line of shared memory",
+               .prepare = launches<OwnPacks<48>>,
+               .traffic = whole_passes(1, 1, {.barriers = 2, .bank_conflicts = 0}),
+               .unsupported = does_not_fit},
+              {.name = "refill",
+               .idea = "blocks stay and draw rows; a pack written makes room for the next row's",
+               .prepare = launches_with_workspace<Refill>,
+               .traffic = whole_passes(1, 1, {.barriers = 1, .bank_conflicts = 0}),
+               .unsupported = does_not_fit,
+               .workspace = one_counter},
+              {.name = "landing",
+               .idea = "this row in registers while the next one lands in shared memory",
+               .prepare = launches_with_workspace<Landing>,
+               .traffic = whole_passes(1, 1, {.barriers = 1, .bank_conflicts = 0}),
+               .unsupported = does_not_fit_registers,
+               .workspace = one_counter},
+              {.name = "bulk_copy",
+               .idea = "a row by one instruction of one thread, into a ring of three",
+               .prepare = launches_with_workspace<BulkCopy>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = no_bulk_copy,
+               .workspace = one_counter},
+          }};
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
+}
