@@ -19,12 +19,12 @@ __global__ void __launch_bounds__(1024)
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ typename Op::State storage[2][32];
   __shared__ MemoryBarrier arrived[ring_slots];
-  __shared__ std::int64_t row_in[ring_slots];
+  __shared__ unsigned row_in[ring_slots];
   const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
   const int num_packs = static_cast<int>(row_bytes / 16);
   const auto slot_at = [&](int slot) { return reinterpret_cast<T*>(buffer + slot * slot_bytes(row_bytes)); };
   // By thread 0. A row that does not exist arrives at once, and tells the others that there are no more.
-  const auto request = [&](int slot, std::int64_t row) {
+  const auto request = [&](int slot, unsigned row) {
     row_in[slot] = row;
     if (row < shape.rows) {
       copy_bulk_async(slot_at(slot), x + row * shape.cols, static_cast<std::uint32_t>(row_bytes),
@@ -37,15 +37,15 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) {
     for (int slot = 0; slot < ring_slots; ++slot) cuda::ptx::mbarrier_init(&arrived[slot], 1);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // the copy unit sees them, too
-    for (int slot = 0; slot < ring_slots; ++slot) request(slot, blockIdx.x + slot * std::int64_t{gridDim.x});
+    for (int slot = 0; slot < ring_slots; ++slot) request(slot, blockIdx.x + slot * gridDim.x);
   }
   __syncthreads();  // nobody waits at a barrier that is not made yet
   for (int step = 0;; ++step) {
     const int slot = step % ring_slots;
     wait_for_phase(&arrived[slot], step / ring_slots % 2);
-    const std::int64_t row = row_in[slot];
+    const unsigned row = row_in[slot];
     if (row >= shape.rows) break;
-    std::int64_t ticket = 0;
+    unsigned ticket = 0;
     if (threadIdx.x == 0 && step > 0) ticket = draw_ticket(tickets, shape.rows - gridDim.x);
 
     typename Op::State own{};
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(1024)
     const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));
     // All have come by the merge's barrier, so all are done with the row before: its slot is free.
     if (threadIdx.x == 0 && step > 0) {
-      request((step - 1) % ring_slots, ring_slots * std::int64_t{gridDim.x} + ticket);
+      request((step - 1) % ring_slots, ring_slots * gridDim.x + ticket);
     }
 #pragma unroll 4
     for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {

@@ -15,41 +15,43 @@ __global__ void __launch_bounds__(tile.block_size, 1024 / tile.block_size)
   extern __shared__ __align__(128) unsigned char buffer[];
   // Two of each, for rows in turn: each is written again only after the other's barrier.
   __shared__ typename Op::State storage[2][32];
-  __shared__ std::int64_t drawn[2];
-  T* slot = reinterpret_cast<T*>(buffer);
-  const int cols = static_cast<int>(shape.cols);
-  const int thread = static_cast<int>(threadIdx.x);
-  const auto col_of_pack = [&](int pack) { return (pack * tile.block_size + thread) * N; };
-  // A group of its own for each pack, there or not.
-  const auto request = [&](std::int64_t row, int pack) {
-    const int col = col_of_pack(pack);
-    if (row < shape.rows && col < cols) __pipeline_memcpy_async(slot + col, x + row * cols + col, 16);
+  __shared__ unsigned drawn[2];
+  const int first_col = static_cast<int>(threadIdx.x) * N;
+  constexpr int step = tile.block_size * N;  // columns from one pack of a thread to its next
+  const int num_packs = static_cast<int>(divide_up(shape.cols - first_col, step));
+  T* slot = reinterpret_cast<T*>(buffer) + first_col;
+  // A group for each pack, there or not.
+  const auto request = [&](const T* row_x, int packs_of_row, int pack) {
+    if (pack < packs_of_row) __pipeline_memcpy_async(slot + pack * step, row_x + pack * step, 16);
     __pipeline_commit();
   };
 
-  std::int64_t row = blockIdx.x;
-  std::int64_t next = row + gridDim.x;
+  unsigned row = blockIdx.x;
+  unsigned next = row + gridDim.x;
 #pragma unroll
-  for (int pack = 0; pack < packs_per_thread; ++pack) request(row, pack);
+  for (int pack = 0; pack < packs_per_thread; ++pack)
+    request(x + row * shape.cols + first_col, num_packs, pack);
   for (int turn = 0; row < shape.rows; turn = 1 - turn) {
-    std::int64_t ticket = 0;
-    if (thread == 0) ticket = draw_ticket(tickets, shape.rows);
+    unsigned ticket = 0;
+    if (threadIdx.x == 0) ticket = draw_ticket(tickets, shape.rows);
+    const T* next_x = x + next * shape.cols + first_col;
+    const int packs_of_next = next < shape.rows ? num_packs : 0;
     float values[tile.elements_per_thread];
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
       __pipeline_wait_prior(packs_per_thread - 1);  // the oldest of packs_per_thread has come
-      const int col = col_of_pack(pack);
-      unpack(col < cols ? load_pack<N>(slot + col) : no_elements<T, N>(), part_of<N>(values, pack));
-      request(next, pack);
+      unpack(pack < num_packs ? load_pack<N>(slot + pack * step) : no_elements<T, N>(),
+             part_of<N>(values, pack));
+      request(next_x, packs_of_next, pack);
     }
     finish_row<Op>(values, [&](typename Op::State own) {
-      if (thread == 0) drawn[turn] = 2 * std::int64_t{gridDim.x} + ticket;
+      if (threadIdx.x == 0) drawn[turn] = 2 * gridDim.x + ticket;
       return block_merge_once<Op>(own, storage[turn]);
     });
+    T* row_y = y + row * shape.cols + first_col;
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
-      const int col = col_of_pack(pack);
-      if (col < cols) store_pack(y + row * cols + col, make_pack<T>(part_of<N>(values, pack)));
+      if (pack < num_packs) store_pack(row_y + pack * step, make_pack<T>(part_of<N>(values, pack)));
     }
     row = next;
     next = drawn[turn];

@@ -82,18 +82,18 @@ __global__ void __launch_bounds__(1024)
   extern __shared__ __align__(128) unsigned char buffer[];
   // Two of each, for rows in turn: each is written again only after the other's barrier.
   __shared__ typename Op::State storage[2][32];
-  __shared__ std::int64_t drawn[2];
+  __shared__ unsigned drawn[2];
   T* slot = reinterpret_cast<T*>(buffer);
   const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
-  std::int64_t row = blockIdx.x;
+  unsigned row = blockIdx.x;
   request_row(slot, x + row * shape.cols, num_packs);
   for (int turn = 0; row < shape.rows; turn = 1 - turn) {
-    std::int64_t ticket = 0;
+    unsigned ticket = 0;
     if (threadIdx.x == 0) ticket = draw_ticket(tickets, shape.rows);
     const typename Op::State own = reduce_own_packs<Op>(slot, num_packs);
     if (threadIdx.x == 0) drawn[turn] = gridDim.x + ticket;  // late: the ticket takes a while to come
     const RowResult<Op> result(block_merge_once<Op>(own, storage[turn]));
-    const std::int64_t next = drawn[turn];
+    const unsigned next = drawn[turn];
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
       for_each_pack_of_group(group, num_packs, [&](int pack) {
