@@ -33,6 +33,8 @@ SHAPES_OF = {
     ]
 }
 
+WHOLE_PACKS_ALONE = {"09_async_copy"}  # do nothing at an offset that is no multiple of 16 bytes
+
 
 def divide_up(a: float, b: float) -> int:
     return -int(-a // b)
@@ -246,7 +248,8 @@ def async_copy(r: Row) -> Expected:
     yield "global_store_requests", r.rows * divide_up(packs, 32) + tickets
     yield "shuffles", 20 * warps * r.rows
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
-    yield "bank_conflicts", 0
+    # The states of 32 warps, of two words each, are read word by word: each word of 32 lies in 16 banks.
+    yield "bank_conflicts", 2 * warps * r.rows if warps == 32 else 0
     if r.variant == "bulk_copy":
         yield "block_barriers", r.rows + blocks
 
@@ -312,6 +315,9 @@ TWINS = {
     "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
                           lambda first, second: not first.has("griddepcontrol.wait")
                           and second.has("griddepcontrol.wait")),
+    "09_async_copy": Twins("own_packs", "misaligned", "the row begins 48 bytes past a line of shared memory",
+                           lambda first, second: not re.search(r"add\.s32 %r\d+, %r\d+, 48;", first.ptx)
+                           and re.search(r"add\.s32 %r\d+, %r\d+, 48;", second.ptx)),
 }  # fmt: skip
 # More columns than rows: one head.
 SHAPE_OF_TWINS = ["--rows", "64", "--cols", "100"]
@@ -384,7 +390,10 @@ def describe(row: Row, executable: str) -> str:
 
 
 def check(executable: str, *options: str) -> str:
-    shapes = (*SHAPES, *SHAPES_OF.get(Path(executable).name, ()))
+    stage = Path(executable).name
+    shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
+    if stage in WHOLE_PACKS_ALONE:
+        shapes = tuple(shape for shape in shapes if not re.search("--offset [12]$", shape))
     rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]
     failed: dict[str, str] = {}  # the first row of each variant
     for row in rows:
