@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 from fake_stages import COMMIT, VARIANTS, Repository, fake_ncu, quietly
-from measure import explanations, hardware_table
+from measure import explanations, hardware_table, results
 from measure.quantities import LANE_OPCODES
 from measure.explanations import Explanation
 
@@ -85,6 +86,24 @@ def test_every_difference_needs_its_reason(table: Table) -> None:
     assert printed.count("\n") == len(VARIANTS) + 1
     table.explain(*DIFFERING, where=explanations.ELSEWHERE + r"{stage} \w+ \S+ ")
     assert "explains nothing" not in table.checked("not explained: 01_naive thread_per_row f32:64x1000: shared load c")
+
+
+def test_a_second_gpu_s_file_is_not_the_one_that_is_checked(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "LESSONS_GPU", "nvidia-fake-1")
+    table.recorded()
+    table.explain(*DIFFERING)
+    other = table.data()
+    other["entries"][0]["ncu"]["atomics"] += 7
+    (table.results / "nvidia-fake-2-simulator.json").write_text(json.dumps(other), encoding="utf-8")
+    assert table.record("--check") == (0, "")
+    page = "<!-- generated: hardware_table differences{} -->\n<!-- end generated -->\n"
+    table.page(page.format(""))
+    assert table.generate()[0] == 0
+    table.page(page.format(" gpu=nvidia-fake-2"))
+    assert "atomics: ncu 1007, simulator 1000" in table.generate()[1]
+    table.file.unlink()
+    (table.results / "nvidia-fake-2-simulator.json").unlink()
+    assert "common/results has no file named <gpu>-simulator.json" in table.record("--check")[1]
 
 
 def test_a_reason_why_ncu_counts_more_does_not_explain_fewer(table: Table) -> None:

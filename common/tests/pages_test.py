@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Dict, List
 
 import pytest
 import synthetic_sweep
 from fake_stages import COMMIT, TOOLS, Repository, quietly
 from measure import record, results
-from pages import charts, draw
+from pages import charts, draw, plot
 
 SHAPE = "dtype=f32 rows=49152 cols=1024"
 WIDE = "dtype=f16 rows=49152 cols=4096"
@@ -200,6 +202,63 @@ def test_the_newest_recording_is_taken(lessons: Repository) -> None:
     assert "An old one" in (lessons.root / "README.md").read_text(encoding="utf-8")
 
 
+def second_gpu(lessons: Repository) -> None:
+    """Files of another GPU, recorded later, on which everything takes twice the time."""
+    recording = json.loads(lessons.file.read_text(encoding="utf-8"))
+    for data, suffix in ((recording, ""), (synthetic_sweep.sweep(), "-sweep")):
+        (lessons.results / f"nvidia-fake-1{suffix}.json").write_text(json.dumps(data))
+        data["recorded"]["date_utc"], data["machine"]["gpu"] = "2031-01-01T00:00:00Z", "NVIDIA Fake 2"
+        for result in data["results"]:
+            if result["time_us"]:
+                result.update(time_us=2 * result["time_us"], copy_us=2 * result["copy_us"])
+        (lessons.results / f"nvidia-fake-2{suffix}.json").write_text(json.dumps(data))
+
+
+def test_a_second_gpu_s_files(lessons: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages stay with the lessons' GPU, and a block, a value or a whole run may ask for another's."""
+    second_gpu(lessons)
+    for stage in {r["stage"] for r in synthetic_sweep.sweep()["results"] if r["kind"] == "stage"}:
+        (lessons.root / stage).mkdir(exist_ok=True)
+    ladder, chart = f"ladder {SHAPE}", f"chart a.svg ladder {SHAPE}"
+    other = "gpu=nvidia-fake-2"
+    assert filled(lessons, COPY) == "2048 µs"  # the newest
+    monkeypatch.setattr(results, "LESSONS_GPU", "nvidia-fake-1")
+    assert filled(lessons, COPY) == "1024 µs"
+    assert filled(lessons, value(f"copy_time {SHAPE} {other}")) == "2048 µs"
+    assert "<sub>NVIDIA Fake 1," in filled(lessons, block(ladder))
+    assert "<sub>NVIDIA Fake 2," in filled(lessons, block(f"{ladder} {other}"))
+    assert "| copy | the ceiling: one read, one write | 2 | 2048 |" in filled(lessons, block(f"{ladder} {other}"))
+    two = block(chart) + block(f"{chart.replace('a.svg', 'b.svg')} {other}")
+    assert "a.svg" in filled(lessons, two) and lessons.generate("--check") == (0, "")
+    assert "two different charts are named a.svg" in refused(lessons, block(chart) + block(f"{chart} {other}"))
+    oneflow = block(f"chart a.svg table oneflow {other}")
+    assert "a.svg" in filled(lessons, oneflow)
+    assert lessons.generate("--gpu", "nvidia-fake-2")[0] == 0
+    lessons.page(COPY)
+    assert lessons.generate("--gpu", "nvidia-fake-2")[0] == 0
+    assert "2048 µs" in (lessons.root / "README.md").read_text(encoding="utf-8")
+    said = "no nvidia-fake-3.json in common/results; there are: nvidia-fake-1.json, nvidia-fake-2.json"
+    assert said in refused(lessons, value(f"copy_time {SHAPE} gpu=nvidia-fake-3"))
+    (lessons.results / "nvidia-fake-2-sweep.json").unlink()
+    assert "no nvidia-fake-2-sweep.json in common/results" in refused(lessons, oneflow)
+
+
+def test_plot_and_report_show_one_gpu(lessons: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(**named: Path) -> List[str]:
+        arguments = argparse.Namespace(root=lessons.root, **{"results": None, "sweep": None, **named})
+        return [found.path.name if found else "" for found in plot.find_sources(arguments)]
+
+    second_gpu(lessons)
+    one, two = ([f"nvidia-fake-{n}.json", f"nvidia-fake-{n}-sweep.json"] for n in (1, 2))
+    assert shown() == two  # the newest
+    assert shown(results=lessons.results / one[0]) == shown(sweep=lessons.results / one[1]) == one
+    assert shown(results=lessons.results / one[0], sweep=lessons.results / two[1]) == [one[0], two[1]]
+    assert capsys.readouterr().out == ""
+    (lessons.results / two[0]).unlink()
+    assert shown() == ["", two[1]]
+    assert "no file of `record` of nvidia-fake-2 in common/results: without the ladder" in capsys.readouterr().out
+
+
 def test_charts_follow_the_numbers(lessons: Repository) -> None:
     kinds = (f"ladder {SHAPE}", "bandwidth dtype=f16 rows=49152", f"roofline {SHAPE}", "predicted")
     lessons.page("".join(block(f"chart {kind.split()[0]}.svg {kind}") for kind in kinds))
@@ -222,6 +281,21 @@ def test_a_sweep_s_table(lessons: Repository) -> None:
     assert "no table 'twoflow' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow" in said
     assert "'awkward' is no row of widths" in refused(lessons, block("chart a.svg table awkward"))
     assert "f16, 49152 rows" in filled(lessons, block("chart a.svg table oneflow"))
+
+
+def test_who_leads_and_whatever_is_as_fast_is_bold(lessons: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    for name in sorted({r["stage"] for r in data["results"]} - {""}):
+        (lessons.root / name).mkdir(exist_ok=True)
+        (lessons.root / name / "main.cu").touch()
+    here = {r["contender"]: r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 32)}
+    path = lessons.results / "nvidia-fake-1-sweep.json"
+    for percent, bold in {97.0: ["97.9", "97.0"], 96.5: ["97.9"], 98.5: ["97.9", "98.5"], 99.5: ["99.5"]}.items():
+        copy = here["quack softmax"]["time_us"] * percent / 100
+        here["quack softmax"].update(copy_us=copy, percent_of_copy=percent)
+        path.write_text(json.dumps(data))
+        row = filled(lessons, block("sweep oneflow")).splitlines()[2]
+        assert re.findall(r"\*\*(.*?)\*\*", row) == bold
 
 
 # --- The numbers of the charts ---------------------------------------------------------------------
@@ -256,7 +330,7 @@ def test_libraries_have_a_panel_of_their_own(recorded: Repository) -> None:
     assert list(found) == ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
     stages, libraries = found["sweep-oneflow"].data["panels"]
     best, *peers = libraries["lines"]
-    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger"]
+    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger", "flashinfer"]
     of_stages = [dict(line["points"]) for line in stages["lines"]]
     assert best["points"] == [[32 << p, max(points.get(32 << p, 0) for points in of_stages)] for p in range(11)]
     # Triton's fused kernel ends at 16384 columns, its online one goes on.

@@ -43,6 +43,15 @@ def test_quick_stays_out_of_the_results(repository: Repository) -> None:
     assert {(r["dtype"], r["rows"], r["cols"]) for r in data["results"]} == {("f32", 49152, 1024)}
 
 
+def test_another_gpu_s_recording_stays(recorded: Repository) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    for stage in recorded.stages:
+        recorded.mode(stage, "other machine")
+    assert recorded.record()[0] == 0
+    assert recorded.files() == ["another.json", "nvidia-fake-1.json"]
+    assert recorded.file.read_text(encoding="utf-8") == before
+
+
 @pytest.mark.parametrize(
     "mode, named",
     [

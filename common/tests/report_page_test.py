@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List
 import pytest
 import synthetic_sweep
 from command import MissingTool
-from measure.results import ROOT, Recorded, newest
+from measure.results import ROOT, Recorded, file_of
 from pages import draw, plot, report
 
 sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
@@ -39,7 +39,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
     """A made-up sweep and what is recorded in this repository."""
     path = tmp_path_factory.mktemp("sweep") / "fake-sweep.json"
     path.write_text(json.dumps(synthetic_sweep.sweep()))
-    return plot.Sources(newest(ROOT / "common/results", sweep=False), Recorded(path))
+    return plot.Sources(Recorded(file_of(ROOT / "common/results", "")), Recorded(path))
 
 
 @pytest.fixture(scope="module")

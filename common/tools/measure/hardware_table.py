@@ -100,11 +100,12 @@ def measured(entry: Json) -> Json:
     return {**entry, "ncu": {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}}
 
 
-def load_recorded(root: Path) -> Json:
-    files = sorted((root / "common/results").glob("*-simulator.json"))
-    if len(files) != 1:
-        raise ToolError(f"common/results has {len(files)} files named <gpu>-simulator.json; one is needed")
-    return results.load_hardware(files[0], COUNTERS)
+def load_recorded(root: Path, gpu: str = "") -> Json:
+    """`gpu` as in results.file_of()."""
+    path = results.file_of(root / "common/results", "-simulator", gpu)
+    if not path:
+        raise ToolError("common/results has no file named <gpu>-simulator.json")
+    return results.load_hardware(path, COUNTERS)
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 MACHINE_TIMEOUT_S = 120
 DATE = "%Y-%m-%dT%H:%M:%SZ"
+LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be in the next run
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
 Json = dict[str, Any]
@@ -479,12 +480,26 @@ def load_hardware(path: Path, counters: Iterable[str]) -> Json:
 
 
 def fastest(found: Iterable[Json]) -> Json | None:
-    """Who leads, in every table and chart: the highest percentage of the copy that was timed beside it.
+    """Who is shown, in every table and chart: the highest percentage of the copy that was timed beside it.
 
     Not the shortest time: single times drift within a run, and the copy's drift with them. The first of equals;
     None where none has a time.
     """
     return max((r for r in found if r["time_us"] is not None), key=lambda r: r["percent_of_copy"], default=None)
+
+
+def as_fast(one: Json, other: Json) -> bool:
+    """Whether neither of two that have a time is ahead: they differ by no more than LEAST_LEAD, or than the samples of
+    one of them spread."""
+    spreads = (r["percent_of_copy"] * (r["spread_percent"] or 0) / 100 for r in (one, other))
+    return round(abs(one["percent_of_copy"] - other["percent_of_copy"]), 2) <= max(LEAST_LEAD, *spreads)
+
+
+def leaders(found: Iterable[Json]) -> list[Json]:
+    """Who leads in a line of a table: the fastest, and whatever is as fast."""
+    timed = [r for r in found if r["time_us"] is not None]
+    best = fastest(timed)
+    return [r for r in timed if best and as_fast(r, best)]
 
 
 class Recorded:
@@ -547,8 +562,31 @@ class Recorded:
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")
 
 
-def newest(folder: Path, sweep: bool) -> Recorded | None:
-    """The recording (or sweep) with the newest date, None where the folder holds none."""
-    suffixes = ("-sweep",) if sweep else ("-profile", "-sweep", "simulator")
-    files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]
-    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)
+# --- Which of the recorded files -------------------------------------------------------------------
+
+KINDS = ("", "-sweep", "-profile", "-simulator")  # of the files named <gpu><kind>.json
+# Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
+LESSONS_GPU = "nvidia-h200"
+
+
+def recorded_files(folder: Path, kind: str) -> dict[str, Path]:
+    """The files of a kind, by GPU."""
+    paths = sorted(folder.glob(f"*{kind}.json"))
+    if not kind:
+        paths = [path for path in paths if not path.stem.endswith((*KINDS[1:], "simulator"))]
+    return {path.stem.removesuffix(kind): path for path in paths}
+
+
+def newest(paths: Iterable[Path]) -> Path | None:
+    """By the date in the file."""
+    dates = ((load(path, {"recorded": HEADER})["recorded"]["date_utc"], path.name, path) for path in paths)
+    return max(dates, default=(None,))[-1]
+
+
+def file_of(folder: Path, kind: str, gpu: str = "") -> Path | None:
+    """The file of this GPU, which must be there; of none in particular the lessons' GPU's, or else the newest."""
+    files = recorded_files(folder, kind)
+    if gpu and gpu not in files:
+        there = ", ".join(path.name for path in files.values()) or "none"
+        raise ToolError(f"no {gpu}{kind}.json in common/results; there are: {there}")
+    return files.get(gpu or LESSONS_GPU) or newest(files.values())

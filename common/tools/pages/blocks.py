@@ -52,27 +52,37 @@ def shapes_in(text: str) -> List[Shape]:
 
 
 class Context:
-    """What a block may ask for: the stages, the page it stands on, and the recorded files, read on first use."""
+    """What a block may ask for: the stages, the page it stands on, and one GPU's recorded files, read on first use.
 
-    def __init__(self, root: Path, results_file: Optional[Path]) -> None:
-        self.root, self.results_file, self.results = root, results_file, root / "common/results"
+    `gpu` as in results.file_of().
+    """
+
+    def __init__(self, root: Path, results_file: Optional[Path], gpu: str = "") -> None:
+        self.root, self.results_file, self.gpu, self.results = root, results_file, gpu, root / "common/results"
         self.stages = results.stage_names(root)
         self.page = root / "README.md"
         self.charts: Dict[str, Chart] = {}  # by file name
+        self._others: Dict[str, Context] = {}  # by GPU
+
+    def of(self, gpu: str) -> Context:
+        """The same for another GPU."""
+        other = self._others.setdefault(gpu, Context(self.root, None, gpu))
+        other.page, other.charts = self.page, self.charts
+        return other
 
     @cached_property
     def recorded(self) -> Recorded:
-        recorded = Recorded(self.results_file) if self.results_file else results.newest(self.results, sweep=False)
-        if not recorded:
+        path = self.results_file or results.file_of(self.results, "", self.gpu)
+        if not path:
             raise ToolError("no results file in common/results: run python3 common/tools record on a GPU first")
-        return recorded
+        return Recorded(path)
 
     @cached_property
     def sweep(self) -> Recorded:
-        sweep = results.newest(self.results, sweep=True)
-        if not sweep:
+        path = results.file_of(self.results, "-sweep", self.gpu)
+        if not path:
             raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
-        return sweep
+        return Recorded(path)
 
     @cached_property
     def profiles(self) -> Json:
@@ -184,7 +194,14 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
     return table.text(recorded_caption(recorded, ""))
 
 
-PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
+PEER_NAMES = {
+    "cudnn": "cuDNN",
+    "pytorch": "PyTorch",
+    "triton": "Triton",
+    "quack": "quack",
+    "liger": "Liger",
+    "flashinfer": "FlashInfer",
+}
 NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
 
 
@@ -206,8 +223,8 @@ def sweep_block(context: Context, name: str) -> str:
         found = sweep.at(shape)
         stage = results.fastest(r for r in found if r["kind"] == "stage")
         best = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
-        leader = results.fastest(r for r in best if r is not None)
-        first, *others = (swept_cell(result, result is leader) for result in best)
+        leaders = results.leaders(r for r in best if r is not None)
+        first, *others = (swept_cell(result, result in leaders) for result in best)
         if stage:
             first = f"[{stage['stage'][:2]}]({context.link(context.stage(stage['stage']))}/) {first}"
         table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), first, *others])
@@ -386,7 +403,7 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
 
 def hardware_table_block(context: Context, part: str) -> str:
     make = known("unknown part", part, {"agreement": agreement, "differences": difference_tables})
-    recorded = hardware_table.load_recorded(context.root)
+    recorded = hardware_table.load_recorded(context.root, context.gpu)
     problems = hardware_table.not_explained(recorded["entries"])
     if problems:
         raise ToolError(f"{len(problems)} times, first: {problems[0]}")
@@ -485,7 +502,7 @@ VALUES: Dict[str, Callable[..., str]] = {
 
 
 def produce(context: Context, kind: str, marker: str) -> str:
-    """What belongs between a pair of markers. dtype=, rows= and cols= become one argument, the shape."""
+    """What belongs between a pair of markers. All take gpu=; dtype=, rows= and cols= become one argument, the shape."""
     name, *words = marker.split()
     maker = known("unknown value", name, VALUES) if kind == "value" else known("unknown block", name, BLOCKS)
     pairs = [word.split("=", 1) for word in words if "=" in word]
@@ -494,5 +511,6 @@ def produce(context: Context, kind: str, marker: str) -> str:
         raise ToolError("an argument is given twice")
     if {"dtype", "rows", "cols"} <= named.keys():
         named["shape"] = parse_shape(f"{named.pop('dtype')}:{named.pop('rows')}x{named.pop('cols')}")
+    context = context.of(named.pop("gpu")) if "gpu" in named else context
     made = call(maker, context, [word for word in words if "=" not in word], named)
     return made if kind == "value" else f"\n{made}\n"

@@ -22,7 +22,7 @@ from text import percent_text, short_text, time_text
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
 SPECIAL_FUNCTIONS_PER_CLOCK = 16
 # The libraries that a sweep may hold, in the order of their looks.
-PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
+PEERS = ("pytorch", "triton", "cudnn", "quack", "liger", "flashinfer")
 
 
 class Chart(NamedTuple):
@@ -256,7 +256,8 @@ def of_table(sweep: Recorded, name: str) -> Chart:
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
     chart = bandwidth(sweep, shapes, stages_of(sweep))
-    return chart._replace(subtitle=f"{title}. {chart.subtitle}")
+    whose, _, _shapes = title.partition(":")  # the shapes are in the chart's own title
+    return chart._replace(subtitle=f"{whose}. {chart.subtitle}")
 
 
 def of_sweep(sweep: Recorded) -> Dict[str, Chart]:

@@ -51,7 +51,8 @@ def facts(recorded: Recorded) -> Json:
         "memory": known("memory_bytes", "GiB", 1 << 30),
         "driver": machine.get("driver_version"),
         "CUDA": machine.get("nvcc") or machine.get("cuda_runtime"),
-        **{name: machine.get(name) for name in ("python", "torch", "triton", "cudnn", "quack", "liger")},
+        "python": machine.get("python"),
+        **{name: machine.get(name) for name in ("torch" if peer == "pytorch" else peer for peer in charts.PEERS)},
         "measured": charts.conditions(recorded) + (f", {rounds} rounds" if rounds else ""),
         "recorded": header["date_utc"].replace("T", " ").replace("Z", " UTC"),
         "commit": header["commit"] + (" with local changes" if header["dirty"] else ""),
@@ -60,13 +61,13 @@ def facts(recorded: Recorded) -> Json:
 
 
 class Compared(NamedTuple):
-    """A row of a published table: the fastest of all stages, of all libraries, of both, and of each."""
+    """A row of a published table: the fastest of all stages, of all libraries, and of each; who of these leads."""
 
     shape: Shape
     copy: Json
     stage: Optional[Json]
     peer: Optional[Json]
-    leader: Optional[Json]
+    leaders: List[Json]
     best: List[Optional[Json]]
 
 
@@ -77,9 +78,8 @@ def published(sweep: Recorded) -> List[Json]:
     def row(shape: Shape) -> Compared:
         found = sweep.at(shape)
         stage, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
-        leader = results.fastest(r for r in (stage, peer) if r)
         best = [results.fastest(r for r in found if r["stage"] == name) for name in names]
-        return Compared(shape, sweep.copy(shape), stage, peer, leader, best)
+        return Compared(shape, sweep.copy(shape), stage, peer, results.leaders(filter(None, best)), best)
 
     shapes = {table["name"]: charts.table_of(sweep, table["name"])[1] for table in sweep.tables}
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
@@ -108,7 +108,8 @@ def page(sources: Sources) -> str:
     )
     # A long name may break after its underscores.
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
-    environment.globals.update(time_text=time_text, short_text=short_text, shape_text=charts.shape_text)
+    texts = {"time_text": time_text, "short_text": short_text, "shape_text": charts.shape_text}
+    environment.globals.update(texts, as_fast=results.as_fast)
     files = [recorded for recorded in sources if recorded]
     known = [facts(recorded) for recorded in files]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
