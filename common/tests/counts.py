@@ -26,7 +26,7 @@ SHAPES = [
 ]
 SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
-    "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
+    "09_async_copy": ["--rows 150 --cols 38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
