@@ -16,7 +16,8 @@ constexpr int copy_groups = 4;
 template <class Use>
 __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
   const int threads = static_cast<int>(blockDim.x);
-  const int packs_of_group = static_cast<int>(divide_up(num_packs, copy_groups * threads)) * threads;
+  const int turns = (num_packs + copy_groups * threads - 1) / (copy_groups * threads);  // in 32 bits
+  const int packs_of_group = turns * threads;
   const int end = min((group + 1) * packs_of_group, num_packs);
   for (int pack = group * packs_of_group + static_cast<int>(threadIdx.x); pack < end; pack += threads) {
     use(pack);
