@@ -52,22 +52,3 @@ __device__ T* place_in(unsigned char* buffer, const T* global) {
 constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
   return round_up(bytes, 16) + line_bytes;
 }
-
-/// By one access.
-template <int N, class T>
-__device__ Pack<T, N> load_pack(const T* address) {
-  return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
-}
-/// In global memory. As an instruction of its own: where the packs of each row begin elsewhere, nvcc 13.0
-/// makes four stores of 4 bytes of a store of 16 through a pointer.
-template <class T, int N>
-__device__ void store_pack(T* address, const Pack<T, N>& pack) {
-  if constexpr (sizeof(pack) == 16) {
-    const uint4 word = pack.word;
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)),
-                 "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w)
-                 : "memory");
-  } else {
-    *reinterpret_cast<Pack<T, N>*>(address) = pack;
-  }
-}
