@@ -147,10 +147,24 @@ SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t beg
   }
 }
 
+/// Memory of another device is there for those to which its access has been enabled.
+void check_device(const Access& access, int lane, const Allocation& allocation) {
+  const Launch& launch = access.warp.block.launch;
+  const unsigned device = launch.configuration.device;
+  if (allocation.device == device || launch.memory.reaches(device, allocation)) return;
+  fault(access.warp, lane, FaultKind::illegal_address,
+        "no access: " + access.describe(lane) + ", byte " +
+            std::to_string(access.address_of(lane) - allocation.begin) + " of the " +
+            std::to_string(allocation.bytes) + " bytes at " + hex(allocation.begin) + " (" + allocation.what +
+            ") of device " + std::to_string(allocation.device) + ", to which device " +
+            std::to_string(device) + " has no access (cudaDeviceEnablePeerAccess is missing)");
+}
+
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
   Allocation* allocation = memory.find(access.lowest);
   if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
+    check_device(access, first_lane(access.lanes), *allocation);
     access.regions[0] = region_of(*allocation);
     if (access.contiguous) {
       access.host[0] = allocation->at(access.lowest);
@@ -169,6 +183,7 @@ void find_global(Access& access) {
       if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }
+    check_device(access, lane, *own);
     access.regions[l] = region_of(*own);
     access.host[l] = own->at(access.addresses[l]);
   });
@@ -311,7 +326,7 @@ void check_is_there(const Warp& warp, int lane, const Block& other) {
               " of the cluster, which has returned (a cluster barrier before its end is missing)");
   }
   const LaunchOrder& order = block.launch.order;
-  if (block.acquired.of(other.number, order) == nullptr && warp.acquired.of(other.number, order) == nullptr) {
+  if (block.acquired.of(other.id, order) == nullptr && warp.acquired.of(other.id, order) == nullptr) {
     fault(warp, lane, FaultKind::race,
           "access to the shared memory of block " + describe_point(other.index) +
               " of the cluster, which need not have started (a cluster barrier before is missing)");

@@ -29,13 +29,14 @@ bool is_mapped(std::uint64_t address) {
 }  // namespace
 
 Allocation::Allocation(std::uint64_t first_address, std::size_t size, std::string description,
-                       MemoryKind whose, Data memory)
+                       MemoryKind whose, Data memory, unsigned of_device)
     : begin(first_address),
       bytes(size),
       what(std::move(description)),
       kind(whose),
       data(std::move(memory)),
-      written(size) {
+      written(size),
+      device(of_device) {
   if (kind != MemoryKind::device) written.add(0, size);
 }
 
@@ -50,8 +51,8 @@ RaceShadow* Allocation::shadow() {
   return shadow_.get();
 }
 
-std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
-  if (bytes > free_bytes() || bytes > end_of_addresses - next_address_ - gap) return 0;
+std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what, unsigned device) {
+  if (bytes > free_bytes(device) || bytes > end_of_addresses - next_address_ - gap) return 0;
   const std::uint64_t address = next_address_;
   // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): not initialised twice
   Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), {MemoryKind::device, bytes});
@@ -59,18 +60,18 @@ std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
   std::memset(data.get(), 0xff, bytes);
   std::unique_ptr<Allocation> allocation;
   try {
-    allocation =
-        std::make_unique<Allocation>(address, bytes, std::move(what), MemoryKind::device, std::move(data));
+    allocation = std::make_unique<Allocation>(address, bytes, std::move(what), MemoryKind::device,
+                                              std::move(data), device);
   } catch (const std::bad_alloc&) {
     return 0;
   }
   allocations_[allocation->end()] = std::move(allocation);
-  used_bytes_ += bytes;
+  used_bytes_.at(device) += bytes;
   next_address_ += (bytes + gap + alignment - 1) / alignment * alignment;
   return address;
 }
 
-void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind) {
+void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind, unsigned device) {
   if (bytes > total_bytes_) return nullptr;
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -78,25 +79,32 @@ void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKin
   void* const first = data.get();
   const auto address = reinterpret_cast<std::uint64_t>(first);
   allocations_[address + bytes] =
-      std::make_unique<Allocation>(address, bytes, std::move(what), kind, std::move(data));
+      std::make_unique<Allocation>(address, bytes, std::move(what), kind, std::move(data), device);
   return first;
 }
 
-void GlobalMemory::register_host(void* first, std::size_t bytes) {
+void GlobalMemory::register_host(void* first, std::size_t bytes, unsigned device) {
   const auto address = reinterpret_cast<std::uint64_t>(first);
   allocations_[address + bytes] = std::make_unique<Allocation>(
       address, bytes, "cudaHostRegister", MemoryKind::registered,
-      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}));
+      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}), device);
 }
 
 bool GlobalMemory::free(std::uint64_t address) {
   const auto found = allocations_.upper_bound(address);
   if (found == allocations_.end() || found->second->begin != address) return false;
-  if (found->second->kind == MemoryKind::device) used_bytes_ -= found->second->bytes;
+  if (found->second->kind == MemoryKind::device)
+    used_bytes_.at(found->second->device) -= found->second->bytes;
   freed_[found->first] = {found->second->begin, found->first, found->second->what};
   allocations_.erase(found);
   latest_ = nullptr;
   return true;
+}
+
+bool GlobalMemory::set_peer(unsigned device, unsigned peer, bool enabled) {
+  const std::uint32_t before = peers_.at(device);
+  peers_.at(device) = enabled ? before | 1U << peer : before & ~(1U << peer);
+  return peers_.at(device) != before;
 }
 
 Allocation* GlobalMemory::find(std::uint64_t address) {

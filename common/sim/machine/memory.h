@@ -2,6 +2,7 @@
 // and which are the same in every run.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,8 @@ inline constexpr std::uint64_t shared_window = std::uint64_t{1} << 48;
 inline constexpr std::uint64_t local_window = std::uint64_t{2} << 48;
 inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
 
+inline constexpr unsigned most_devices = 16;
+
 /// Whose memory it is. All but the device's has the same address on the host, and counts as written.
 enum class MemoryKind : std::uint8_t { device, managed, host, registered };
 
@@ -31,7 +34,7 @@ struct Allocation {
   };
   using Data = std::unique_ptr<std::byte, Release>;
   Allocation(std::uint64_t first_address, std::size_t size, std::string description, MemoryKind whose,
-             Data memory);
+             Data memory, unsigned of_device);
 
   [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
@@ -50,6 +53,7 @@ struct Allocation {
   MemoryKind kind;
   Data data;
   ByteSet written;
+  unsigned device;  ///< that was current when it was allocated
 
  private:
   std::unique_ptr<RaceShadow> shadow_;
@@ -57,14 +61,15 @@ struct Allocation {
 
 class GlobalMemory {
  public:
+  /// `total_bytes`: of each device.
   explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
-  std::uint64_t allocate(std::size_t bytes, std::string what);
+  std::uint64_t allocate(std::size_t bytes, std::string what, unsigned device = 0);
   /// Memory of the host, filled with zeros, that kernels use at the same address; null when there is not that much left.
-  void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind);
+  void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind, unsigned device = 0);
   /// Memory of the host that is there already, and stays when it is freed here.
-  void register_host(void* first, std::size_t bytes);
+  void register_host(void* first, std::size_t bytes, unsigned device = 0);
   /// False when no allocation begins there.
   bool free(std::uint64_t address);
   /// "the 1024 bytes at 0x... (cudaMalloc) have been freed before", for an address that cannot be freed.
@@ -95,7 +100,17 @@ class GlobalMemory {
   Scratch scratch;  ///< for the registers of blocks
 
   [[nodiscard]] std::size_t total_bytes() const { return total_bytes_; }
-  [[nodiscard]] std::size_t free_bytes() const { return total_bytes_ - used_bytes_; }
+  [[nodiscard]] std::size_t free_bytes(unsigned device = 0) const {
+    return total_bytes_ - used_bytes_.at(device);
+  }
+
+  /// Whether kernels of the device may use the allocation.
+  [[nodiscard]] bool reaches(unsigned device, const Allocation& allocation) const {
+    return allocation.device == device || allocation.kind != MemoryKind::device ||
+           (peers_.at(device) >> allocation.device & 1U) != 0;
+  }
+  /// Of cudaDeviceEnablePeerAccess and its opposite. False when it was so before.
+  bool set_peer(unsigned device, unsigned peer, bool enabled);
 
   /// "4 bytes past the end of the 1024 bytes at 0x...", for an address that no allocation holds.
   [[nodiscard]] std::string describe_outside(std::uint64_t address) const;
@@ -104,7 +119,8 @@ class GlobalMemory {
   Allocation* find_whole(std::uint64_t address, std::size_t bytes);
 
   std::size_t total_bytes_;
-  std::size_t used_bytes_ = 0;
+  std::array<std::size_t, most_devices> used_bytes_{};
+  std::array<std::uint32_t, most_devices> peers_{};  ///< whose memory each may use: bits
   Stamp now_ = 0;
   Stamp launch_begin_ = 0;
   Stamp launch_before_ = 0;

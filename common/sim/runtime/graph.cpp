@@ -48,11 +48,15 @@ std::vector<sim::GraphExecState::Step> in_order(const sim::GraphState& graph) {
   return steps;
 }
 
-cudaError_t run_steps(const std::vector<sim::GraphExecState::Step>& steps) {
-  for (const auto& step : steps) {
-    if (const cudaError_t error = step.work(); error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+/// One after the other.
+Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
+  return [steps = std::move(steps), next = std::size_t{0}]() mutable -> std::optional<cudaError_t> {
+    for (; next < steps.size(); ++next) {
+      const std::optional<cudaError_t> error = steps[next].work();
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+  };
 }
 
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
@@ -124,7 +128,7 @@ struct ChildRequest {
 cudaError_t prepare(const ChildRequest& request, Work& work) {
   const sim::GraphState* child = runtime().graphs.find(request.graph);
   if (child == nullptr) return cudaErrorInvalidValue;
-  work = [steps = in_order(*child)] { return run_steps(steps); };
+  work = run_steps(in_order(*child));
   return cudaSuccess;
 }
 
@@ -323,8 +327,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   const sim::GraphExecState* state = runtime().graph_execs.find(exec);
   if (state == nullptr) return returned(cudaErrorInvalidValue);
-  return returned(
-      sim::enqueue(stream, cudaGraphNodeTypeGraph, [steps = state->steps] { return run_steps(steps); }));
+  return returned(sim::enqueue(stream, cudaGraphNodeTypeGraph, run_steps(state->steps)));
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t /*stream*/) {
   const std::lock_guard lock(runtime().mutex);
