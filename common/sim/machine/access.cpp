@@ -162,6 +162,13 @@ void check_device(const Access& access, int lane, const Allocation& allocation) 
 
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
+  if (memory.may_be_alias(access.highest)) {
+    for_each_lane(access.lanes, [&](int lane) {
+      std::uint64_t& address = access.addresses[static_cast<std::size_t>(lane)];
+      address = memory.without_alias(address);
+    });
+    measure(access);
+  }
   Allocation* allocation = memory.find(access.lowest);
   if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
     check_device(access, first_lane(access.lanes), *allocation);

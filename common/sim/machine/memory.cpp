@@ -11,7 +11,6 @@
 namespace sim {
 namespace {
 
-constexpr std::uint64_t alignment = 256;
 /// Between two allocations, so that a row too many lands in none. Addresses cost nothing.
 constexpr std::uint64_t gap = std::uint64_t{1} << 20;
 /// So near to memory of the host that kernels may use, an address is one that is out of its bounds.
@@ -51,9 +50,10 @@ RaceShadow* Allocation::shadow() {
   return shadow_.get();
 }
 
-std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what, unsigned device) {
-  if (bytes > free_bytes(device) || bytes > end_of_addresses - next_address_ - gap) return 0;
-  const std::uint64_t address = next_address_;
+std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what, unsigned device,
+                                     std::uint64_t alignment) {
+  const std::uint64_t address = (next_address_ + alignment - 1) / alignment * alignment;
+  if (bytes > free_bytes(device) || bytes > end_of_addresses - address - gap) return 0;
   // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): not initialised twice
   Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), {MemoryKind::device, bytes});
   if (!data) return 0;
@@ -67,7 +67,7 @@ std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what, unsign
   }
   allocations_[allocation->end()] = std::move(allocation);
   used_bytes_.at(device) += bytes;
-  next_address_ += (bytes + gap + alignment - 1) / alignment * alignment;
+  next_address_ = address + (bytes + gap + alignment - 1) / alignment * alignment;
   return address;
 }
 
@@ -99,6 +99,24 @@ bool GlobalMemory::free(std::uint64_t address) {
   allocations_.erase(found);
   latest_ = nullptr;
   return true;
+}
+
+std::uint64_t GlobalMemory::reserve_aliases(std::uint64_t bytes) {
+  const std::uint64_t reserved = (bytes + window_bytes - 1) / window_bytes * window_bytes;
+  if (reserved > end_of_aliases - next_alias_) return 0;
+  next_alias_ += reserved;
+  return next_alias_ - reserved;
+}
+
+void GlobalMemory::set_alias(std::uint64_t alias, std::uint64_t address, std::size_t bytes) {
+  aliases_[alias + bytes] = {alias, address};
+}
+
+std::uint64_t GlobalMemory::without_alias(std::uint64_t address) const {
+  if (!may_be_alias(address)) return address;
+  const auto found = aliases_.upper_bound(address);
+  if (found == aliases_.end() || address < found->second.begin) return address;
+  return found->second.address + (address - found->second.begin);
 }
 
 bool GlobalMemory::set_peer(unsigned device, unsigned peer, bool enabled) {

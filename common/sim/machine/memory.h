@@ -53,7 +53,8 @@ struct Allocation {
   MemoryKind kind;
   Data data;
   ByteSet written;
-  unsigned device;  ///< that was current when it was allocated
+  unsigned device;               ///< that was current when it was allocated
+  bool for_all_devices = false;  ///< whatever access they have enabled
 
  private:
   std::unique_ptr<RaceShadow> shadow_;
@@ -65,7 +66,8 @@ class GlobalMemory {
   explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
-  std::uint64_t allocate(std::size_t bytes, std::string what, unsigned device = 0);
+  std::uint64_t allocate(std::size_t bytes, std::string what, unsigned device = 0,
+                         std::uint64_t alignment = 256);
   /// Memory of the host, filled with zeros, that kernels use at the same address; null when there is not that much left.
   void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind, unsigned device = 0);
   /// Memory of the host that is there already, and stays when it is freed here.
@@ -107,8 +109,16 @@ class GlobalMemory {
   /// Whether kernels of the device may use the allocation.
   [[nodiscard]] bool reaches(unsigned device, const Allocation& allocation) const {
     return allocation.device == device || allocation.kind != MemoryKind::device ||
-           (peers_.at(device) >> allocation.device & 1U) != 0;
+           allocation.for_all_devices || (peers_.at(device) >> allocation.device & 1U) != 0;
   }
+  /// Addresses at which other memory can be found once more, a multiple of 4 GiB of them; 0 when there are not that many.
+  std::uint64_t reserve_aliases(std::uint64_t bytes);
+  void set_alias(std::uint64_t alias, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] bool may_be_alias(std::uint64_t address) const {
+    return address >= first_alias && address < next_alias_;
+  }
+  /// The address that an alias stands for, or itself.
+  [[nodiscard]] std::uint64_t without_alias(std::uint64_t address) const;
   /// Of cudaDeviceEnablePeerAccess and its opposite. False when it was so before.
   bool set_peer(unsigned device, unsigned peer, bool enabled);
 
@@ -137,7 +147,15 @@ class GlobalMemory {
 
   // Where no operating system puts a process's own memory.
   static constexpr std::uint64_t first_address = std::uint64_t{0x1000} << 32;
-  static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x5000} << 32;
+  static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x4800} << 32;
+  static constexpr std::uint64_t first_alias = end_of_addresses;
+  static constexpr std::uint64_t end_of_aliases = std::uint64_t{0x5000} << 32;
+  std::uint64_t next_alias_ = first_alias;
+  struct Alias {
+    std::uint64_t begin = 0;
+    std::uint64_t address = 0;
+  };
+  std::map<std::uint64_t, Alias> aliases_;  // by their end
 };
 
 }  // namespace sim

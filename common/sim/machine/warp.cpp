@@ -98,11 +98,12 @@ void Warp::poll(const Instruction& reading, std::size_t address, LaneMask lanes)
 std::string Warp::polled() const {
   if (polled_space_ == MemorySpace::local) return "memory";
   if (polled_space_ == MemorySpace::shared) return "shared memory at byte " + std::to_string(polled_address_);
-  const Allocation* of = block.launch.memory.find(polled_address_);
+  const std::uint64_t address = block.launch.memory.without_alias(polled_address_);
+  const Allocation* of = block.launch.memory.find(address);
   std::ostringstream text;
-  text << "memory at 0x" << std::hex << polled_address_;
+  text << "memory at 0x" << std::hex << address;
   if (of != nullptr)
-    text << std::dec << ", byte " << polled_address_ - of->begin << " of " << of->bytes << " (" << of->what
+    text << std::dec << ", byte " << address - of->begin << " of " << of->bytes << " (" << of->what
          << ")";
   if (of != nullptr && block.launch.order.has_several_devices()) text << " of device " << of->device;
   return text.str();

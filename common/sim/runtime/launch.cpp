@@ -174,6 +174,7 @@ std::optional<cudaError_t> watch(Launch& launched, Run run) {
     record_fault(fault);
     error = error_of(fault.kind);
     runtime().unreported = error;
+    runtime().broken = true;
   }
   record_launch(launched);
   return error;
@@ -186,20 +187,31 @@ class RunningLaunch {
       : configuration_(of), launched_(configuration_, runtime().memory, &runtime().works) {}
 
   std::optional<cudaError_t> go_on() {
-    return watch(launched_, [&] {
+    const std::optional<cudaError_t> error = watch(launched_, [&] {
       if (!std::exchange(begun_, true)) launched_.begin(next_device_work(""));
-      if (launched_.is_idle() && runtime().stuck) launched_.report_endless();
+      if (launched_.is_idle() && runtime().stuck) return give_up();
       const std::uint64_t before = launched_.progress;
       const bool ended = !launched_.take_round();
       if (launched_.progress != before) ++runtime().progress;
       return ended;
     });
+    return gave_up_ ? cudaErrorLaunchFailure : error;
   }
 
  private:
+  /// Nothing that it waits for comes any more.
+  bool give_up() {
+    if (!runtime().broken) launched_.report_endless();
+    say(launched_.program.demangled + " on device " + std::to_string(configuration_.device) +
+        " ends, too: it waits for what the launch with the fault was to do");
+    gave_up_ = true;
+    return true;
+  }
+
   const LaunchConfiguration configuration_;
   Launch launched_;
   bool begun_ = false;
+  bool gave_up_ = false;
 };
 
 Work work_of(const LaunchConfiguration& configuration) {

@@ -180,6 +180,7 @@ class Runtime {
   Clock host;                      ///< what the host has waited for
   StreamState* at_work = nullptr;  ///< whose work is being called
   bool stuck = false;              ///< nothing goes on any more: what waits has to end
+  bool broken = false;             ///< of the launches that are under way together one has ended with a fault
   std::uint64_t progress = 0;      ///< goes on when something was done that others may be waiting for
   std::uint64_t enqueued_works = 0;
 
@@ -238,12 +239,16 @@ void record(EventState& event, StreamState& stream);
 void wait_in_stream(StreamState& stream, const EventState& event);
 /// The place of what the stream at work does next: a kernel or a copy.
 DeviceWork next_device_work(std::string what);
-/// Of a copy: what it reads and writes. The memory of a host that no kernel can use is of no interest.
+/// What the block of a copy reads or writes. An error where it races with what another stream or device does, and SIM_CHECK
+/// takes that for one. The memory of a host that no kernel can use is of no interest.
+cudaError_t see_copy(std::uint64_t block, const void* first, std::size_t bytes, bool writes);
+/// A copy of what is being done.
 class WatchedCopy {
  public:
   explicit WatchedCopy(const std::string& what);
-  /// An error where it races with what another stream or device does, and SIM_CHECK takes that for one.
-  cudaError_t see(const void* first, std::size_t bytes, bool writes) const;
+  [[nodiscard]] cudaError_t see(const void* first, std::size_t bytes, bool writes) const {
+    return see_copy(block_, first, bytes, writes);
+  }
 
  private:
   std::uint64_t block_ = 0;

@@ -137,6 +137,7 @@ std::shared_ptr<StreamPlace> new_place() {
 
 cudaError_t schedule(StreamState& stream, Work work) {
   if (runtime().devices == 1) return work().value_or(cudaErrorUnknown);
+  if (runtime().works.launches.empty()) runtime().broken = false;
   EnqueuedWork enqueued{std::move(work), runtime().host, {}};
   const auto comes_after = [&](const StreamState& other) {
     enqueued.after.emplace_back(other.place, other.place->enqueued);
@@ -223,17 +224,17 @@ WatchedCopy::WatchedCopy(const std::string& what) {
   if (runtime().devices > 1) block_ = runtime().works.begin(next_device_work(what), runtime().memory);
 }
 
-cudaError_t WatchedCopy::see(const void* first, std::size_t bytes, bool writes) const {
+cudaError_t see_copy(std::uint64_t block, const void* first, std::size_t bytes, bool writes) {
   Runtime& state = runtime();
   const auto address = reinterpret_cast<std::uint64_t>(first);
   Allocation* const allocation = state.devices > 1 ? state.memory.find(address) : nullptr;
   if (allocation == nullptr) return cudaSuccess;
   const std::uint64_t other =
-      state.works.see(block_, *allocation, address - allocation->begin, bytes, writes, state.memory);
+      state.works.see(block, *allocation, address - allocation->begin, bytes, writes, state.memory);
   const Check check = wanted_check();
   if (other == LaunchOrder::no_block || check == Check::off) return cudaSuccess;
   const LaunchOrder& order = state.works.order;
-  const std::string text = "race: " + order.describe(block_) + (writes ? " writes " : " reads ") +
+  const std::string text = "race: " + order.describe(block) + (writes ? " writes " : " reads ") +
                            std::to_string(bytes) + " bytes of the " + std::to_string(allocation->bytes) +
                            " bytes of " + allocation->what + " of device " +
                            std::to_string(allocation->device) + " that " + order.describe(other) +
