@@ -276,7 +276,7 @@ class RankWork {
     if (!all_done) return std::nullopt;
     cudaError_t error = cudaSuccess;
     for (const auto& meeting : meetings_) {
-      simulator().join(meeting->clock);
+      simulator().add_from(meeting->clock);
       error = error != cudaSuccess ? error : meeting->error;
     }
     return error;
@@ -301,7 +301,7 @@ class RankWork {
         meeting->ranks.resize(two ? 2 : comm_->clique->ranks.size());
       }
       meeting->ranks[place] = {operation, simulator().begin(operation.name()), true};
-      meeting->clock.join(simulator().clock());
+      simulator().add_to(meeting->clock);
       meetings_.push_back(meeting);
       const auto is_here = [](const Meeting::Rank& rank) { return rank.is_here; };
       if (std::all_of(meeting->ranks.begin(), meeting->ranks.end(), is_here)) meetings.erase(key);

@@ -47,10 +47,10 @@ std::byte* bytes(std::uint64_t operation, void* first, std::size_t count, bool w
   return allocation->at(address);
 }
 
-Clock clock_of_work() {
-  return runtime().devices == 1 ? Clock() : runtime().at_work->place->clock;
+void add_to(Clock& clock) {
+  if (runtime().devices > 1) clock.join(runtime().at_work->place->clock);
 }
-void join_clock(const Clock& clock) {
+void add_from(const Clock& clock) {
   if (runtime().devices > 1) runtime().at_work->place->clock.join(clock);
 }
 
@@ -71,7 +71,7 @@ void* allocate(std::size_t count) {
 
 extern "C" const sim::CollectivesApi* simulator_collectives() {
   static constexpr sim::CollectivesApi api{
-      &sim::enqueue_collective, &sim::device_of, &sim::begin,  &sim::bytes,   &sim::clock_of_work,
-      &sim::join_clock,         &sim::is_stuck,  &sim::report, &sim::allocate};
+      &sim::enqueue_collective, &sim::device_of, &sim::begin,  &sim::bytes,   &sim::add_to,
+      &sim::add_from,           &sim::is_stuck,  &sim::report, &sim::allocate};
   return &api;
 }

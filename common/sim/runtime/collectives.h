@@ -17,9 +17,9 @@ struct CollectivesApi {
   /// Where the bytes are that it reads or writes. Null, and said why, where they are not there, nobody has written what it
   /// reads, or it races.
   std::byte* (*bytes)(std::uint64_t operation, void* first, std::size_t count, bool writes);
-  /// What comes before what its stream does next; and more of that.
-  Clock (*clock)();
-  void (*join)(const Clock& clock);
+  /// Adds to the clock what comes before what the work's stream does next, and the other way round.
+  void (*add_to)(Clock& clock);
+  void (*add_from)(const Clock& clock);
   /// Nothing that it waits for comes any more.
   bool (*is_stuck)();
   void (*report)(const std::string& fault);
