@@ -4,38 +4,28 @@
 //
 // What the ranks do together is done when the work of all of them has come to it, each in its own stream; the ranks' k-th
 // operations belong together. Sums are made in the order of the ranks.
-#include "common/sim/nccl/nccl.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <map>
-#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "common/sim/machine/numbers.h"
-#include "common/sim/runtime/collectives.h"
+#include "common/sim/nccl/communicator.h"
+
+using nccl::Clique;
+using nccl::Meeting;
+using nccl::OnDevice;
+using nccl::refuse;
+using nccl::simulator;
 
 namespace {
-
-using sim::Clock;
-
-const sim::CollectivesApi& simulator() {
-  static const auto* const api = [] {
-    using Function = const sim::CollectivesApi* (*)();
-    const auto function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, sim::collectives_function));
-    if (function == nullptr) {
-      std::fputs("simulator: its libnccl.so.2 is loaded without its libcudart.so\n", stderr);
-      std::exit(2);
-    }
-    return function();
-  }();
-  return *api;
-}
 
 // ---- Types and reductions
 
@@ -134,33 +124,19 @@ struct Operation {
   [[nodiscard]] std::size_t bytes() const { return count * type_bytes.at(static_cast<std::size_t>(type)); }
 };
 
+}  // namespace
+
 /// Where the ranks of an operation meet.
-struct Meeting {
+struct nccl::Meeting {
   struct Rank {
     Operation operation;
     std::uint64_t number = 0;  ///< by which the simulator knows what it reads and writes
     bool is_here = false;
   };
   std::vector<Rank> ranks;  ///< of the communicator; between two, the sender and the receiver
-  Clock clock;
+  sim::Clock clock;
   bool done = false;
   cudaError_t error = cudaSuccess;
-};
-
-}  // namespace
-
-/// What the ranks share.
-struct Clique {
-  std::vector<ncclComm*> ranks;
-  /// By sender and receiver, or -1 and -1, and the number of the operation among those.
-  std::map<std::tuple<int, int, std::uint64_t>, std::shared_ptr<Meeting>> meetings;
-};
-
-struct ncclComm {
-  std::shared_ptr<Clique> clique;
-  int rank = 0;
-  int device = 0;
-  std::map<std::tuple<int, int>, std::uint64_t> met;  ///< how many operations have begun
 };
 
 namespace {
@@ -324,31 +300,6 @@ struct Enqueued {
 thread_local int groups = 0;
 thread_local std::vector<Enqueued> group;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-std::string& last_error() {
-  static std::string text;
-  return text;
-}
-ncclResult_t refuse(ncclResult_t result, const std::string& why) {
-  last_error() = why;
-  std::fflush(stdout);
-  std::fprintf(stderr, "simulator: NCCL: %s\n", why.c_str());
-  return result;
-}
-
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    (void)cudaGetDevice(&before_);
-    (void)cudaSetDevice(device);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  ~OnDevice() { (void)cudaSetDevice(before_); }
-
- private:
-  int before_ = 0;
-};
-
 ncclResult_t launch(Enqueued& enqueued) {
   const OnDevice device(enqueued.comm->device);
   const cudaError_t error = simulator().enqueue(
@@ -357,17 +308,10 @@ ncclResult_t launch(Enqueued& enqueued) {
   return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
-/// The one thread that calls for all ranks would wait in the first call for the others.
-bool is_only_thread() {
-  std::error_code error;
-  const std::filesystem::directory_iterator threads("/proc/self/task", error);
-  return !error && std::distance(begin(threads), end(threads)) == 1;
-}
-
 ncclResult_t add(ncclComm* comm, cudaStream_t stream, const Operation& operation) {
   const std::string name = operation.name();
   if (comm == nullptr) return refuse(ncclInvalidArgument, name + " without a communicator");
-  const auto ranks = static_cast<int>(comm->clique->ranks.size());
+  const int ranks = comm->size();
   if (static_cast<std::size_t>(operation.type) >= type_bytes.size()) {
     return refuse(ncclInvalidArgument,
                   name + ": data type " + std::to_string(operation.type) + " is not simulated");
@@ -386,7 +330,7 @@ ncclResult_t add(ncclComm* comm, cudaStream_t stream, const Operation& operation
     }
   }
   if (operation.count == 0 && !operation.is_between_two()) return ncclSuccess;
-  if (groups == 0 && ranks > 1 && is_only_thread()) {
+  if (nccl::would_wait_for_ever(ranks)) {
     return refuse(ncclInvalidUsage,
                   name +
                       " outside of a group (ncclGroupStart), by the only thread: it would wait "
@@ -417,7 +361,7 @@ std::mutex& cliques_mutex() {
 
 ncclComm* join(const std::shared_ptr<Clique>& clique, int rank, int device) {
   auto* comm =
-      new ncclComm{clique, rank, device, {}};  // NOLINT(cppcoreguidelines-owning-memory): ncclCommDestroy
+      new ncclComm{clique, rank, device};  // NOLINT(cppcoreguidelines-owning-memory): ncclCommDestroy
   clique->ranks.at(static_cast<std::size_t>(rank)) = comm;
   return comm;
 }
@@ -428,6 +372,42 @@ ncclResult_t check(const void* pointer, const char* function) {
 }
 
 }  // namespace
+
+namespace nccl {
+
+const sim::CollectivesApi& simulator() {
+  static const auto* const api = [] {
+    using Function = const sim::CollectivesApi* (*)();
+    const auto function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, sim::collectives_function));
+    if (function == nullptr) {
+      std::fputs("simulator: its libnccl.so.2 is loaded without its libcudart.so\n", stderr);
+      std::exit(2);
+    }
+    return function();
+  }();
+  return *api;
+}
+
+std::string& last_error() {
+  static std::string text;
+  return text;
+}
+
+ncclResult_t refuse(ncclResult_t result, const std::string& why) {
+  last_error() = why;
+  std::fflush(stdout);
+  std::fprintf(stderr, "simulator: NCCL: %s\n", why.c_str());
+  return result;
+}
+
+bool would_wait_for_ever(int ranks) {
+  if (groups > 0 || ranks == 1) return false;
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1;
+}
+
+}  // namespace nccl
 
 extern "C" {
 
@@ -452,7 +432,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm** comm, int ranks, ncclUniqueId id,
     return refuse(ncclInvalidArgument,
                   "ncclCommInitRank of rank " + std::to_string(rank) + " of " + std::to_string(ranks));
   }
-  if (groups == 0 && ranks > 1 && is_only_thread()) {
+  if (nccl::would_wait_for_ever(ranks)) {
     return refuse(ncclInvalidUsage,
                   "ncclCommInitRank outside of a group (ncclGroupStart), by the only thread: it "
                   "would wait there for the other ranks, which the simulator has in one process");
@@ -516,7 +496,7 @@ ncclResult_t ncclCommAbort(ncclComm* comm) {
   return ncclCommDestroy(comm);
 }
 ncclResult_t ncclCommCount(const ncclComm* comm, int* count) {
-  if (comm != nullptr && count != nullptr) *count = static_cast<int>(comm->clique->ranks.size());
+  if (comm != nullptr && count != nullptr) *count = comm->size();
   return check(comm != nullptr ? count : nullptr, "ncclCommCount");
 }
 ncclResult_t ncclCommUserRank(const ncclComm* comm, int* rank) {
@@ -543,7 +523,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 const char* ncclGetLastError(const ncclComm* /*comm*/) {
-  return last_error().c_str();
+  return nccl::last_error().c_str();
 }
 ncclResult_t ncclCommGetAsyncError(const ncclComm* comm, ncclResult_t* error) {
   if (error != nullptr) *error = ncclSuccess;
@@ -592,17 +572,6 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm* comm,
                       cudaStream_t stream) {
   return add(comm, stream, {Kind::receive, nullptr, to, count, type, ncclSum, peer});
-}
-
-// ---- Memory of which all ranks know
-
-ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
-  if (memory == nullptr) return check(memory, "ncclMemAlloc");
-  *memory = simulator().allocate(bytes);
-  return *memory != nullptr ? ncclSuccess : refuse(ncclUnhandledCudaError, "ncclMemAlloc: out of memory");
-}
-ncclResult_t ncclMemFree(void* memory) {
-  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 }  // extern "C"

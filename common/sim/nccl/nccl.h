@@ -63,8 +63,34 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, 
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm* comm,
                       cudaStream_t stream);
+
+// ---- Memory of which all ranks know, and what kernels need of the host
+struct ncclWindow_vidmem;
+struct ncclDevCommRequirements;
+struct ncclDevComm;
+struct ncclTeam {
+  int nRanks, rank, stride;
+};
+struct ncclLsaBarrierHandle {
+  std::uint32_t bufHandle;
+  int nBarriers;
+};
+struct ncclDevResourceRequirements;
+
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
+ncclResult_t ncclCommWindowRegister(ncclComm* comm, void* memory, std::size_t bytes,
+                                    ncclWindow_vidmem** window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm* comm, ncclWindow_vidmem* window);
+ncclResult_t ncclDevCommCreate(ncclComm* comm, const ncclDevCommRequirements* wanted, ncclDevComm* made);
+ncclResult_t ncclDevCommDestroy(ncclComm* comm, const ncclDevComm* made);
+ncclTeam ncclTeamWorld(ncclComm* comm);
+ncclTeam ncclTeamLsa(ncclComm* comm);
+ncclTeam ncclTeamRail(ncclComm* comm);
+int ncclTeamRankToWorld(ncclComm* comm, ncclTeam team, int rank);
+int ncclTeamRankToLsa(ncclComm* comm, ncclTeam team, int rank);
+ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam team, int barriers, ncclLsaBarrierHandle* handle,
+                                             ncclDevResourceRequirements* wanted);
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -66,12 +66,28 @@ void* allocate(std::size_t count) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): never followed on the host
 }
 
+bool is_for_all(const void* memory) {
+  const std::lock_guard lock(runtime().mutex);
+  const Allocation* found = runtime().memory.find(reinterpret_cast<std::uint64_t>(memory));
+  return found != nullptr && found->for_all_devices;
+}
+
+std::uint64_t reserve_aliases(std::uint64_t count) {
+  const std::lock_guard lock(runtime().mutex);
+  return runtime().memory.reserve_aliases(count);
+}
+void set_alias(std::uint64_t alias, const void* memory, std::size_t count) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().memory.set_alias(alias, reinterpret_cast<std::uint64_t>(memory), count);
+}
+
 }  // namespace
 }  // namespace sim
 
 extern "C" const sim::CollectivesApi* simulator_collectives() {
   static constexpr sim::CollectivesApi api{
-      &sim::enqueue_collective, &sim::device_of, &sim::begin,  &sim::bytes,   &sim::add_to,
-      &sim::add_from,           &sim::is_stuck,  &sim::report, &sim::allocate};
+      &sim::enqueue_collective, &sim::device_of, &sim::begin,  &sim::bytes,    &sim::add_to,
+      &sim::add_from,           &sim::is_stuck,  &sim::report, &sim::allocate, &sim::is_for_all,
+      &sim::reserve_aliases,    &sim::set_alias};
   return &api;
 }

@@ -27,6 +27,10 @@ struct CollectivesApi {
   // ---- Memory
   /// Of the current device, which all devices reach; null when there is not that much left.
   void* (*allocate)(std::size_t bytes);
+  bool (*is_for_all)(const void* memory);
+  /// Other addresses of memory; see GlobalMemory.
+  std::uint64_t (*reserve_aliases)(std::uint64_t bytes);
+  void (*set_alias)(std::uint64_t alias, const void* memory, std::size_t bytes);
 };
 
 inline constexpr const char* collectives_function = "simulator_collectives";
