@@ -93,6 +93,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   std::fill(shared.begin(), shared.end(), std::byte{0xff});
   shared_written.clear();
   acquired.clear();
+  for (const std::uint32_t knowledge : launch.knows) acquired.add(knowledge);
   arrived.fill(0);
   for (Warp& warp : warps) warp.start();
   order();
@@ -131,6 +132,10 @@ void Block::pass_cluster_barrier() {
 void Block::finish() {
   done = true;
   cluster->complete_barrier();
+  if (launch.order.has_several_devices()) {
+    for (const Warp& warp : warps) acquired.add(warp.acquired);
+    launch.learned.insert(launch.learned.end(), acquired.list().begin(), acquired.list().end());
+  }
   if (!read_by_others) return;
   const Warp& warp = warps.front();
   RaceOrder order_of_end = warp.race_order(this);

@@ -46,8 +46,9 @@ std::uint64_t DeviceWorks::see(std::uint64_t block, Allocation& allocation, std:
   const Stamp now = next_time(memory);
   order.begin_turn(block, now);
   const DeviceWork& work = order.work_of(block);
-  const Acquired nothing;
-  const RaceOrder own{&order, block, 1, order.begin_of(work, work.begin), now, 0, 0, &nothing, &nothing};
+  Acquired acquired;
+  for (const std::uint32_t knowledge : work.before.knowledge(order.generation())) acquired.add(knowledge);
+  const RaceOrder own{&order, block, 1, order.begin_of(work, work.begin), now, 0, 0, &acquired, &acquired};
   bool other_wrote = false;
   const Stamp other =
       writes ? shadow->write(offset, bytes, now, own, other_wrote) : shadow->read(offset, bytes, now, own);
@@ -94,6 +95,8 @@ Stamp Launch::next_time() {
 void Launch::forget_order(Stamp now) {
   order_begin = now;
   dependent_begin = now;
+  knows.clear();
+  learned.clear();
   for (const auto& cluster : live_) {
     for (Block& block : cluster->blocks) block.forget_order();
   }
@@ -146,6 +149,14 @@ void Launch::begin(DeviceWork work) {
   order_begin = order.begin_of(begun, begun.begin);
   dependent_begin = order_begin;
   alone = order_begin == begun.begin;
+  if (!alone) knows = begun.before.knowledge(order.generation());
+}
+
+void Launch::teach(Clock& clock) {
+  std::sort(learned.begin(), learned.end());
+  learned.erase(std::unique(learned.begin(), learned.end()), learned.end());
+  if (!learned.empty())
+    clock.learn(order.generation(), order.add({first_block_id, 0, 0, 0, std::move(learned)}));
 }
 
 bool Launch::is_idle() const {

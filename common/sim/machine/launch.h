@@ -84,6 +84,8 @@ class Launch {
   void begin();
   /// Of several devices: what is known of its place.
   void begin(DeviceWork work);
+  /// At its end: adds to the clock what its blocks have acquired.
+  void teach(Clock& clock);
   bool take_round();
   /// All that it has done for a long time is to poll ...
   [[nodiscard]] bool is_idle() const;
@@ -97,13 +99,15 @@ class Launch {
   std::vector<InstructionCounters> counters;  ///< one per instruction
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder& order;
-  Stamp order_begin = 0;             ///< what is older came before
-  Stamp dependent_begin = 0;         ///< the same, before griddepcontrol.wait
-  bool alone = true;                 ///< everything that is older than its begin came before
-  std::uint64_t first_block_id = 0;  ///< see LaunchOrder::begin_work()
-  std::uint64_t instructions = 0;    ///< executed by warps whose turn has ended: what %clock counts
-  std::uint64_t progress = 0;        ///< goes on when something happened that others may be waiting for
-  std::vector<Fault> warnings;       ///< with Check::warn, each once for an instruction ...
+  Stamp order_begin = 0;               ///< what is older came before
+  Stamp dependent_begin = 0;           ///< the same, before griddepcontrol.wait
+  bool alone = true;                   ///< everything that is older than its begin came before
+  std::vector<std::uint32_t> knows;    ///< before its first block begins
+  std::vector<std::uint32_t> learned;  ///< by blocks that have ended
+  std::uint64_t first_block_id = 0;    ///< see LaunchOrder::begin_work()
+  std::uint64_t instructions = 0;      ///< executed by warps whose turn has ended: what %clock counts
+  std::uint64_t progress = 0;          ///< goes on when something happened that others may be waiting for
+  std::vector<Fault> warnings;         ///< with Check::warn, each once for an instruction ...
   std::set<std::pair<FaultKind, std::size_t>> warned;  ///< ... of these
   /// With SIM_SEED: in which order blocks and warps have their turns, and how long these are.
   std::optional<std::mt19937_64> random;

@@ -189,6 +189,20 @@ void Clock::join(const Clock& other) {
     std::uint64_t& known = done_[stream];
     known = std::max(known, number);
   }
+  for (const std::uint32_t knowledge : other.knowledge_) learn(other.generation_, knowledge);
+}
+
+void Clock::learn(std::uint64_t generation, std::uint32_t knowledge) {
+  if (generation < generation_) return;
+  if (generation > std::exchange(generation_, generation)) knowledge_.clear();
+  if (std::find(knowledge_.begin(), knowledge_.end(), knowledge) == knowledge_.end()) {
+    knowledge_.push_back(knowledge);
+  }
+}
+
+const std::vector<std::uint32_t>& Clock::knowledge(std::uint64_t generation) const {
+  static const std::vector<std::uint32_t> nothing;
+  return generation == generation_ ? knowledge_ : nothing;
 }
 
 void LaunchOrder::clear() {
@@ -203,6 +217,7 @@ void LaunchOrder::forget_turns(Stamp now) {
   released_.clear();
   completed_.clear();
   narrow_.clear();
+  ++generation_;
 }
 
 std::uint64_t LaunchOrder::begin_work(DeviceWork work) {

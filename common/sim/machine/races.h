@@ -35,10 +35,14 @@ struct Knowledge {
 /// In an index of knowledge: acquired from another device.
 inline constexpr std::uint32_t from_another_device = std::uint32_t{1} << 31;
 
-/// How far each stream had come: the number of kernels and copies that it has done.
+/// How far each stream had come: the number of kernels and copies that it has done. And what these kernels had acquired from
+/// others that were under way.
 class Clock {
  public:
   void join(const Clock& other);
+  /// An index of knowledge in its LaunchOrder, which is of no use once that has forgotten it.
+  void learn(std::uint64_t generation, std::uint32_t knowledge);
+  [[nodiscard]] const std::vector<std::uint32_t>& knowledge(std::uint64_t generation) const;
   std::uint64_t advance(std::uint32_t stream) { return ++done_[stream]; }
   [[nodiscard]] bool knows(std::uint32_t stream, std::uint64_t number) const {
     const auto found = done_.find(stream);
@@ -47,6 +51,8 @@ class Clock {
 
  private:
   std::map<std::uint32_t, std::uint64_t> done_;
+  std::uint64_t generation_ = 0;
+  std::vector<std::uint32_t> knowledge_;
 };
 
 /// A kernel or a copy on one of several devices.
@@ -84,6 +90,8 @@ class LaunchOrder {
   [[nodiscard]] bool same_work(std::uint64_t a, std::uint64_t b) const {
     return works_.empty() || a >> block_bits == b >> block_bits;
   }
+  /// Goes on when knowledge is forgotten.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
   /// Whoever knows this knows that all work has been done.
   [[nodiscard]] bool is_known(const Clock& clock) const;
   /// How a race between two of them is said.
@@ -120,6 +128,7 @@ class LaunchOrder {
   };
   std::vector<Turn> turns_;
   std::vector<DeviceWork> works_;
+  std::uint64_t generation_ = 0;
   std::unordered_map<std::uint64_t, Stamp> narrow_;
   std::vector<Knowledge> knowledge_;
   std::unordered_map<std::uint64_t, std::uint32_t> released_;   // by address

@@ -195,6 +195,7 @@ class RunningLaunch {
       if (launched_.progress != before) ++runtime().progress;
       return ended;
     });
+    if (error) launched_.teach(runtime().at_work->place->clock);
     return gave_up_ ? cudaErrorLaunchFailure : error;
   }
 

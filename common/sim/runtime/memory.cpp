@@ -125,8 +125,18 @@ cudaError_t enqueue_request(const Request& request, cudaGraphNodeType type, cuda
   return returned(error != cudaSuccess ? error : enqueue(stream, type, std::move(work)));
 }
 
+/// Memory of the host that no kernel can use, and that is the program's again when the call returns.
+bool is_pageable(const void* pointer) {
+  return !is_device(pointer) && runtime().memory.find(number_of(pointer)) == nullptr;
+}
+
 cudaError_t copy(const sim::CopyRequest& request, cudaStream_t stream) {
-  return enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+  const cudaError_t error = enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+  const sim::StreamState* state = runtime().stream(stream);
+  if (error == cudaSuccess && !state->capture && (is_pageable(request.to) || is_pageable(request.from))) {
+    sim::wait_for(*state);
+  }
+  return error;
 }
 /// Waits, too: for a launch whose error no call has given yet.
 cudaError_t copy_and_wait(const sim::CopyRequest& request) {

@@ -134,6 +134,13 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  if (device == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    *device = static_cast<int>(state.device);
+    return cudaSuccess;
+  });
+}
 // An attribute of a stream changes how fast its work is, and which of it goes first.
 cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID /*attribute*/,
                                    const cudaStreamAttrValue* /*value*/) {

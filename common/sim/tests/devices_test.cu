@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cuda/atomic>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <utility>
@@ -57,6 +58,25 @@ __global__ void exchanges(int mine, int* my_data, volatile int* my_flags, const 
   __syncthreads();
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   y[i] = other_data[i];
+}
+
+/// Twice, so that what was read may be written again: also by the next kernel of the stream.
+__global__ void exchanges_again(int* my_data, volatile int* my_flags, const int* other_data,
+                                volatile const int* other_flags, int flag) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  my_data[i] = flag;
+  for (const int step : {1, 2}) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence_system();
+      my_flags[blockIdx.x] = flag + step;
+      while (other_flags[blockIdx.x] < flag + step) {
+      }
+      __threadfence_system();
+    }
+    __syncthreads();
+    if (step == 1 && other_data[i] != flag) __trap();
+  }
 }
 
 /// The same in the words of libcu++, by one thread, which pushes its value to the other device.
@@ -355,6 +375,17 @@ void test_order(const Simulator& simulator, const Devices& devices, const std::s
   });
   value_is(first.y, 11);
   value_is(second.y, 10);
+  right("exchange, and use it again", [&] {
+    for (int round = 0; round < 2; ++round) {
+      launch_on_both(devices, [&](const Device& own, const Device& other, int /*i*/) {
+        exchanges_again<<<blocks, threads, 0, own.stream>>>(own.x, own.flags, other.x, other.flags,
+                                                            2 * round);
+      });
+    }
+    wait_for_both(devices);
+  });
+  value_is(first.x, 2);
+  value_is(second.x, 2);
   wrong("exchange with a fence of the device", "of (anonymous namespace)::exchanges<", [&] {
     launch_on_both(devices, exchange<Order::device>);
     wait_for_both(devices);
