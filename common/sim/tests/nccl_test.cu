@@ -15,6 +15,14 @@
 #include "common/sim/tests/captured.h"
 #include "common/sim/tests/expect_fault.cuh"
 
+// The layout of 2.28 is simulated.
+#if __has_include(<nccl_device.h>) && NCCL_VERSION_CODE >= 22800 && NCCL_VERSION_CODE < 22900
+#include <nccl_device.h>
+#define HAS_DEVICE_API 1  // NOLINT(cppcoreguidelines-macro-usage)
+#else
+#define HAS_DEVICE_API 0  // NOLINT(cppcoreguidelines-macro-usage)
+#endif
+
 namespace {
 
 constexpr int ranks = 2;
@@ -25,6 +33,25 @@ template <class T>
 __global__ void add_one(T* x) {
   x[threadIdx.x] = x[threadIdx.x] + T(1);
 }
+
+#if HAS_DEVICE_API
+constexpr int exchange_blocks = 4;
+constexpr int exchange_threads = 64;
+
+/// Each rank writes into its own window and reads from the other's, in the words of NCCL's device API.
+template <bool bug>
+__global__ void exchange(ncclDevComm comm, ncclWindow_t window, float* y) {
+  ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), blockIdx.x);
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  auto* mine = static_cast<float*>(ncclGetLocalPointer(window, 0));
+  mine[i] = 1000.0F * comm.rank + i;
+  barrier.sync(ncclCoopCta(), bug ? cuda::memory_order_relaxed : cuda::memory_order_acq_rel);
+  const int peer = (comm.rank + 1) % comm.nRanks;
+  y[i] = static_cast<const float*>(ncclGetLsaPointer(window, 0, peer))[i];
+  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  mine[i] = 0;
+}
+#endif
 
 struct Rank {
   cudaStream_t stream = nullptr;
@@ -296,6 +323,55 @@ class Test {
       expect(ncclCommInitAll(comms.data(), ranks, same.data()), "two ranks on a device", ncclInvalidUsage);
     });
   }
+#if HAS_DEVICE_API
+  void test_device_api() const {
+    constexpr std::size_t bytes = exchange_blocks * exchange_threads * sizeof(float);
+    std::array<void*, ranks> memory{};
+    std::array<ncclWindow_t, ranks> windows{};
+    std::array<ncclDevComm, ranks> comms{};
+    ncclDevCommRequirements wanted{};
+    wanted.lsaBarrierCount = exchange_blocks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      use(rank);
+      expect(ncclMemAlloc(&memory[rank], bytes), "ncclMemAlloc");
+    }
+    together("ncclCommWindowRegister", [&](const Rank& own, int rank) {
+      use(rank);
+      return ncclCommWindowRegister(own.comm, memory[rank], bytes, &windows[rank], NCCL_WIN_COLL_SYMMETRIC);
+    });
+    together("ncclDevCommCreate", [&](const Rank& own, int rank) {
+      use(rank);
+      return ncclDevCommCreate(own.comm, &wanted, &comms[rank]);
+    });
+    const auto launch = [&](auto* kernel) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        use(rank);
+        const Rank& own = ranks_[rank];
+        kernel<<<exchange_blocks, exchange_threads, 0, own.stream>>>(comms[rank], windows[rank],
+                                                                     static_cast<float*>(own.out));
+      }
+    };
+    for (int round = 0; round < 3; ++round) launch(exchange<false>);
+    wait("the device API");
+    for (int rank = 0; rank < ranks; ++rank) {
+      expect_values<float>(rank, exchange_blocks * exchange_threads, "what it exchanges",
+                           [rank](float i) { return 1000 * (1 - rank) + i; });
+    }
+    if (!simulator_.on_gpu()) {
+      mistake("a barrier that orders nothing", "and nothing orders the two", [&] { launch(exchange<true>); });
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      use(rank);
+      expect(ncclDevCommDestroy(ranks_[rank].comm, &comms[rank]), "ncclDevCommDestroy");
+      expect(ncclCommWindowDeregister(ranks_[rank].comm, windows[rank]), "ncclCommWindowDeregister");
+      expect(ncclMemFree(memory[rank]), "ncclMemFree");
+    }
+  }
+#else
+  void test_device_api() const {
+    std::printf("skip the device API: needs nccl_device.h of NCCL 2.28\n");
+  }
+#endif
   void destroy() const {
     for (const Rank& own : ranks_) expect(ncclCommDestroy(own.comm), "ncclCommDestroy");
   }
@@ -337,6 +413,7 @@ int main() {
     if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
     test.test_collectives();
     test.test_graphs();
+    test.test_device_api();
     const auto faults = simulator.on_gpu() ? 0 : simulator.api().faults();
     test.read_elsewhere(true);
     if (!simulator.on_gpu())
