@@ -308,6 +308,15 @@ ncclResult_t launch(Enqueued& enqueued) {
   return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
+ncclResult_t launch_group() {
+  ncclResult_t result = ncclSuccess;
+  for (Enqueued& enqueued : std::exchange(group, {})) {
+    const ncclResult_t launched = launch(enqueued);
+    result = result != ncclSuccess ? result : launched;
+  }
+  return result;
+}
+
 ncclResult_t add(ncclComm* comm, cudaStream_t stream, const Operation& operation) {
   const std::string name = operation.name();
   if (comm == nullptr) return refuse(ncclInvalidArgument, name + " without a communicator");
@@ -341,7 +350,7 @@ ncclResult_t add(ncclComm* comm, cudaStream_t stream, const Operation& operation
   });
   Enqueued& enqueued = same != group.end() ? *same : group.emplace_back(Enqueued{comm, stream, {}});
   enqueued.operations.push_back(operation);
-  return groups == 0 ? ncclGroupEnd() : ncclSuccess;
+  return groups == 0 ? launch_group() : ncclSuccess;
 }
 
 void* writable(const void* pointer) {
@@ -536,13 +545,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (groups > 0) --groups;
-  if (groups > 0) return ncclSuccess;
-  ncclResult_t result = ncclSuccess;
-  for (Enqueued& enqueued : std::exchange(group, {})) {
-    const ncclResult_t launched = launch(enqueued);
-    result = result != ncclSuccess ? result : launched;
-  }
-  return result;
+  return groups == 0 ? launch_group() : ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,

@@ -122,7 +122,8 @@ unsigned wanted_devices() {
   const char* const text = std::getenv("SIM_DEVICES");
   const std::string_view wanted = text == nullptr ? "" : text;
   if (wanted.empty()) return 1;
-  const bool is_number = wanted.size() <= 2 && wanted.find_first_not_of("0123456789") == wanted.npos;
+  const bool is_number =
+      wanted.size() <= 2 && wanted.find_first_not_of("0123456789") == std::string_view::npos;
   const int count = is_number ? std::atoi(text) : 0;
   if (count >= 1 && count <= static_cast<int>(most_devices)) return static_cast<unsigned>(count);
   say("SIM_DEVICES: '" + std::string(wanted) + "' is not accepted; accepted: 1 to " +

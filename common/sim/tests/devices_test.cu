@@ -239,7 +239,8 @@ void test_calls(const Expectations& expect, const Devices& devices) {
   expect.error(cudaEventRecord(second.event, first.stream), cudaErrorInvalidResourceHandle,
                "an event is for its device's streams");
   expect.success(cudaStreamWaitEvent(first.stream, second.event, 0), "but any stream waits for it");
-  expect.success(cudaMemsetAsync(second.x, 0, sizeof(int), first.stream), "a copy or fill is for any");
+  expect.success(cudaMemsetAsync(first.x, 0, sizeof(int), first.stream),
+                 "and a fill goes where its stream is");
   CUDA_CHECK(cudaStreamSynchronize(first.stream));
 
   sets_variable<<<1, 1>>>(6);
