@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "common/sim/ptx/fatbinary.h"
 #include "common/sim/runtime/runtime.h"
@@ -183,8 +184,8 @@ std::optional<cudaError_t> watch(Launch& launched, Run run) {
 /// A launch that may have to wait for others, on other devices.
 class RunningLaunch {
  public:
-  explicit RunningLaunch(const LaunchConfiguration& of)
-      : configuration_(of), launched_(configuration_, runtime().memory, &runtime().works) {}
+  explicit RunningLaunch(LaunchConfiguration of)
+      : configuration_(std::move(of)), launched_(configuration_, runtime().memory, &runtime().works) {}
 
   std::optional<cudaError_t> go_on() {
     const std::optional<cudaError_t> error = watch(launched_, [&] {

@@ -54,15 +54,18 @@ cudaError_t allocate_host(void** pointer, std::size_t bytes, const char* what, M
   return *pointer == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-/// The current one for a pointer to no allocation.
-unsigned device_of(const void* pointer) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::Allocation* found = runtime().memory.find(number_of(pointer));
-  return found != nullptr ? found->device : sim::current_device();
+/// For what its device may still be using.
+void wait_before_release(const void* pointer) {
+  unsigned device = sim::current_device();
+  {
+    const std::lock_guard lock(runtime().mutex);
+    const sim::Allocation* found = runtime().memory.find(number_of(pointer));
+    if (found != nullptr) device = found->device;
+  }
+  sim::wait_for_device(device);
 }
 
 cudaError_t release(const char* function, void* pointer, std::initializer_list<MemoryKind> kinds) {
-  sim::wait_for_device(device_of(pointer));  // it may be in use
   const std::lock_guard lock(runtime().mutex);
   if (pointer == nullptr) return cudaSuccess;
   GlobalMemory& memory = runtime().memory;
@@ -132,11 +135,13 @@ bool is_pageable(const void* pointer) {
 
 cudaError_t copy(const sim::CopyRequest& request, cudaStream_t stream) {
   const cudaError_t error = enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+  if (error != cudaSuccess) return error;
+  std::unique_lock lock(runtime().mutex);
   const sim::StreamState* state = runtime().stream(stream);
-  if (error == cudaSuccess && !state->capture && (is_pageable(request.to) || is_pageable(request.from))) {
-    sim::wait_for(*state);
-  }
-  return error;
+  const bool waits = !state->capture && (is_pageable(request.to) || is_pageable(request.from));
+  lock.unlock();
+  if (waits) sim::wait_for(*state);
+  return cudaSuccess;
 }
 /// Waits, too: for a launch whose error no call has given yet.
 cudaError_t copy_and_wait(const sim::CopyRequest& request) {
@@ -257,13 +262,19 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return returned(allocate(pointer, bytes, "cudaMalloc"));
 }
 cudaError_t cudaFree(void* pointer) {
+  wait_before_release(pointer);
   return returned(release("cudaFree", pointer, {MemoryKind::device, MemoryKind::managed}));
 }
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t /*stream*/) {
   return returned(allocate(pointer, bytes, "cudaMallocAsync"));
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
-  if (const sim::StreamState* state = runtime().stream(stream)) sim::wait_for(*state);
+  {
+    std::unique_lock lock(runtime().mutex);
+    const sim::StreamState* state = runtime().stream(stream);
+    lock.unlock();
+    if (state != nullptr) sim::wait_for(*state);
+  }
   return returned(release("cudaFreeAsync", pointer, {MemoryKind::device}));
 }
 /// The pitch is that of an H200.
@@ -291,6 +302,7 @@ cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/)
   return returned(allocate_host(pointer, bytes, "cudaHostAlloc", MemoryKind::host));
 }
 cudaError_t cudaFreeHost(void* pointer) {
+  wait_before_release(pointer);
   return returned(release("cudaFreeHost", pointer, {MemoryKind::host}));
 }
 cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {

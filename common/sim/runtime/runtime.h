@@ -224,7 +224,7 @@ unsigned current_device();
 void set_current_device(unsigned device);
 /// What SIM_DEVICES says. Ends the program where it is something else.
 unsigned wanted_devices();
-/// The place of a new stream; null with one device.
+/// The place of a new stream.
 std::shared_ptr<StreamPlace> new_place();
 /// Does work now where it need not wait for another device, and otherwise as soon as it can go on; its error if it is done.
 cudaError_t schedule(StreamState& stream, Work work);

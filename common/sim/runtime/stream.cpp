@@ -22,6 +22,10 @@ sim::StreamState* find_locked(cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   return runtime().stream(stream);
 }
+sim::EventState* find_locked(cudaEvent_t event) {
+  const std::lock_guard lock(runtime().mutex);
+  return runtime().events.find(event);
+}
 
 /// For calls that wait: waiting inside of a capture is an error, as on a device.
 cudaError_t wait_for(cudaStream_t stream) {
@@ -96,7 +100,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return create_stream(stream, flags, priority);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  if (const sim::StreamState* state = runtime().streams.find(stream)) sim::wait_for(*state);
+  if (const sim::StreamState* state = find_locked(stream)) sim::wait_for(*state);
   const std::lock_guard lock(runtime().mutex);
   return returned(runtime().streams.remove(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
@@ -116,7 +120,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (awaited == nullptr) return cudaErrorInvalidResourceHandle;
     const bool external = (flags & cudaEventWaitExternal) != 0;
     if (!external && (state.capture || awaited->capture)) return wait_in_capture(state, *awaited);
-    sim::wait_in_stream(state, *awaited);
+    if (!state.capture) sim::wait_in_stream(state, *awaited);
     return cudaSuccess;
   });
 }
@@ -157,10 +161,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
                                   unsigned /*flags*/) {
   if (callback == nullptr) return returned(cudaErrorInvalidValue);
-  return with_stream(stream, [&](const sim::StreamState& state) {
+  return with_stream(stream, [&](sim::StreamState& state) {
     if (state.capture) return cudaErrorStreamCaptureUnsupported;
-    callback(stream, cudaSuccess, data);
-    return cudaSuccess;
+    return sim::schedule(state, [=] {
+      callback(stream, cudaSuccess, data);
+      return cudaSuccess;
+    });
   });
 }
 
@@ -200,7 +206,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const sim::EventState* state = runtime().events.find(event);
+  const sim::EventState* state = find_locked(event);
   const cudaError_t error = check_event(state);
   if (error == cudaSuccess) sim::wait_for(*state);
   return returned(error != cudaSuccess ? error : sim::take_unreported());
