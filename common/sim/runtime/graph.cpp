@@ -1,6 +1,6 @@
 // Graphs: captured or built by hand, instantiated, changed and launched.
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "common/sim/runtime/runtime.h"
@@ -35,26 +35,33 @@ sim::GraphNode* find_node(cudaGraphNode_t handle) {
 /// circle.
 std::vector<sim::GraphExecState::Step> in_order(const sim::GraphState& graph) {
   std::vector<sim::GraphExecState::Step> steps;
-  std::set<const sim::GraphNode*> done;
+  std::map<const sim::GraphNode*, std::size_t> done;  // and which step it is
   for (std::size_t before = graph.nodes.size(); before != done.size();) {
     before = done.size();
     for (const auto& node : graph.nodes) {
       const auto is_done = [&](const sim::GraphNode* earlier) { return done.contains(earlier); };
       if (is_done(node.get()) || !std::all_of(node->after.begin(), node->after.end(), is_done)) continue;
-      done.insert(node.get());
-      steps.push_back({node->handle, node->work});
+      done[node.get()] = steps.size();
+      steps.push_back({node->handle, node->work, {}});
+      for (const sim::GraphNode* earlier : node->after) steps.back().after.push_back(done.at(earlier));
     }
   }
   return steps;
 }
 
-/// One after the other.
+/// One after the other; with several devices those that wait for others of the graph at the same time.
 Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
-  return [steps = std::move(steps), next = std::size_t{0}]() mutable -> std::optional<cudaError_t> {
-    for (; next < steps.size(); ++next) {
-      const std::optional<cudaError_t> error = steps[next].work();
-      if (error != cudaSuccess) return error;
+  return [steps = std::move(steps), done = std::vector<bool>()]() mutable -> std::optional<cudaError_t> {
+    done.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto is_done = [&](std::size_t step) { return done[step]; };
+      if (done[i] || !std::all_of(steps[i].after.begin(), steps[i].after.end(), is_done)) continue;
+      const std::optional<cudaError_t> error = steps[i].work();
+      if (error.value_or(cudaSuccess) != cudaSuccess) return error;
+      done[i] = error.has_value();
+      if (done[i]) ++runtime().progress;
     }
+    if (!std::all_of(done.begin(), done.end(), [](bool step) { return step; })) return std::nullopt;
     return cudaSuccess;
   };
 }

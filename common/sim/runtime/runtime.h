@@ -96,6 +96,7 @@ struct GraphExecState {
   struct Step {
     cudaGraphNode_t node;
     Work work;
+    std::vector<std::size_t> after;  ///< those before it
   };
   std::vector<Step> steps;
 };

@@ -326,6 +326,29 @@ void test_graphs(const Simulator& simulator, const Expectations& expect, const D
     expect.equal(last_of(devices[0].y) * 100 + last_of(devices[1].y), 1110, "they exchange their values");
   }
   for (cudaGraphExec_t exec : execs) CUDA_CHECK(cudaGraphExecDestroy(exec));
+
+  // Both kernels in one graph.
+  const auto& [first, second] = devices;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  reset(devices);
+  use(first);
+  CUDA_CHECK(cudaStreamBeginCapture(first.stream, cudaStreamCaptureModeThreadLocal));
+  CUDA_CHECK(cudaEventRecord(first.event, first.stream));
+  CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0));
+  launch_on_both(devices, exchange<Order::system>);
+  CUDA_CHECK(cudaEventRecord(second.event, second.stream));
+  CUDA_CHECK(cudaStreamWaitEvent(first.stream, second.event, 0));
+  CUDA_CHECK(cudaStreamEndCapture(first.stream, &graph));
+  CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA_CHECK(cudaGraphDestroy(graph));
+  simulator.expect("a graph of two devices", cudaSuccess, "", [&] {
+    use(first);
+    CUDA_CHECK(cudaGraphLaunch(exec, first.stream));
+    wait_for_both(devices);
+  });
+  expect.equal(last_of(first.y) * 100 + last_of(second.y), 1110, "its kernels exchange their values");
+  CUDA_CHECK(cudaGraphExecDestroy(exec));
 }
 
 void test_order(const Simulator& simulator, const Devices& devices, const std::string& said) {
