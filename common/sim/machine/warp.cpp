@@ -103,8 +103,7 @@ std::string Warp::polled() const {
   std::ostringstream text;
   text << "memory at 0x" << std::hex << address;
   if (of != nullptr)
-    text << std::dec << ", byte " << address - of->begin << " of " << of->bytes << " (" << of->what
-         << ")";
+    text << std::dec << ", byte " << address - of->begin << " of " << of->bytes << " (" << of->what << ")";
   if (of != nullptr && block.launch.order.has_several_devices()) text << " of device " << of->device;
   return text.str();
 }
