@@ -85,6 +85,7 @@ struct Instruction {
   bool strong = false;    ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
   bool acquires = false;  ///< knows what was made known where it reads
   bool releases = false;  ///< makes known what came before
+  bool system = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
 };
 
