@@ -284,6 +284,7 @@ void Acquired::add(const Acquired& other) {
 }
 
 void Acquired::clear() {
+  if (list_.empty()) return;
   list_.clear();
   blocks_.clear();
   works_ = {};
