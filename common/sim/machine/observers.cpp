@@ -125,8 +125,7 @@ class Races : public AccessObserver {
     if (instruction.acquires) acquire(access);
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (region.shadow == nullptr) return;
-      RaceOrder order = access.warp.race_order(region.owner);
-      order.system = instruction.system;
+      const RaceOrder order = access.warp.race_order(region.owner);
       if (!strong && order.is_plain()) {
         const PlainOrder plain(order);
         for_each_run(lanes, access.steps, [&](const Run& run) {
@@ -135,6 +134,7 @@ class Races : public AccessObserver {
         });
         return;
       }
+      if (strong && order.launch->has_several_devices()) return check_scopes(access, region, lanes, order);
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
     });
     if (strong) release(access);
@@ -187,6 +187,17 @@ class Races : public AccessObserver {
     });
   }
 
+  /// Strong accesses, which other devices see only where both are of system scope.
+  static void check_scopes(const Access& access, const Region& region, LaneMask lanes, RaceOrder order) {
+    LaunchOrder& launch = access.warp.block.launch.order;
+    order.system = access.instruction.system;
+    for_each_lane(lanes, [&](int lane) {
+      order.narrow = launch.narrow_at(access.address_of(lane));
+      if (!order.system) launch.set_narrow(access.address_of(lane), access.warp.stamp_of(lane, true));
+      check(access, region, lane, true, order);
+    });
+  }
+
   static void see_run(const Access& access, const Region& region, const Run& run, const RaceOrder& order,
                       const PlainOrder& plain) {
     RaceShadow& shadow = *region.shadow;
@@ -210,15 +221,12 @@ class Races : public AccessObserver {
     }
   }
 
-  static void check(const Access& access, const Region& region, int lane, bool strong, RaceOrder order) {
+  static void check(const Access& access, const Region& region, int lane, bool strong,
+                    const RaceOrder& order) {
     const Stamp now = access.warp.stamp_of(lane, strong);
     const std::size_t offset = access.address_of(lane) - region.begin;
     const bool loads = access.kind == AccessKind::load;
     bool other_wrote = loads;
-    if (strong && order.launch->has_several_devices()) {
-      order.narrow = order.launch->narrow_at(access.address_of(lane));
-      if (!order.system) access.warp.block.launch.order.set_narrow(access.address_of(lane), now);
-    }
     const Stamp other = loads ? region.shadow->read(offset, access.bytes, now, order)
                               : region.shadow->write(offset, access.bytes, now, order, other_wrote);
     if (other == 0 ||
@@ -285,9 +293,10 @@ class Races : public AccessObserver {
     for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
       const InstructionCounters& counted = block.launch.counters[pc];
       const bool is_this = pc == access.warp.pc;
+      const bool copies = !access.is_shared() && counted.copied.requests != 0;  // cp.async: also a load
       if (counted.accesses.requests == 0 && !is_this) continue;
-      if ((is_this ? access.kind != AccessKind::load : counted.stores) != wrote) continue;
-      if (!is_this && counted.shared != access.is_shared()) continue;
+      if ((is_this ? access.kind != AccessKind::load : counted.stores && !copies) != wrote) continue;
+      if (!is_this && counted.shared != access.is_shared() && !copies) continue;
       const std::string line = program.describe_location(program.location_of[pc], " from ");
       if (line.empty()) continue;
       executed.insert(line);
@@ -328,11 +337,16 @@ class Counting : public AccessObserver {
     // Constants lie in global memory, but a GPU fetches them through a cache of their own.
     if (access.instruction.space == MemorySpace::constant) return;
     InstructionCounters& counters = access.warp.counters();
+    if (access.instruction.counted_as == InstructionClass::async_copy && !access.is_shared()) {
+      count_global(counters.copied, access.addresses, access.lanes, access.steps, access.bytes);
+      return;
+    }
     counters.stores = access.kind != AccessKind::load;
     if (access.is_shared()) {
-      count_shared(counters, access.addresses, access.lanes, access.steps, access.bytes);
+      counters.shared = true;
+      count_shared(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
     } else {
-      count_global(counters, access.addresses, access.lanes, access.steps, access.bytes);
+      count_global(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
     }
   }
 };

@@ -28,6 +28,7 @@ enum class InstructionClass : std::uint8_t {
   exp2,
   special_function,
   atomic,
+  async_copy,  ///< cp.async: a load of global memory and a store to shared memory
 };
 
 /// Where a value lies: an array of 32 lanes at an offset from one of these bases. A predicate is one
