@@ -102,13 +102,13 @@ class Launch {
   std::vector<InstructionCounters> counters;  ///< one per instruction
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder& order;
-  Stamp order_begin = 0;               ///< what is older came before
-  Stamp dependent_begin = 0;           ///< the same, before griddepcontrol.wait
-  bool alone = true;                   ///< everything that is older than its begin came before
-  std::vector<std::uint32_t> knows;    ///< before its first block begins
-  std::vector<std::uint32_t> learned;  ///< by blocks that have ended
-  std::uint64_t first_block_id = 0;    ///< see LaunchOrder::begin_work()
-  std::uint64_t instructions = 0;      ///< executed by warps whose turn has ended: what %clock counts
+  Stamp order_begin = 0;                       ///< what is older came before
+  Stamp dependent_begin = 0;                   ///< the same, before griddepcontrol.wait
+  bool alone = true;                           ///< everything that is older than its begin came before
+  std::vector<std::uint32_t> knows;            ///< before its first block begins
+  std::vector<std::uint32_t> learned;          ///< by blocks that have ended
+  std::uint64_t first_block_id = 0;            ///< see LaunchOrder::begin_work()
+  std::uint64_t instructions = 0;              ///< executed by warps whose turn has ended: what %clock counts
   std::uint64_t patience = ~std::uint64_t{0};  ///< so many may there be before a block's turn ends
   std::uint64_t progress = 0;   ///< goes on when something happened that others may be waiting for
   std::vector<Fault> warnings;  ///< with Check::warn, each once for an instruction ...

@@ -199,9 +199,9 @@ Allocation* GlobalMemory::find(std::uint64_t address) {
   const auto below = below_->allocations_.upper_bound(address);
   if (below == below_->allocations_.end() || !below->second->holds(address, 1)) return nullptr;
   const Allocation& viewed = *below->second;
-  auto view = std::make_unique<Allocation>(viewed.begin, viewed.bytes, viewed.what, viewed.kind,
-                                           Allocation::Data(nullptr, {viewed.kind, viewed.bytes}),
-                                           viewed.device);
+  auto view =
+      std::make_unique<Allocation>(viewed.begin, viewed.bytes, viewed.what, viewed.kind,
+                                   Allocation::Data(nullptr, {viewed.kind, viewed.bytes}), viewed.device);
   view->written = viewed.written;
   view->pages = std::make_unique<PrivatePages>(viewed.data.get(), viewed.bytes);
   latest_ = view.get();

@@ -4,6 +4,7 @@
 // another device has not written yet, or for a stream's earlier work. It then goes on when something else is enqueued, or
 // waited for. With SIM_SEED, work begins as late as that now and then.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -122,10 +123,10 @@ unsigned wanted_devices() {
   const char* const text = std::getenv("SIM_DEVICES");
   const std::string_view wanted = text == nullptr ? "" : text;
   if (wanted.empty()) return 1;
-  const bool is_number =
-      wanted.size() <= 2 && wanted.find_first_not_of("0123456789") == std::string_view::npos;
-  const int count = is_number ? std::atoi(text) : 0;
-  if (count >= 1 && count <= static_cast<int>(most_devices)) return static_cast<unsigned>(count);
+  unsigned count = 0;
+  const char* const end = wanted.data() + wanted.size();
+  const bool is_number = std::from_chars(wanted.data(), end, count).ptr == end;
+  if (is_number && count >= 1 && count <= most_devices) return count;
   say("SIM_DEVICES: '" + std::string(wanted) + "' is not accepted; accepted: 1 to " +
       std::to_string(most_devices));
   std::exit(2);
