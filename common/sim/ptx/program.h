@@ -84,7 +84,8 @@ struct Instruction {
   bool flush_to_zero = false;
   bool saturate = false;
   // One byte together: an instruction has two cache lines.
-  bool strong : 1 = false;    ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
+  bool strong : 1 =
+      false;  ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
   bool acquires : 1 = false;  ///< knows what was made known where it reads
   bool releases : 1 = false;  ///< makes known what came before
   bool system : 1 = false;    ///< of a strong access or a fence: to all devices
