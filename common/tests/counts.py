@@ -193,11 +193,11 @@ def unaligned_rows(r: Row) -> Expected:
     while r.variant == "head_and_tail" and boundary // r.size + width > 32 * warps:
         boundary //= 2
     if r.variant == "row_in_flight":
-        # The simulator counts a cp.async as an access of shared memory alone; and in the PTX of some architectures the lanes
-        # of a warp part at the ends of a row, and make requests of their own.
-        stores = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
-        yield "passes", min(max(r.counted_passes, 1), 2)
-        yield "global_store_requests", min(max(r.counted_global_store_requests, stores), 2 * stores)
+        # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
+        of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
+        yield "passes", r.passes
+        yield "global_load_requests", min(max(r.counted_global_load_requests, of_rows), 2 * of_rows)
+        yield "global_store_requests", min(max(r.counted_global_store_requests, of_rows), 2 * of_rows)
         yield "shuffles", min(max(r.counted_shuffles, 20 * 16 * r.rows), 21 * 16 * r.rows)
         yield "block_barriers", 3 * r.rows
         return
@@ -216,9 +216,10 @@ def flat_span(r: Row) -> Expected:
     parts = divide_up(r.cols, most)
     rows = 32 * max(min(16384 // (r.cols * r.size), 256 // parts) // 32, 1)  # of a block
     begins = range(0, r.rows, rows)
-    yield "passes", min(max(r.counted_passes, 1), 2)  # as for row_in_flight
-    yield "global_store_requests", sum(
-        requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)  # fmt: skip
+    yield "passes", r.passes
+    for accesses in ("load", "store"):
+        yield f"global_{accesses}_requests", sum(
+            requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)  # fmt: skip
     yield "block_barriers", 4 * len(begins)
     yield "shuffles", 0
     if r.size == 4 and r.cols % 2 == 1 and parts == 1:

@@ -167,11 +167,32 @@ SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t beg
   }
 }
 
+/// Memory of another device is there for those to which its access has been enabled.
+void check_device(const Access& access, int lane, const Allocation& allocation) {
+  const Launch& launch = access.warp.block.launch;
+  const unsigned device = launch.configuration.device;
+  if (allocation.device == device || launch.memory.reaches(device, allocation)) return;
+  fault(access.warp, lane, FaultKind::illegal_address,
+        "no access: " + access.describe(lane) + ", byte " +
+            std::to_string(access.address_of(lane) - allocation.begin) + " of the " +
+            std::to_string(allocation.bytes) + " bytes at " + hex(allocation.begin) + " (" + allocation.what +
+            ") of device " + std::to_string(allocation.device) + ", to which device " +
+            std::to_string(device) + " has no access (cudaDeviceEnablePeerAccess is missing)");
+}
+
 void find_global(Access& access) {
   GlobalMemory& memory = access.warp.block.launch.memory;
   const bool writes = access.kind != AccessKind::load;
+  if (memory.may_be_alias(access.highest)) {
+    for_each_lane(access.lanes, [&](int lane) {
+      std::uint64_t& address = access.addresses[static_cast<std::size_t>(lane)];
+      address = memory.without_alias(address);
+    });
+    measure(access);
+  }
   Allocation* allocation = memory.find(access.lowest);
   if (allocation != nullptr && allocation->holds(access.highest, access.bytes)) {
+    check_device(access, first_lane(access.lanes), *allocation);
     std::byte* const data = allocation->data_of(access.lowest, access.highest + access.bytes, writes);
     access.regions[0] = region_of(*allocation, data);
     if (access.contiguous) {
@@ -191,6 +212,7 @@ void find_global(Access& access) {
       if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }
+    check_device(access, lane, *own);
     const std::uint64_t address = access.addresses[l];
     access.regions[l] = region_of(*own, own->data_of(address, address + access.bytes, writes));
     access.host[l] = access.regions[l].data + (address - own->begin);
@@ -334,7 +356,7 @@ void check_is_there(const Warp& warp, int lane, const Block& other) {
               " of the cluster, which has returned (a cluster barrier before its end is missing)");
   }
   const LaunchOrder& order = block.launch.order;
-  if (block.acquired.of(other.number, order) == nullptr && warp.acquired.of(other.number, order) == nullptr) {
+  if (block.acquired.of(other.id, order) == nullptr && warp.acquired.of(other.id, order) == nullptr) {
     fault(warp, lane, FaultKind::race,
           "access to the shared memory of block " + describe_point(other.index) +
               " of the cluster, which need not have started (a cluster barrier before is missing)");

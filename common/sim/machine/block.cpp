@@ -66,6 +66,7 @@ std::byte* Block::registers_of(const Warp& warp) const {
 
 void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster) {
   number = block_number;
+  id = launch.first_block_id + number;
   index = launch.index_of(number);
   cluster = &of_cluster;
   rank = rank_in_cluster;
@@ -92,6 +93,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   std::fill(shared.begin(), shared.end(), std::byte{0xff});
   shared_written.clear();
   acquired.clear();
+  for (const std::uint32_t knowledge : launch.knows) acquired.add(knowledge);
   arrived.fill(0);
   for (Warp& warp : warps) warp.start();
   order();
@@ -112,7 +114,7 @@ void Block::forget_order() {
   last_barrier = turn_begin;
   shared_shadow.clear();
   acquired.clear();
-  launch.order.begin_turn(number, turn_begin);
+  launch.order.begin_turn(id, turn_begin);
   for (Warp& warp : warps) warp.forget_order();
 }
 
@@ -130,6 +132,10 @@ void Block::pass_cluster_barrier() {
 void Block::finish() {
   done = true;
   cluster->complete_barrier();
+  if (launch.order.has_several_devices()) {
+    for (const Warp& warp : warps) acquired.add(warp.acquired);
+    launch.learned.insert(launch.learned.end(), acquired.list().begin(), acquired.list().end());
+  }
   if (!read_by_others) return;
   const Warp& warp = warps.front();
   RaceOrder order_of_end = warp.race_order(this);
@@ -139,14 +145,14 @@ void Block::finish() {
   fault_of_thread(
       *this, warp.pc, 0, FaultKind::race,
       "a block returns while another one of its cluster, " +
-          describe_point(launch.index_of(launch.order.block_at(other))) +
+          describe_point(launch.index_of(launch.order.block_at(other) - launch.first_block_id)) +
           ", may still have access to its shared memory (a cluster barrier before the end is missing)");
 }
 
 bool Block::run() {
   turn_begin = launch.next_time();
   if (first_turn_begin == 0) first_turn_begin = turn_begin;
-  launch.order.begin_turn(number, turn_begin);
+  launch.order.begin_turn(id, turn_begin);
   std::vector<Warp*> turns;
   for (Warp& warp : warps) turns.push_back(&warp);
   std::uint64_t idle_rounds = 0;
@@ -295,13 +301,17 @@ void Block::report_endless(bool waits) const {
     if (!warp.is_ready()) continue;
     const LaneGroup& group = warp.ready().back();
     const std::uint32_t thread = warp.first_thread + static_cast<std::uint32_t>(first_lane(group.lanes));
-    fault_of_thread(*this, group.pc, thread, FaultKind::endless,
-                    waits ? "waits for ever: it reads " + warp.polled() +
-                                " again and again, which nobody writes any more" +
-                                std::string(launch.configuration.grid_workspace == 0
-                                                ? " (is it waiting for a block that has not started?)"
-                                                : "")
-                          : "endless loop: it comes back to the same instruction with the same registers");
+    fault_of_thread(
+        *this, group.pc, thread, FaultKind::endless,
+        waits
+            ? "waits for ever: it reads " + warp.polled() + " again and again, which nobody writes any more" +
+                  std::string(launch.configuration.grid_workspace == 0
+                                  ? launch.order.has_several_devices()
+                                        ? " (is it waiting for a block that has not started, or for a "
+                                          "kernel that has not been launched?)"
+                                        : " (is it waiting for a block that has not started?)"
+                                  : "")
+            : "endless loop: it comes back to the same instruction with the same registers");
   }
   report_stuck_barrier();
 }

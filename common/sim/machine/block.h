@@ -27,6 +27,7 @@ class Block {
 
   Launch& launch;
   std::uint64_t number = 0;  ///< in the grid
+  std::uint64_t id = 0;      ///< the same, unlike that of any block of a launch on another device
   Dim3 index;
   std::vector<std::byte> shared;
   ByteSet shared_written;

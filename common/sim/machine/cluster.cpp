@@ -56,7 +56,7 @@ void Cluster::complete_barrier() {
   for (Block& block : blocks) {
     if (releases_) block.order();
     const Stamp before = releases_ ? block.last_barrier : block.begin + 1;  // at least that it has started
-    known.push_back(order.add({block.number, before, 0, 0, block.acquired.list()}));
+    known.push_back(order.add({block.id, before, 0, 0, block.acquired.list()}));
   }
   for (Block& block : blocks) {
     for (const std::uint32_t index : known) block.acquired.add(index);

@@ -68,36 +68,40 @@ InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& 
   stores = stores || other.stores;
   shared = shared || other.shared;
   accesses += other.accesses;
+  copied += other.copied;
   return *this;
 }
 
-void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  const Steps& steps, std::uint32_t bytes) {
-  ++counters.accesses.requests;
+void count_piece(SimAccesses& accesses, std::uint64_t address, std::uint64_t bytes) {
+  ++accesses.requests;
+  accesses.sectors += (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
+  accesses.bytes += bytes;
+}
+
+void count_global(SimAccesses& accesses, const Addresses& addresses, LaneMask lanes, const Steps& steps,
+                  std::uint32_t bytes) {
   Run run;
   if (is_one_run(lanes, steps, run)) {
     const std::uint64_t first = addresses[static_cast<std::size_t>(run.first)];
-    const std::uint64_t last = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes - 1;
-    counters.accesses.sectors += last / sector_bytes - first / sector_bytes + 1;
-    counters.accesses.bytes += last - first + 1;
-    return;
+    const std::uint64_t end = addresses[static_cast<std::size_t>(run.first + run.count - 1)] + bytes;
+    return count_piece(accesses, first, end - first);
   }
-  counters.accesses.sectors += count_units(addresses, lanes, bytes, sector_bytes);
+  ++accesses.requests;
+  accesses.sectors += count_units(addresses, lanes, bytes, sector_bytes);
   // Aligned accesses of one size overlap entirely or not at all.
-  counters.accesses.bytes += std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
+  accesses.bytes += std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
-void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  const Steps& steps, std::uint32_t bytes) {
-  counters.shared = true;
-  ++counters.accesses.requests;
+void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask lanes, const Steps& steps,
+                  std::uint32_t bytes) {
+  ++accesses.requests;
   const std::uint32_t together = lanes_served_together(bytes);
   Run run;
   if (is_one_run(lanes, steps, run)) {  // as many words as there are banks, one after the other
     const auto count = static_cast<std::uint32_t>(run.count);
-    counters.accesses.bytes += std::uint64_t{bytes} * (run.same ? 1 : count);
+    accesses.bytes += std::uint64_t{bytes} * (run.same ? 1 : count);
     const auto first = static_cast<std::uint32_t>(run.first);
-    counters.accesses.wavefronts += (first + count - 1) / together - first / together + 1;
+    accesses.wavefronts += (first + count - 1) / together - first / together + 1;
     return;
   }
   std::uint64_t distinct_words = 0;
@@ -110,12 +114,11 @@ void count_shared(InstructionCounters& counters, const Addresses& addresses, Lan
       passes = std::max(passes, ++words_of_bank[word % banks]);
       ++distinct_words;
     });
-    counters.accesses.wavefronts += passes;
-    counters.accesses.bank_conflicts += passes - 1;
+    accesses.wavefronts += passes;
+    accesses.bank_conflicts += passes - 1;
   }
-  counters.accesses.bytes += bytes == bank_bytes
-                                 ? distinct_words * bytes
-                                 : std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
+  accesses.bytes += bytes == bank_bytes ? distinct_words * bytes
+                                        : std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {
@@ -145,6 +148,9 @@ SimCounters counters_of(const Instruction& instruction, const InstructionCounter
       break;
     case InstructionClass::atomic:
       sum.atomics = counters.accesses.requests;
+      break;
+    case InstructionClass::async_copy:
+      sum.global_loads = counters.copied;
       break;
   }
   SimAccesses& accesses = counters.shared ? (counters.stores ? sum.shared_stores : sum.shared_loads)

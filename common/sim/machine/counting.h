@@ -23,16 +23,19 @@ struct InstructionCounters {
   bool taken = false;   ///< a conditional branch: by a lane ...
   bool passed = false;  ///< ... and by a lane not
   SimAccesses accesses{};
+  SimAccesses copied{};  ///< InstructionClass::async_copy: its loads; `accesses` are its stores
 
   /// Of blocks that ran on another thread.
   InstructionCounters& operator+=(const InstructionCounters& other);
 };
 
 /// Counts an access of the lanes in `lanes` (at least one) to `bytes` bytes each.
-void count_global(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  const Steps& steps, std::uint32_t bytes);
-void count_shared(InstructionCounters& counters, const Addresses& addresses, LaneMask lanes,
-                  const Steps& steps, std::uint32_t bytes);
+void count_global(SimAccesses& accesses, const Addresses& addresses, LaneMask lanes, const Steps& steps,
+                  std::uint32_t bytes);
+void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask lanes, const Steps& steps,
+                  std::uint32_t bytes);
+/// A bulk copy's piece of global memory: a request.
+void count_piece(SimAccesses& accesses, std::uint64_t address, std::uint64_t bytes);
 
 /// What one instruction contributes; block barriers are counted when a block passes.
 SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);

@@ -58,16 +58,17 @@ void copy_async(Warp& warp, const Instruction& instruction, LaneMask lanes) {
       std::memcpy(data[l].data() + offset, place, count);
     });
   };
-  LaneMask whole = 0;
-  for_each_lane(lanes, [&](int lane) {
-    if (bytes_of(lane) == bytes) whole |= bit(lane);
-  });
-  if (whole != 0) read(whole, 0, bytes);
-  for_each_lane(lanes & ~whole, [&](int lane) {
-    const std::size_t count = bytes_of(lane);
-    const std::size_t step = count % 4 == 0 ? 4 : count % 2 == 0 ? 2 : 1;
-    for (std::size_t offset = 0; offset < count; offset += step) read(bit(lane), offset, step);
-  });
+  const std::uint64_t requests = warp.counters().copied.requests;
+  for (LaneMask left = lanes; left != 0;) {
+    const std::size_t count = bytes_of(first_lane(left));
+    LaneMask same = 0;
+    for_each_lane(left, [&](int lane) { same |= bytes_of(lane) == count ? bit(lane) : 0; });
+    left &= ~same;
+    const std::size_t step = count & -count;  // to which all pieces are aligned
+    for (std::size_t offset = 0; offset < count; offset += step) read(same, offset, step);
+  }
+  std::uint64_t& counted = warp.counters().copied.requests;
+  counted = std::min(counted, requests + 1);  // all of it is one
   const Instruction store = at_address(instruction, MemorySpace::shared, instruction.immediate, bytes);
   const HostAccess to = access_memory(warp, store, lanes, instruction.operands[0], AccessKind::store);
   Block& block = warp.block;
@@ -158,12 +159,9 @@ void check_proxy(Warp& warp, int lane, const Range& range, std::size_t bytes) {
 }
 
 void count_bulk(Warp& warp, std::uint64_t address, std::size_t bytes, bool stores) {
-  constexpr std::uint64_t sector_bytes = 32;
   InstructionCounters& counters = warp.counters();
   counters.stores = stores;
-  ++counters.accesses.requests;
-  counters.accesses.bytes += bytes;
-  counters.accesses.sectors += (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
+  count_piece(counters.accesses, address, bytes);
 }
 
 void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -336,6 +334,7 @@ void assemble_cp(Assembler& a) {
     address_at(a, 0, 0, 0);
     address_at(a, source_place, 1, 1);
     if (count > 3) a.source_at(source_bytes_place, a.written(3), Type::b32);
+    a.instruction.counted_as = InstructionClass::async_copy;
     a.instruction.handler = &copy_async;
   }
 }

@@ -102,7 +102,8 @@ void take_cache_hints(Assembler& a) {
 void take_ordering(Assembler& a) {
   const auto ordering = a.take_one_of({"release", "acquire", "relaxed", "volatile", "mmio"});
   (void)a.take("weak");
-  (void)a.take_one_of({"cta", "cluster", "gpu", "sys"});
+  const bool is_volatile = ordering >= std::size_t{3};
+  a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys"}) == std::size_t{3} || is_volatile;
   a.instruction.strong = a.instruction.acquires = ordering.has_value();
   a.instruction.releases = ordering == std::size_t{0};
 }
@@ -176,8 +177,8 @@ void assemble_st(Assembler& a) {
 
 // ---- Order between threads
 
-void fence(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
-  warp.fence();
+void fence(Warp& warp, const Instruction& instruction, LaneMask /*lanes*/) {
+  warp.fence(instruction.system);
 }
 /// Between accesses by loads and stores and those by bulk copies.
 void fence_proxy(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
@@ -195,7 +196,7 @@ void assemble_fence(Assembler& a) {
   }
   (void)a.take("mbarrier_init");
   (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
-  (void)a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"});
+  a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"}) == std::size_t{3};
   a.refuse_if(a.operand_count() != 0);
   a.instruction.handler = &fence;
 }

@@ -69,6 +69,8 @@ Fault make_fault(const Block& block, std::size_t pc, std::uint32_t thread, Fault
   std::string text = what + "\n    in " + program.demangled;
   if (!location.empty()) text += "\n    at " + location;
   text += "\n    by " + describe_thread(block, thread) + " of block " + describe_point(block.index);
+  if (block.launch.order.has_several_devices())
+    text += " on device " + std::to_string(block.launch.configuration.device);
   return {kind, text, location.empty() ? program.name + " instruction " + std::to_string(pc) : location};
 }
 

@@ -45,15 +45,51 @@ struct Share {
 
 }  // namespace
 
-Launch::Launch(const LaunchConfiguration& of, GlobalMemory& global_memory)
+Stamp DeviceWorks::next_time(GlobalMemory& memory) {
+  const Stamp before = memory.now();
+  const Stamp now = memory.next_time();
+  if (now < before) {
+    order.forget_turns(now);
+    for (Launch* launch : launches) launch->forget_order(now);
+  }
+  return now;
+}
+
+std::uint64_t DeviceWorks::begin(DeviceWork work, GlobalMemory& memory) {
+  if (launches.empty() && order.is_known(work.before)) order.clear();
+  work.begin = next_time(memory);
+  return order.begin_work(std::move(work));
+}
+
+std::uint64_t DeviceWorks::see(std::uint64_t block, Allocation& allocation, std::size_t offset,
+                               std::size_t bytes, bool writes, GlobalMemory& memory) {
+  RaceShadow* shadow = allocation.shadow();
+  if (shadow == nullptr || bytes == 0) return LaunchOrder::no_block;
+  const Stamp now = next_time(memory);
+  order.begin_turn(block, now);
+  const DeviceWork& work = order.work_of(block);
+  Acquired acquired;
+  for (const std::uint32_t knowledge : work.before.knowledge(order.generation())) acquired.add(knowledge);
+  const RaceOrder own{&order, block, 1, order.begin_of(work, work.begin), now, 0, 0, &acquired, &acquired};
+  bool other_wrote = false;
+  const Stamp other =
+      writes ? shadow->write(offset, bytes, now, own, other_wrote) : shadow->read(offset, bytes, now, own);
+  return other == 0 ? LaunchOrder::no_block : order.block_at(other);
+}
+
+Launch::Launch(const LaunchConfiguration& of, GlobalMemory& global_memory, DeviceWorks* of_several_devices)
     : configuration(of),
       program(*of.program),
       memory(global_memory),
       counters(of.program->code.size()),
       observers(access_observers()),
-      random(seeded()) {}
+      order(of_several_devices != nullptr ? of_several_devices->order : own_order_),
+      random(seeded()),
+      several_devices_(of_several_devices) {}
 
-Launch::~Launch() = default;
+Launch::~Launch() {
+  if (several_devices_ != nullptr) std::erase(several_devices_->launches, this);
+}
 
 std::size_t Launch::shared_bytes() const {
   constexpr std::size_t align = dynamic_shared_align;
@@ -68,16 +104,25 @@ Dim3 Launch::index_of(std::uint64_t block) const {
 }
 
 Stamp Launch::next_time() {
+  if (several_devices_ != nullptr) return several_devices_->next_time(memory);
   const Stamp before = memory.now();
   const Stamp now = memory.next_time();
   if (now < before) {  // time has begun anew: what came before is forgotten
-    forgot_ = true;
-    order.begin_launch(now, now);
-    for (const auto& cluster : live_) {
-      for (Block& block : cluster->blocks) block.forget_order();
-    }
+    order.clear();
+    forget_order(now);
   }
   return now;
+}
+
+void Launch::forget_order(Stamp now) {
+  forgot_ = true;
+  order_begin = now;
+  dependent_begin = now;
+  knows.clear();
+  learned.clear();
+  for (const auto& cluster : live_) {
+    for (Block& block : cluster->blocks) block.forget_order();
+  }
 }
 
 std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {
@@ -100,12 +145,6 @@ bool Launch::take_turn(std::size_t index) {
   live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(index));
   ++progress;
   return true;
-}
-
-void Launch::begin() {
-  memory.begin_launch();
-  order.begin_launch(memory.launch_begin(),
-                     configuration.dependent ? memory.launch_before() : memory.launch_begin());
 }
 
 std::uint64_t Launch::executed() const {
@@ -174,31 +213,68 @@ bool Launch::run_rest_on_threads() {
 
 void Launch::run() {
   begin();
+  while (take_round()) {
+    if (started_ == 1 && live_.empty() && run_rest_on_threads()) return;
+    if (is_idle()) report_endless();
+  }
+}
+
+void Launch::begin() {
+  memory.begin_launch();
+  order_begin = memory.launch_begin();
+  dependent_begin = configuration.dependent ? memory.launch_before() : order_begin;
+}
+
+void Launch::begin(DeviceWork work) {
+  begin();
+  work.what = program.demangled;
+  work.device = configuration.device;
+  work.grid_x = configuration.grid.x;
+  work.grid_y = configuration.grid.y;
+  first_block_id = several_devices_->begin(std::move(work), memory);
+  several_devices_->launches.push_back(this);
+  const DeviceWork& begun = order.work_of(first_block_id);
+  order_begin = order.begin_of(begun, begun.begin);
+  dependent_begin = order_begin;
+  alone = order_begin == begun.begin;
+  if (!alone) knows = begun.before.knowledge(order.generation());
+}
+
+void Launch::teach(Clock& clock) {
+  std::sort(learned.begin(), learned.end());
+  learned.erase(std::unique(learned.begin(), learned.end()), learned.end());
+  if (!learned.empty())
+    clock.learn(order.generation(), order.add({first_block_id, 0, 0, 0, std::move(learned)}));
+}
+
+bool Launch::is_idle() const {
+  return idle_rounds_ > most_idle_rounds && idle_rounds_ * live_.size() > most_idle_turns;
+}
+
+void Launch::report_endless() {
+  live_.front()->report_endless();
+}
+
+bool Launch::take_round() {
   const std::uint64_t size = configuration.cluster.count();
   const std::uint64_t clusters = configuration.grid.count() / size;
-  std::uint64_t started = 0;
-  std::uint64_t idle_rounds = 0;
   // A block runs until it waits for others, and only then the next ones are there beside it, as many again as there are:
   // most launches need no more memory than for one. With a seed many are there from the start, in any order.
   constexpr std::uint64_t mixed_blocks = 16;
   const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks / size, 1);
-  while (started < clusters || !live_.empty()) {
-    if (started == 1 && live_.empty() && run_rest_on_threads()) return;
-    const std::uint64_t before = progress;
-    for (std::size_t index = 0; index < live_.size();) {
-      if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);
-      if (!take_turn(index)) ++index;
-    }
-    idle_rounds = progress == before ? idle_rounds + 1 : 0;
-    std::uint64_t starting = std::max<std::uint64_t>(live_.size(), random ? mixed_blocks : 1);
-    for (; starting > 0 && started < clusters && live_.size() < most; --starting) {
-      live_.push_back(start(started++));
-      idle_rounds = 0;
-      if (!random) take_turn(live_.size() - 1);
-    }
-    if (idle_rounds > most_idle_rounds && idle_rounds * live_.size() > most_idle_turns)
-      live_.front()->report_endless();
+  const std::uint64_t before = progress;
+  for (std::size_t index = 0; index < live_.size();) {
+    if (random) std::swap(live_[index], live_[index + (*random)() % (live_.size() - index)]);
+    if (!take_turn(index)) ++index;
   }
+  idle_rounds_ = progress == before ? idle_rounds_ + 1 : 0;
+  std::uint64_t starting = std::max<std::uint64_t>(live_.size(), random ? mixed_blocks : 1);
+  for (; starting > 0 && started_ < clusters && live_.size() < most; --starting) {
+    live_.push_back(start(started_++));
+    idle_rounds_ = 0;
+    if (!random) take_turn(live_.size() - 1);
+  }
+  return started_ < clusters || !live_.empty();
 }
 
 }  // namespace sim

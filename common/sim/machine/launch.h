@@ -22,6 +22,7 @@ namespace sim {
 struct Access;
 class Block;
 class Cluster;
+class Launch;
 
 struct Dim3 {
   std::uint32_t x = 1;
@@ -43,6 +44,7 @@ struct LaunchConfiguration {
   std::uint64_t resident_blocks = 1;  ///< that the simulated GPU holds at a time
   std::uint64_t grid_workspace = 0;   ///< of a cooperative launch: the address of its barrier
   Check check = Check::stop;
+  unsigned device = 0;
 };
 
 /// Sees every access to global and shared memory that is within bounds, before it is made.
@@ -55,9 +57,24 @@ class AccessObserver {
   virtual void see(const Access& access) = 0;
 };
 
+/// The work of several devices, of which some may be under way together.
+struct DeviceWorks {
+  LaunchOrder order;
+  std::vector<Launch*> launches;  ///< that are under way
+
+  Stamp next_time(GlobalMemory& memory);
+  /// Gives the number of its first block.
+  std::uint64_t begin(DeviceWork work, GlobalMemory& memory);
+  /// What a copy does, whose only block this is. Gives the block of an access that it races with, or LaunchOrder::no_block.
+  std::uint64_t see(std::uint64_t block, Allocation& allocation, std::size_t offset, std::size_t bytes,
+                    bool writes, GlobalMemory& memory);
+};
+
 class Launch {
  public:
-  Launch(const LaunchConfiguration& of, GlobalMemory& global_memory);
+  /// `of_several_devices`: null where there is one device.
+  Launch(const LaunchConfiguration& of, GlobalMemory& global_memory,
+         DeviceWorks* of_several_devices = nullptr);
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
   ~Launch();
@@ -66,13 +83,31 @@ class Launch {
   void run();
   /// Runs these blocks, one after the other. False when one of them waits for something, or seems to for ever.
   bool run_alone(std::uint64_t first, std::uint64_t end, const std::atomic<bool>& given_up);
+  /// The same in parts, between which other launches may have their turns: begin(), then take_round() until it is false.
+  void begin();
+  /// Of several devices: what is known of its place.
+  void begin(DeviceWork work);
+  /// At its end: adds to the clock what its blocks have acquired.
+  void teach(Clock& clock);
+  bool take_round();
+  /// All that it has done for a long time is to poll ...
+  [[nodiscard]] bool is_idle() const;
+  /// ... which may be over: another launch has done something.
+  void wake() { idle_rounds_ = 0; }
+  [[noreturn]] void report_endless();
 
   const LaunchConfiguration& configuration;
   const Program& program;
   GlobalMemory& memory;
   std::vector<InstructionCounters> counters;  ///< one per instruction
   std::vector<std::unique_ptr<AccessObserver>> observers;
-  LaunchOrder order;
+  LaunchOrder& order;
+  Stamp order_begin = 0;                       ///< what is older came before
+  Stamp dependent_begin = 0;                   ///< the same, before griddepcontrol.wait
+  bool alone = true;                           ///< everything that is older than its begin came before
+  std::vector<std::uint32_t> knows;            ///< before its first block begins
+  std::vector<std::uint32_t> learned;          ///< by blocks that have ended
+  std::uint64_t first_block_id = 0;            ///< see LaunchOrder::begin_work()
   std::uint64_t instructions = 0;              ///< executed by warps whose turn has ended: what %clock counts
   std::uint64_t patience = ~std::uint64_t{0};  ///< so many may there be before a block's turn ends
   std::uint64_t progress = 0;   ///< goes on when something happened that others may be waiting for
@@ -87,19 +122,24 @@ class Launch {
   [[nodiscard]] std::size_t shared_bytes() const;
   [[nodiscard]] Dim3 index_of(std::uint64_t block) const;
   [[nodiscard]] const Dim3& cluster_size() const { return configuration.cluster; }
+  /// Whatever any launch did before this moment comes before what follows.
+  void forget_order(Stamp now);
 
  private:
   std::unique_ptr<Cluster> start(std::uint64_t number);
   /// Gives each block of one of the live clusters a turn; true when all of them have ended.
   bool take_turn(std::size_t index);
-  void begin();
   [[nodiscard]] std::uint64_t executed() const;
   /// After the first block. False, and nothing done, when these have to run in order.
   bool run_rest_on_threads();
 
   std::vector<std::unique_ptr<Cluster>> live_;  // most often a cluster is one block
   std::vector<std::unique_ptr<Cluster>> spare_;
+  std::uint64_t started_ = 0;
+  std::uint64_t idle_rounds_ = 0;
   bool forgot_ = false;  ///< time began anew
+  LaunchOrder own_order_;
+  DeviceWorks* several_devices_;
 };
 
 }  // namespace sim

@@ -12,7 +12,6 @@
 namespace sim {
 namespace {
 
-constexpr std::uint64_t alignment = 256;
 /// Between two allocations, so that a row too many lands in none. Addresses cost nothing.
 constexpr std::uint64_t gap = std::uint64_t{1} << 20;
 /// So near to memory of the host that kernels may use, an address is one that is out of its bounds.
@@ -30,13 +29,14 @@ bool is_mapped(std::uint64_t address) {
 }  // namespace
 
 Allocation::Allocation(std::uint64_t first_address, std::size_t size, std::string description,
-                       MemoryKind whose, Data memory)
+                       MemoryKind whose, Data memory, unsigned of_device)
     : begin(first_address),
       bytes(size),
       what(std::move(description)),
       kind(whose),
       data(std::move(memory)),
-      written(size) {
+      written(size),
+      device(of_device) {
   if (kind != MemoryKind::device) written.add(0, size);
 }
 
@@ -115,27 +115,28 @@ bool GlobalMemory::join(std::span<GlobalMemory* const> views) {
   return true;
 }
 
-std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what) {
-  if (bytes > free_bytes() || bytes > end_of_addresses - next_address_ - gap) return 0;
-  const std::uint64_t address = next_address_;
+std::uint64_t GlobalMemory::allocate(std::size_t bytes, std::string what, unsigned device,
+                                     std::uint64_t alignment) {
+  const std::uint64_t address = (next_address_ + alignment - 1) / alignment * alignment;
+  if (bytes > free_bytes(device) || bytes > end_of_addresses - address - gap) return 0;
   // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): not initialised twice
   Allocation::Data data(static_cast<std::byte*>(std::malloc(bytes)), {MemoryKind::device, bytes});
   if (!data) return 0;
   std::memset(data.get(), 0xff, bytes);
   std::unique_ptr<Allocation> allocation;
   try {
-    allocation =
-        std::make_unique<Allocation>(address, bytes, std::move(what), MemoryKind::device, std::move(data));
+    allocation = std::make_unique<Allocation>(address, bytes, std::move(what), MemoryKind::device,
+                                              std::move(data), device);
   } catch (const std::bad_alloc&) {
     return 0;
   }
   allocations_[allocation->end()] = std::move(allocation);
-  used_bytes_ += bytes;
-  next_address_ += (bytes + gap + alignment - 1) / alignment * alignment;
+  used_bytes_.at(device) += bytes;
+  next_address_ = address + (bytes + gap + alignment - 1) / alignment * alignment;
   return address;
 }
 
-void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind) {
+void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKind kind, unsigned device) {
   if (bytes > total_bytes_) return nullptr;
   void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -143,25 +144,51 @@ void* GlobalMemory::allocate_host(std::size_t bytes, std::string what, MemoryKin
   void* const first = data.get();
   const auto address = reinterpret_cast<std::uint64_t>(first);
   allocations_[address + bytes] =
-      std::make_unique<Allocation>(address, bytes, std::move(what), kind, std::move(data));
+      std::make_unique<Allocation>(address, bytes, std::move(what), kind, std::move(data), device);
   return first;
 }
 
-void GlobalMemory::register_host(void* first, std::size_t bytes) {
+void GlobalMemory::register_host(void* first, std::size_t bytes, unsigned device) {
   const auto address = reinterpret_cast<std::uint64_t>(first);
   allocations_[address + bytes] = std::make_unique<Allocation>(
       address, bytes, "cudaHostRegister", MemoryKind::registered,
-      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}));
+      Allocation::Data(static_cast<std::byte*>(first), {MemoryKind::registered, bytes}), device);
 }
 
 bool GlobalMemory::free(std::uint64_t address) {
   const auto found = allocations_.upper_bound(address);
   if (found == allocations_.end() || found->second->begin != address) return false;
-  if (found->second->kind == MemoryKind::device) used_bytes_ -= found->second->bytes;
+  if (found->second->kind == MemoryKind::device)
+    used_bytes_.at(found->second->device) -= found->second->bytes;
   freed_[found->first] = {found->second->begin, found->first, found->second->what};
   allocations_.erase(found);
   latest_ = nullptr;
   return true;
+}
+
+std::uint64_t GlobalMemory::reserve_aliases(std::uint64_t bytes) {
+  const std::uint64_t reserved = (bytes + window_bytes - 1) / window_bytes * window_bytes;
+  if (reserved > end_of_aliases - next_alias_) return 0;
+  next_alias_ += reserved;
+  return next_alias_ - reserved;
+}
+
+void GlobalMemory::set_alias(std::uint64_t alias, std::uint64_t address, std::size_t bytes) {
+  aliases_[alias + bytes] = {alias, address};
+}
+
+std::uint64_t GlobalMemory::without_alias(std::uint64_t address) const {
+  if (!may_be_alias(address)) return address;
+  const auto& aliases = below_ == nullptr ? aliases_ : below_->aliases_;
+  const auto found = aliases.upper_bound(address);
+  if (found == aliases.end() || address < found->second.begin) return address;
+  return found->second.address + (address - found->second.begin);
+}
+
+bool GlobalMemory::set_peer(unsigned device, unsigned peer, bool enabled) {
+  const std::uint32_t before = peers_.at(device);
+  peers_.at(device) = enabled ? before | 1U << peer : before & ~(1U << peer);
+  return peers_.at(device) != before;
 }
 
 Allocation* GlobalMemory::find(std::uint64_t address) {
@@ -172,8 +199,9 @@ Allocation* GlobalMemory::find(std::uint64_t address) {
   const auto below = below_->allocations_.upper_bound(address);
   if (below == below_->allocations_.end() || !below->second->holds(address, 1)) return nullptr;
   const Allocation& viewed = *below->second;
-  auto view = std::make_unique<Allocation>(viewed.begin, viewed.bytes, viewed.what, viewed.kind,
-                                           Allocation::Data(nullptr, {viewed.kind, viewed.bytes}));
+  auto view =
+      std::make_unique<Allocation>(viewed.begin, viewed.bytes, viewed.what, viewed.kind,
+                                   Allocation::Data(nullptr, {viewed.kind, viewed.bytes}), viewed.device);
   view->written = viewed.written;
   view->pages = std::make_unique<PrivatePages>(viewed.data.get(), viewed.bytes);
   latest_ = view.get();

@@ -2,6 +2,7 @@
 // and which are the same in every run.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +22,8 @@ inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t shared_window = std::uint64_t{1} << 48;
 inline constexpr std::uint64_t local_window = std::uint64_t{2} << 48;
 inline constexpr std::uint64_t parameter_window = std::uint64_t{3} << 48;
+
+inline constexpr unsigned most_devices = 16;
 
 /// Whose memory it is. All but the device's has the same address on the host, and counts as written.
 enum class MemoryKind : std::uint8_t { device, managed, host, registered };
@@ -53,7 +56,8 @@ struct Allocation {
   };
   using Data = std::unique_ptr<std::byte, Release>;
   Allocation(std::uint64_t first_address, std::size_t size, std::string description, MemoryKind whose,
-             Data memory);
+             Data memory, unsigned of_device);
+
   [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
   [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t count) const {
     return address >= begin && count <= bytes && address - begin <= bytes - count;
@@ -80,6 +84,8 @@ struct Allocation {
   MemoryKind kind;
   Data data;
   ByteSet written;
+  unsigned device;                      ///< that was current when it was allocated
+  bool for_all_devices = false;         ///< whatever access they have enabled
   std::unique_ptr<PrivatePages> pages;  ///< of a view
 
  private:
@@ -88,20 +94,25 @@ struct Allocation {
 
 class GlobalMemory {
  public:
+  /// `total_bytes`: of each device.
   explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
   /// A view of a memory: what is written stays in the view. Views can be used at the same time, each by one thread.
   explicit GlobalMemory(const GlobalMemory* below)
-      : total_bytes_(below->total_bytes_), launches_(below->launches_ - 1), below_(below) {}
+      : total_bytes_(below->total_bytes_),
+        launches_(below->launches_ - 1),
+        below_(below),
+        next_alias_(below->next_alias_) {}
   /// Takes over what was done in views during this launch, as if one after the other; false, and nothing done, when some of
   /// it had to do with what was done in another, or here.
   bool join(std::span<GlobalMemory* const> views);
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
-  std::uint64_t allocate(std::size_t bytes, std::string what);
+  std::uint64_t allocate(std::size_t bytes, std::string what, unsigned device = 0,
+                         std::uint64_t alignment = 256);
   /// Memory of the host, filled with zeros, that kernels use at the same address; null when there is not that much left.
-  void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind);
+  void* allocate_host(std::size_t bytes, std::string what, MemoryKind kind, unsigned device = 0);
   /// Memory of the host that is there already, and stays when it is freed here.
-  void register_host(void* first, std::size_t bytes);
+  void register_host(void* first, std::size_t bytes, unsigned device = 0);
   /// False when no allocation begins there.
   bool free(std::uint64_t address);
   /// "the 1024 bytes at 0x... (cudaMalloc) have been freed before", for an address that cannot be freed.
@@ -134,7 +145,25 @@ class GlobalMemory {
   Scratch scratch;  ///< for the registers of blocks
 
   [[nodiscard]] std::size_t total_bytes() const { return total_bytes_; }
-  [[nodiscard]] std::size_t free_bytes() const { return total_bytes_ - used_bytes_; }
+  [[nodiscard]] std::size_t free_bytes(unsigned device = 0) const {
+    return total_bytes_ - used_bytes_.at(device);
+  }
+
+  /// Whether kernels of the device may use the allocation.
+  [[nodiscard]] bool reaches(unsigned device, const Allocation& allocation) const {
+    return allocation.device == device || allocation.kind != MemoryKind::device ||
+           allocation.for_all_devices || (peers_.at(device) >> allocation.device & 1U) != 0;
+  }
+  /// Addresses at which other memory can be found once more, a multiple of 4 GiB of them; 0 when there are not that many.
+  std::uint64_t reserve_aliases(std::uint64_t bytes);
+  void set_alias(std::uint64_t alias, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] bool may_be_alias(std::uint64_t address) const {
+    return address >= first_alias && address < next_alias_;
+  }
+  /// The address that an alias stands for, or itself.
+  [[nodiscard]] std::uint64_t without_alias(std::uint64_t address) const;
+  /// Of cudaDeviceEnablePeerAccess and its opposite. False when it was so before.
+  bool set_peer(unsigned device, unsigned peer, bool enabled);
 
   /// "4 bytes past the end of the 1024 bytes at 0x...", for an address that no allocation holds.
   [[nodiscard]] std::string describe_outside(std::uint64_t address) const;
@@ -143,7 +172,8 @@ class GlobalMemory {
   Allocation* find_whole(std::uint64_t address, std::size_t bytes);
 
   std::size_t total_bytes_;
-  std::size_t used_bytes_ = 0;
+  std::array<std::size_t, most_devices> used_bytes_{};
+  std::array<std::uint32_t, most_devices> peers_{};  ///< whose memory each may use: bits
   Stamp now_ = 0;
   Stamp launch_begin_ = 0;
   Stamp launch_before_ = 0;
@@ -161,7 +191,15 @@ class GlobalMemory {
 
   // Where no operating system puts a process's own memory.
   static constexpr std::uint64_t first_address = std::uint64_t{0x1000} << 32;
-  static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x5000} << 32;
+  static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x4800} << 32;
+  static constexpr std::uint64_t first_alias = end_of_addresses;
+  static constexpr std::uint64_t end_of_aliases = std::uint64_t{0x5000} << 32;
+  std::uint64_t next_alias_ = first_alias;
+  struct Alias {
+    std::uint64_t begin = 0;
+    std::uint64_t address = 0;
+  };
+  std::map<std::uint64_t, Alias> aliases_;  // by their end
 };
 
 }  // namespace sim

@@ -109,7 +109,9 @@ class Flights : public AccessObserver {
 
 /// Names a place at which something can be released.
 std::uint64_t key(const Block& block, std::size_t offset) {
-  return shared_window + block.number * window_bytes + offset;
+  constexpr unsigned offset_bits = 18;  // a block has less than 256 KiB
+  constexpr std::uint64_t no_address = std::uint64_t{1} << 63U;
+  return no_address | block.id << offset_bits | offset;
 }
 std::uint64_t key(const Region& region, std::uint64_t address) {
   return region.owner != nullptr ? key(*region.owner, address - region.begin) : address;
@@ -119,7 +121,7 @@ class Races : public AccessObserver {
  public:
   void see(const Access& access) override {
     const Instruction& instruction = access.instruction;
-    const bool strong = instruction.strong || access.kind == AccessKind::atomic;
+    const bool strong = is_strong(access);
     if (instruction.acquires) acquire(access);
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (region.shadow == nullptr) return;
@@ -132,20 +134,32 @@ class Races : public AccessObserver {
         });
         return;
       }
+      if (strong && order.launch->has_several_devices()) return check_scopes(access, region, lanes, order);
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
     });
     if (strong) release(access);
   }
 
  private:
+  static bool is_strong(const Access& access) {
+    return access.instruction.strong || access.kind == AccessKind::atomic;
+  }
+
   /// Whoever reads strongly knows what was released there. (So does a relaxed read, as on all GPUs that there are.)
   static void acquire(const Access& access) {
     Warp& warp = access.warp;
     if (access.kind == AccessKind::store) return;
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       for_each_lane(lanes, [&](int lane) {
-        const std::uint32_t known = warp.block.launch.order.acquire(key(region, access.address_of(lane)));
-        if (known != LaunchOrder::none) warp.acquired.add(known);
+        const LaunchOrder& order = warp.block.launch.order;
+        const std::uint32_t index = order.acquire(key(region, access.address_of(lane)));
+        if (index == LaunchOrder::none) return;
+        const Knowledge& known = order.known(index);
+        if (order.same_device(known.block, warp.block.id)) {
+          warp.acquired.add(index);
+        } else if (access.instruction.system && known.system_time != 0) {
+          warp.acquired.add(index | from_another_device);
+        }
       });
     });
   }
@@ -156,18 +170,31 @@ class Races : public AccessObserver {
     LaunchOrder& order = warp.block.launch.order;
     if (access.kind == AccessKind::load) return;
     const bool adds = access.kind == AccessKind::atomic;
-    const Stamp known = access.instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
+    const Instruction& instruction = access.instruction;
+    const Stamp known = instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
+    const Stamp in_system = instruction.system ? instruction.releases ? known : warp.system_fence_time : 0;
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       for_each_lane(lanes, [&](int lane) {
         const std::uint64_t at = key(region, access.address_of(lane));
         if (known != 0) {
-          const std::uint32_t all = order.release(at, warp.knowledge(known), adds);
+          const std::uint32_t all = order.release(at, warp.knowledge(known, in_system), adds);
           warp.acquired.clear();
           warp.acquired.add(all);  // which has everything that was in it
         } else if (!adds) {
           order.forget_release(at);
         }
       });
+    });
+  }
+
+  /// Strong accesses, which other devices see only where both are of system scope.
+  static void check_scopes(const Access& access, const Region& region, LaneMask lanes, RaceOrder order) {
+    LaunchOrder& launch = access.warp.block.launch.order;
+    order.system = access.instruction.system;
+    for_each_lane(lanes, [&](int lane) {
+      order.narrow = launch.narrow_at(access.address_of(lane));
+      if (!order.system) launch.set_narrow(access.address_of(lane), access.warp.stamp_of(lane, true));
+      check(access, region, lane, true, order);
     });
   }
 
@@ -232,22 +259,25 @@ class Races : public AccessObserver {
     if (!is_said(access.warp, FaultKind::race)) return;
     const Block& block = access.warp.block;
     const StampedThread thread = thread_of(other);
-    const std::uint64_t other_block =
-        other >= order.turn_begin ? block.number : block.launch.order.block_at(other);
+    const LaunchOrder& launch = *order.launch;
+    const std::uint64_t other_block = other >= order.turn_begin ? block.id : launch.block_at(other);
     const std::string did = other_wrote ? "wrote" : "read";
     std::string by = thread.one ? describe_thread(block, thread.thread) : "several other threads";
     if (other_block == LaunchOrder::no_block) {
       by = "the kernel before " + did + ", which may not have ended (griddepcontrol.wait is missing)";
+    } else if (!launch.same_work(other_block, block.id)) {
+      by = launch.describe(other_block) + " " + did + LaunchOrder::not_ordered;
+      if ((other & stamp_strong) != 0 && is_strong(access)) by += LaunchOrder::not_of_system_scope;
     } else if (thread.several_blocks) {
       by = "threads of several blocks " + did + ", and nothing orders them and this one";
-    } else if (other_block != block.number) {
-      by += " of block " + describe_point(block.launch.index_of(other_block)) + " " + did +
-            ", and nothing orders the two blocks (does each write its own part alone?)";
+    } else if (other_block != block.id) {
+      by += " of block " + describe_point(block.launch.index_of(other_block - block.launch.first_block_id)) +
+            " " + did + ", and nothing orders the two blocks (does each write its own part alone?)";
     } else {
       by += " of the block " + did + " with no barrier between";
     }
-    if (other_block != LaunchOrder::no_block)
-      by += lines_of_other(access, lane, thread, other_block == block.number, other_wrote);
+    if (other_block != LaunchOrder::no_block && launch.same_work(other_block, block.id))
+      by += lines_of_other(access, lane, thread, other_block == block.id, other_wrote);
     suspect(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
   }
 
@@ -263,9 +293,10 @@ class Races : public AccessObserver {
     for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
       const InstructionCounters& counted = block.launch.counters[pc];
       const bool is_this = pc == access.warp.pc;
+      const bool copies = !access.is_shared() && counted.copied.requests != 0;  // cp.async: also a load
       if (counted.accesses.requests == 0 && !is_this) continue;
-      if ((is_this ? access.kind != AccessKind::load : counted.stores) != wrote) continue;
-      if (!is_this && counted.shared != access.is_shared()) continue;
+      if ((is_this ? access.kind != AccessKind::load : counted.stores && !copies) != wrote) continue;
+      if (!is_this && counted.shared != access.is_shared() && !copies) continue;
       const std::string line = program.describe_location(program.location_of[pc], " from ");
       if (line.empty()) continue;
       executed.insert(line);
@@ -306,11 +337,16 @@ class Counting : public AccessObserver {
     // Constants lie in global memory, but a GPU fetches them through a cache of their own.
     if (access.instruction.space == MemorySpace::constant) return;
     InstructionCounters& counters = access.warp.counters();
+    if (access.instruction.counted_as == InstructionClass::async_copy && !access.is_shared()) {
+      count_global(counters.copied, access.addresses, access.lanes, access.steps, access.bytes);
+      return;
+    }
     counters.stores = access.kind != AccessKind::load;
     if (access.is_shared()) {
-      count_shared(counters, access.addresses, access.lanes, access.steps, access.bytes);
+      counters.shared = true;
+      count_shared(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
     } else {
-      count_global(counters, access.addresses, access.lanes, access.steps, access.bytes);
+      count_global(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
     }
   }
 };

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include "common/sim/machine/processors.h"
@@ -41,7 +42,17 @@ Stamp known_until(const RaceOrder& order, std::uint64_t block, std::uint32_t war
   return until;
 }
 
+/// The kernel or copy on another stream or device is known to have ended.
+bool work_is_known(std::uint64_t block, const RaceOrder& order) {
+  const LaunchOrder& launch = *order.launch;
+  if (!launch.has_several_devices()) return false;
+  const DeviceWork& work = launch.work_of(block);
+  return launch.work_of(order.block).before.knows(work.stream, work.number) ||
+         order.acquired_by_block->knows(work, launch) || order.acquired_by_warp->knows(work, launch);
+}
+
 bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& order) {
+  if (work_is_known(block, order)) return true;
   if (order.acquired_by_block->list().empty() && order.acquired_by_warp->list().empty()) return false;
   if (warp_of(earlier) != no_warp) return earlier < known_until(order, block, warp_of(earlier));
   // Several of the block, of which the stamp has the time of the last: that one is known, and something of all others; of this
@@ -58,7 +69,8 @@ bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& or
 
 /// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
 bool last_is_known(Stamp earlier, const RaceOrder& order) {
-  return earlier < known_until(order, order.launch->block_at(earlier), no_warp);
+  const std::uint64_t block = order.launch->block_at(earlier);
+  return work_is_known(block, order) || earlier < known_until(order, block, no_warp);
 }
 
 bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
@@ -72,9 +84,13 @@ bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
   return is_known(earlier, now, block, order);
 }
 
-/// Two atomics, or an atomic and a volatile access, do not race.
-bool both_strong(Stamp earlier, Stamp now) {
-  return (earlier & now & stamp_strong) != 0;
+/// Two atomics, or an atomic and a volatile access, do not race; between devices both have to be of system scope.
+bool both_strong(Stamp earlier, Stamp now, const RaceOrder& order) {
+  if ((earlier & now & stamp_strong) == 0) return false;
+  const LaunchOrder& launch = *order.launch;
+  return !launch.has_several_devices() || earlier >= order.turn_begin || earlier < order.begin ||
+         launch.same_device(launch.block_at(earlier), order.block) ||
+         (order.system && earlier >> stamp_time_shift != order.narrow >> stamp_time_shift);
 }
 
 Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
@@ -159,13 +175,77 @@ SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uin
 
 // ---- What orders blocks
 
-void LaunchOrder::begin_launch(Stamp now, Stamp dependent) {
-  launch_begin_ = now;
-  dependent_begin_ = dependent;
+void Clock::join(const Clock& other) {
+  for (const auto& [stream, number] : other.done_) {
+    std::uint64_t& known = done_[stream];
+    known = std::max(known, number);
+  }
+  for (const std::uint32_t knowledge : other.knowledge_) learn(other.generation_, knowledge);
+}
+
+void Clock::learn(std::uint64_t generation, std::uint32_t knowledge) {
+  if (generation < generation_) return;
+  if (generation > std::exchange(generation_, generation)) knowledge_.clear();
+  if (std::find(knowledge_.begin(), knowledge_.end(), knowledge) == knowledge_.end()) {
+    knowledge_.push_back(knowledge);
+  }
+}
+
+const std::vector<std::uint32_t>& Clock::knowledge(std::uint64_t generation) const {
+  static const std::vector<std::uint32_t> nothing;
+  return generation == generation_ ? knowledge_ : nothing;
+}
+
+void LaunchOrder::clear() {
+  works_.clear();
+  forget_turns(0);
+}
+
+void LaunchOrder::forget_turns(Stamp now) {
+  for (DeviceWork& work : works_) work.begin = now;
   turns_.clear();
   knowledge_.clear();
   released_.clear();
   completed_.clear();
+  narrow_.clear();
+  ++generation_;
+}
+
+std::uint64_t LaunchOrder::begin_work(DeviceWork work) {
+  const std::uint64_t first_block = works_.size() << block_bits;
+  begin_turn(first_block, work.begin);
+  works_.push_back(std::move(work));
+  return first_block;
+}
+
+Stamp LaunchOrder::begin_of(const DeviceWork& work, Stamp now) const {
+  Stamp begin = now;
+  for (const DeviceWork& other : works_) {
+    if (!work.before.knows(other.stream, other.number)) begin = std::min(begin, other.begin);
+  }
+  return begin;
+}
+
+bool LaunchOrder::is_known(const Clock& clock) const {
+  return std::all_of(works_.begin(), works_.end(),
+                     [&](const DeviceWork& work) { return clock.knows(work.stream, work.number); });
+}
+
+std::string LaunchOrder::describe(std::uint64_t block) const {
+  const DeviceWork& work = work_of(block);
+  std::ostringstream text;
+  if (work.grid_x != 0) {
+    const std::uint64_t number = block & ((std::uint64_t{1} << block_bits) - 1);
+    text << "block (" << number % work.grid_x << ", " << number / work.grid_x % work.grid_y << ", "
+         << number / work.grid_x / work.grid_y << ") of ";
+  }
+  text << work.what << " on device " << work.device;
+  return text.str();
+}
+
+Stamp LaunchOrder::narrow_at(std::uint64_t address) const {
+  const auto found = narrow_.find(address);
+  return found == narrow_.end() ? 0 : found->second;
 }
 
 std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
@@ -204,8 +284,10 @@ void Acquired::add(const Acquired& other) {
 }
 
 void Acquired::clear() {
+  if (list_.empty()) return;
   list_.clear();
   blocks_.clear();
+  works_ = {};
   found_out_ = 0;
 }
 
@@ -218,11 +300,14 @@ void Acquired::find_out(const LaunchOrder& order) const {
     const std::uint32_t index = next.back();
     next.pop_back();
     if (std::exchange(seen[index], true)) continue;
-    const Knowledge& known = order.known(index);
+    const Knowledge& known = order.known(index & ~from_another_device);
+    const bool here = (index & from_another_device) == 0;
+    const Stamp barrier = here ? known.block_barrier : std::min(known.block_barrier, known.system_time);
     OfBlock& block = blocks_[known.block];
-    block.block_barrier = std::max(block.block_barrier, known.block_barrier);
+    block.block_barrier = std::max(block.block_barrier, barrier);
     Stamp& warp = block.warps[known.warp];
-    warp = std::max(warp, known.warp_time);
+    warp = std::max(warp, here ? known.warp_time : known.system_time);
+    if (order.has_several_devices()) works_.join(order.work_of(known.block).before);
     next.insert(next.end(), known.earlier.begin(), known.earlier.end());
   }
 }
@@ -232,6 +317,12 @@ const Acquired::OfBlock* Acquired::of(std::uint64_t block, const LaunchOrder& or
   find_out(order);
   const auto found = blocks_.find(block);
   return found == blocks_.end() ? nullptr : &found->second;
+}
+
+bool Acquired::knows(const DeviceWork& work, const LaunchOrder& order) const {
+  if (list_.empty()) return false;
+  find_out(order);
+  return works_.knows(work.stream, work.number);
 }
 
 // ---- The shadow
@@ -275,7 +366,7 @@ void RaceShadow::refine(unsigned log2) {
 Stamp RaceShadow::read(std::size_t first, std::size_t bytes, Stamp now, const RaceOrder& order) {
   fit(first, bytes);
   for (std::size_t i = first >> log2_grain_; i < (first + bytes) >> log2_grain_; ++i) {
-    if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
+    if (!both_strong(writes_[i], now, order) && !ordered(writes_[i], now, order)) return writes_[i];
     reads_[i] = with_reader(reads_[i], now, order);
   }
   return 0;
@@ -285,10 +376,10 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
                         bool& other_wrote) {
   fit(first, bytes);
   for (std::size_t i = first >> log2_grain_; i < (first + bytes) >> log2_grain_; ++i) {
-    const bool read_before = !both_strong(reads_[i], now) && !ordered(reads_[i], now, order);
+    const bool read_before = !both_strong(reads_[i], now, order) && !ordered(reads_[i], now, order);
     other_wrote = !read_before;
     if (read_before) return reads_[i];
-    if (!both_strong(writes_[i], now) && !ordered(writes_[i], now, order)) return writes_[i];
+    if (!both_strong(writes_[i], now, order) && !ordered(writes_[i], now, order)) return writes_[i];
     // A plain write before it by the same thread still races with the atomics of others.
     const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
                               who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;

@@ -2,11 +2,16 @@
 // orders: no barrier of the block, no __syncwarp, and between blocks (or within one) no release that was acquired.
 //
 // Time goes on at every barrier and whenever another block gets its turn, so that a time also says which block it was.
+//
+// With several devices, kernels and copies may be under way together. They share one order, and what comes before a kernel
+// is what its stream and the host had waited for.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -25,17 +30,83 @@ struct Knowledge {
   std::uint32_t warp = 0;              ///< of the warp that released ...
   Stamp warp_time = 0;                 ///< ... accesses below this
   std::vector<std::uint32_t> earlier;  ///< of what else it knew; indices
+  Stamp system_time = 0;  ///< what other devices know of that warp, below this; 0: nothing of the block
+};
+/// In an index of knowledge: acquired from another device.
+inline constexpr std::uint32_t from_another_device = std::uint32_t{1} << 31;
+
+/// How far each stream had come: the number of kernels and copies that it has done. And what these kernels had acquired from
+/// others that were under way.
+class Clock {
+ public:
+  void join(const Clock& other);
+  /// An index of knowledge in its LaunchOrder, which is of no use once that has forgotten it.
+  void learn(std::uint64_t generation, std::uint32_t knowledge);
+  [[nodiscard]] const std::vector<std::uint32_t>& knowledge(std::uint64_t generation) const;
+  std::uint64_t advance(std::uint32_t stream) { return ++done_[stream]; }
+  [[nodiscard]] bool knows(std::uint32_t stream, std::uint64_t number) const {
+    const auto found = done_.find(stream);
+    return found != done_.end() && found->second >= number;
+  }
+
+ private:
+  std::map<std::uint32_t, std::uint64_t> done_;
+  std::uint64_t generation_ = 0;
+  std::vector<std::uint32_t> knowledge_;
 };
 
-/// Of one launch: which block had its turn when, and what was released. `Stamp`s of earlier launches are ordered.
+/// A kernel or a copy on one of several devices.
+struct DeviceWork {
+  std::string what;  ///< for people: the kernel's name, or "cudaMemcpyAsync"
+  unsigned device = 0;
+  std::uint32_t stream = 0;
+  std::uint64_t number = 0;  ///< in its stream, from 1
+  Clock before;              ///< what had been done when it began, as far as it can know
+  std::uint32_t grid_x = 0;  ///< 0: it has no blocks
+  std::uint32_t grid_y = 0;
+  Stamp begin = 0;
+};
+
+/// Of one launch, or of the work of several devices: which block had its turn when, and what was released. `Stamp`s of
+/// earlier launches are ordered.
 class LaunchOrder {
  public:
-  /// `dependent`: from when on others may still be at work: the kernel before, if this one may start before its end.
-  void begin_launch(Stamp now, Stamp dependent);
-  [[nodiscard]] Stamp dependent_begin() const { return dependent_begin_; }
+  /// Forgets everything.
+  void clear();
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
-  [[nodiscard]] Stamp launch_begin() const { return launch_begin_; }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
+
+  // ---- Of several devices: blocks are numbered within their work, whose own number stands in the upper bits
+  static constexpr unsigned block_bits = 28;
+  /// Gives the number of its first block.
+  std::uint64_t begin_work(DeviceWork work);
+  /// What is older than this came before the work.
+  [[nodiscard]] Stamp begin_of(const DeviceWork& work, Stamp now) const;
+  [[nodiscard]] bool has_several_devices() const { return !works_.empty(); }
+  [[nodiscard]] const DeviceWork& work_of(std::uint64_t block) const { return works_[block >> block_bits]; }
+  [[nodiscard]] bool same_device(std::uint64_t a, std::uint64_t b) const {
+    return works_.empty() || work_of(a).device == work_of(b).device;
+  }
+  [[nodiscard]] bool same_work(std::uint64_t a, std::uint64_t b) const {
+    return works_.empty() || a >> block_bits == b >> block_bits;
+  }
+  /// Goes on when knowledge is forgotten.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  /// Whoever knows this knows that all work has been done.
+  [[nodiscard]] bool is_known(const Clock& clock) const;
+  /// How a race between two of them is said.
+  static constexpr const char* not_ordered =
+      ", and nothing orders the two (an event, the host that waits, or a release and an acquire of system "
+      "scope do)";
+  static constexpr const char* not_of_system_scope =
+      "; one of the two is not of system scope (as atomicAdd_system and cuda::thread_scope_system are)";
+  /// "block (3, 0, 0) of softmax on device 1"
+  [[nodiscard]] std::string describe(std::uint64_t block) const;
+  /// Time has begun anew: the turns are forgotten, the work that is under way is not.
+  void forget_turns(Stamp now);
+  /// The last atomic or volatile access to an address of narrower scope than the system, which other devices need not see.
+  void set_narrow(std::uint64_t address, Stamp at) { narrow_[address] = at; }
+  [[nodiscard]] Stamp narrow_at(std::uint64_t address) const;
 
   /// A write that releases replaces what its address released before, an atomic adds to it.
   static constexpr std::uint64_t no_block = ~std::uint64_t{0};  ///< block_at() what an earlier launch did
@@ -55,9 +126,10 @@ class LaunchOrder {
     Stamp begin = 0;
     std::uint64_t block = 0;
   };
-  Stamp launch_begin_ = 0;
-  Stamp dependent_begin_ = 0;
   std::vector<Turn> turns_;
+  std::vector<DeviceWork> works_;
+  std::uint64_t generation_ = 0;
+  std::unordered_map<std::uint64_t, Stamp> narrow_;
   std::vector<Knowledge> knowledge_;
   std::unordered_map<std::uint64_t, std::uint32_t> released_;   // by address
   std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
@@ -77,11 +149,14 @@ class Acquired {
   };
   /// Null: nothing is known of that block.
   [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order) const;
+  /// What those had waited for from whom it was acquired.
+  [[nodiscard]] bool knows(const DeviceWork& work, const LaunchOrder& order) const;
 
  private:
   void find_out(const LaunchOrder& order) const;
   std::vector<std::uint32_t> list_;
   mutable std::unordered_map<std::uint64_t, OfBlock> blocks_;
+  mutable Clock works_;
   mutable std::size_t found_out_ = 0;  ///< how much of the list is in blocks_
 };
 
@@ -97,6 +172,8 @@ struct RaceOrder {
   const Acquired* acquired_by_block = nullptr;
   const Acquired* acquired_by_warp = nullptr;
   bool first_turn = false;  ///< of this block: what other stamps of the launch there are, are of others
+  bool system = false;      ///< a strong access whose scope is all devices
+  Stamp narrow = 0;         ///< of LaunchOrder::narrow_at()
 
   /// Nothing but barriers orders anything: the stamps alone tell what does.
   [[nodiscard]] bool is_plain() const {

@@ -98,12 +98,13 @@ void Warp::poll(const Instruction& reading, std::size_t address, LaneMask lanes)
 std::string Warp::polled() const {
   if (polled_space_ == MemorySpace::local) return "memory";
   if (polled_space_ == MemorySpace::shared) return "shared memory at byte " + std::to_string(polled_address_);
-  const Allocation* of = block.launch.memory.find(polled_address_);
+  const std::uint64_t address = block.launch.memory.without_alias(polled_address_);
+  const Allocation* of = block.launch.memory.find(address);
   std::ostringstream text;
-  text << "memory at 0x" << std::hex << polled_address_;
+  text << "memory at 0x" << std::hex << address;
   if (of != nullptr)
-    text << std::dec << ", byte " << polled_address_ - of->begin << " of " << of->bytes << " (" << of->what
-         << ")";
+    text << std::dec << ", byte " << address - of->begin << " of " << of->bytes << " (" << of->what << ")";
+  if (of != nullptr && block.launch.order.has_several_devices()) text << " of device " << of->device;
   return text.str();
 }
 
@@ -113,14 +114,16 @@ void Warp::order() {
   last_warp_barrier_ = block.launch.next_time();
 }
 
-void Warp::fence() {
+void Warp::fence(bool system) {
   fence_time = block.launch.next_time();
+  if (system) system_fence_time = fence_time;
 }
 
 void Warp::forget_order() {
   acquired.clear();
   last_warp_barrier_ = 0;
   fence_time = 0;
+  system_fence_time = 0;
 }
 
 Stamp Warp::stamp_of(int lane, bool strong) const {
@@ -129,10 +132,10 @@ Stamp Warp::stamp_of(int lane, bool strong) const {
 }
 
 RaceOrder Warp::race_order(const Block* owner_of_shared) const {
-  const LaunchOrder& launch = block.launch.order;
-  const Stamp launch_begin = waited_for_kernel_before ? launch.launch_begin() : launch.dependent_begin();
-  return {&launch,
-          block.number,
+  const Launch& launch = block.launch;
+  const Stamp launch_begin = waited_for_kernel_before ? launch.order_begin : launch.dependent_begin;
+  return {&launch.order,
+          block.id,
           static_cast<std::uint32_t>(block.warps.size()),
           owner_of_shared != nullptr ? owner_of_shared->begin : launch_begin,
           block.turn_begin,
@@ -140,11 +143,12 @@ RaceOrder Warp::race_order(const Block* owner_of_shared) const {
           last_warp_barrier_,
           &block.acquired,
           &acquired,
-          block.turn_begin == block.first_turn_begin};
+          launch.alone && block.turn_begin == block.first_turn_begin};
 }
 
-Knowledge Warp::knowledge(Stamp of_warp) const {
-  Knowledge known{block.number, block.last_barrier, first_thread / warp_size, of_warp, block.acquired.list()};
+Knowledge Warp::knowledge(Stamp of_warp, Stamp of_system) const {
+  Knowledge known{block.id, block.last_barrier,    first_thread / warp_size,
+                  of_warp,  block.acquired.list(), of_system};
   known.earlier.insert(known.earlier.end(), acquired.list().begin(), acquired.list().end());
   return known;
 }

@@ -86,13 +86,15 @@ class Warp {
   /// Whatever the warp's lanes did so far comes before what they do from now on.
   void order();
   /// What they did so far becomes known to whoever reads what one of them writes next, if that is strong.
-  void fence();
+  void fence(bool system);
   void forget_order();
   [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
   [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
-  [[nodiscard]] Knowledge knowledge(Stamp of_warp) const;
+  /// Of what it did before `of_warp`; `of_system`: what other devices know of that.
+  [[nodiscard]] Knowledge knowledge(Stamp of_warp, Stamp of_system = 0) const;
   Acquired acquired;  ///< since the block's last barrier
   Stamp fence_time = 0;
+  Stamp system_fence_time = 0;
   Stamp proxy_fence_time = 0;             ///< of its last fence.proxy.async
   bool waited_for_kernel_before = false;  ///< griddepcontrol.wait
   std::uint64_t cluster_phase = 0;        ///< of the cluster's barrier at which it arrived last; 0: at none

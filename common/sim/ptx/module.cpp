@@ -221,6 +221,13 @@ void Module::skim(Lexer& lexer, std::string_view word) {
   }
 }
 
+std::unique_ptr<Module> Module::for_device(unsigned device) const {
+  auto module = std::make_unique<Module>(ptx_);
+  module->device_ = device;
+  module->managed_addresses_ = managed_addresses_;
+  return module;
+}
+
 bool Module::has_kernel(const std::string& name) {
   skim();
   const ModuleFunction* found = function(name);
@@ -253,17 +260,18 @@ const Program& Module::kernel(const std::string& name, GlobalMemory& memory) {
 
 std::uint64_t Module::variable_address(const std::string& name, GlobalMemory& memory) {
   skim();
-  if (const auto known = addresses_.find(name); known != addresses_.end()) return known->second;
   const ModuleVariable* found = variable(name);
   if (found == nullptr || found->space == MemorySpace::shared) return 0;
+  Addresses& addresses = found->managed ? *managed_addresses_ : addresses_;
+  if (const auto known = addresses.find(name); known != addresses.end()) return known->second;
   const std::vector<std::byte> bytes = initial_bytes(*found);
   const std::size_t size = std::max<std::size_t>(bytes.size(), 1);
   const std::string what = "variable " + name;
   const std::uint64_t address =
       found->managed ? reinterpret_cast<std::uint64_t>(memory.allocate_host(size, what, MemoryKind::managed))
-                     : memory.allocate(size, what);
+                     : memory.allocate(size, what, device_);
   memory.copy_in(address, bytes.data(), bytes.size());
-  addresses_[name] = address;
+  addresses[name] = address;
   return address;
 }
 

@@ -36,6 +36,8 @@ class Module {
  public:
   /// Takes whole PTX text. It is not looked at before something is asked for.
   explicit Module(std::string ptx) : ptx_(std::move(ptx)) {}
+  /// The same for another device, which has variables of its own but for those that are __managed__.
+  [[nodiscard]] std::unique_ptr<Module> for_device(unsigned device) const;
 
   /// Throws PtxError, as the next two, for text that does not read as PTX: with the line.
   [[nodiscard]] bool has_kernel(const std::string& name);
@@ -63,10 +65,13 @@ class Module {
   void skim(Lexer& lexer, std::string_view word);
 
   std::string ptx_;
+  unsigned device_ = 0;
+  using Addresses = std::unordered_map<std::string, std::uint64_t>;
+  std::shared_ptr<Addresses> managed_addresses_ = std::make_shared<Addresses>();
   bool skimmed_ = false;
   std::unordered_map<std::string_view, ModuleFunction> functions_;
   std::unordered_map<std::string_view, ModuleVariable> variables_;
-  std::unordered_map<std::string, std::uint64_t> addresses_;
+  Addresses addresses_;
   std::map<std::uint32_t, std::string> files_;
   std::unordered_map<std::string, std::unique_ptr<Program>> programs_;
 };

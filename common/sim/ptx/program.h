@@ -28,6 +28,7 @@ enum class InstructionClass : std::uint8_t {
   exp2,
   special_function,
   atomic,
+  async_copy,  ///< cp.async: a load of global memory and a store to shared memory
 };
 
 /// Where a value lies: an array of 32 lanes at an offset from one of these bases. A predicate is one
@@ -82,9 +83,12 @@ struct Instruction {
   std::uint8_t option = 0;        ///< meaning is the handler's
   bool flush_to_zero = false;
   bool saturate = false;
-  bool strong = false;    ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
-  bool acquires = false;  ///< knows what was made known where it reads
-  bool releases = false;  ///< makes known what came before
+  // One byte together: an instruction has two cache lines.
+  bool strong : 1 =
+      false;  ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
+  bool acquires : 1 = false;  ///< knows what was made known where it reads
+  bool releases : 1 = false;  ///< makes known what came before
+  bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
 };
 

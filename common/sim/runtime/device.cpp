@@ -1,4 +1,5 @@
-// The simulated device: one, with the attributes of an H200. Memory is half of the host's.
+// The simulated devices: one, or as many as SIM_DEVICES says, with the attributes of an H200. Together they have half of the
+// host's memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,8 +108,24 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrMemoryClockRate, 0},  // there is no time
 });
 
-cudaError_t check_ordinal(int ordinal) {
-  return returned(ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+bool is_device(int ordinal) {
+  return ordinal >= 0 && ordinal < static_cast<int>(runtime().devices);
+}
+
+/// Enables (or not) access of the current device to the memory of another.
+cudaError_t set_peer(int peer, bool enabled, cudaError_t error_as_before) {
+  const std::lock_guard lock(runtime().mutex);
+  const unsigned device = sim::current_device();
+  if (!is_device(peer) || peer == static_cast<int>(device)) return cudaErrorInvalidDevice;
+  const bool changed = runtime().memory.set_peer(device, static_cast<unsigned>(peer), enabled);
+  return changed ? cudaSuccess : error_as_before;
+}
+
+std::string bus_id(int ordinal) {
+  constexpr std::size_t length = 16;
+  std::array<char, length> id{};
+  std::snprintf(id.data(), id.size(), "0000:%02x:00.0", static_cast<unsigned>(ordinal));
+  return id.data();
 }
 
 cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEntryPointQueryResult* status) {
@@ -134,16 +151,18 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return returned(cudaErrorInvalidValue);
-  *count = 1;
+  *count = static_cast<int>(runtime().devices);
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* ordinal) {
   if (ordinal == nullptr) return returned(cudaErrorInvalidValue);
-  *ordinal = 0;
+  *ordinal = static_cast<int>(sim::current_device());
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int ordinal) {
-  return check_ordinal(ordinal);
+  if (!is_device(ordinal)) return returned(cudaErrorInvalidDevice);
+  sim::set_current_device(static_cast<unsigned>(ordinal));
+  return cudaSuccess;
 }
 cudaError_t cudaSetDeviceFlags(unsigned /*flags*/) {
   return cudaSuccess;
@@ -166,7 +185,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ordinal) {
   if (value == nullptr) return returned(cudaErrorInvalidValue);
-  if (ordinal != 0) return check_ordinal(ordinal);
+  if (!is_device(ordinal)) return returned(cudaErrorInvalidDevice);
   const auto* found = std::find_if(attributes.begin(), attributes.end(), [attribute](const Attribute& known) {
     return known.attribute == attribute;
   });
@@ -174,6 +193,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
     return sim::not_supported(("device attribute " + std::to_string(static_cast<int>(attribute))).c_str());
   }
   *value = found->value;
+  if (attribute == cudaDevAttrPciBusId) *value = ordinal;
   if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device::compute_capability() / 10;
   if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device::compute_capability() % 10;
   return cudaSuccess;
@@ -181,8 +201,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   if (properties == nullptr) return returned(cudaErrorInvalidValue);
-  if (ordinal != 0) return check_ordinal(ordinal);
+  if (!is_device(ordinal)) return returned(cudaErrorInvalidDevice);
   *properties = {};
+  properties->pciBusID = ordinal;
+  properties->uuid.bytes[sizeof properties->uuid.bytes - 1] = static_cast<char>(ordinal);
   std::strncpy(properties->name, device::name, sizeof properties->name - 1);
   properties->totalGlobalMem = runtime().memory.total_bytes();
   properties->sharedMemPerBlock = device::shared_per_block;
@@ -229,18 +251,42 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (greatest != nullptr) *greatest = -5;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int /*ordinal*/, int /*peer*/) {
+cudaError_t cudaDeviceCanAccessPeer(int* can, int ordinal, int peer) {
   if (can == nullptr) return returned(cudaErrorInvalidValue);
   *can = 0;
+  if (!is_device(ordinal) || !is_device(peer)) return returned(cudaErrorInvalidDevice);
+  *can = ordinal != peer ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  if (flags != 0) return returned(cudaErrorInvalidValue);
+  return returned(set_peer(peer, true, cudaErrorPeerAccessAlreadyEnabled));
+}
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  return returned(set_peer(peer, false, cudaErrorPeerAccessNotEnabled));
+}
+/// As between GPUs on one NVSwitch.
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int ordinal, int peer) {
+  if (value == nullptr) return returned(cudaErrorInvalidValue);
+  if (!is_device(ordinal) || !is_device(peer) || ordinal == peer) return returned(cudaErrorInvalidDevice);
+  *value = attribute == cudaDevP2PAttrPerformanceRank ? 0 : 1;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int ordinal) {
   if (id == nullptr || length < 1) return returned(cudaErrorInvalidValue);
-  if (ordinal != 0) return check_ordinal(ordinal);
-  std::snprintf(id, static_cast<std::size_t>(length), "0000:00:00.0");
+  if (!is_device(ordinal)) return returned(cudaErrorInvalidDevice);
+  std::snprintf(id, static_cast<std::size_t>(length), "%s", bus_id(ordinal).c_str());
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetByPCIBusId(int* ordinal, const char* id) {
+  if (ordinal == nullptr || id == nullptr) return returned(cudaErrorInvalidValue);
+  for (*ordinal = 0; is_device(*ordinal); ++*ordinal) {
+    if (bus_id(*ordinal) == id) return cudaSuccess;
+  }
+  return returned(cudaErrorInvalidDevice);
+}
 cudaError_t cudaDeviceSynchronize() {
+  sim::wait_for_device(sim::current_device());
   return returned(sim::take_unreported());
 }
 cudaError_t cudaDeviceReset() {

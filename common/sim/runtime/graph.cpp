@@ -1,7 +1,6 @@
 // Graphs: captured or built by hand, instantiated, changed and launched.
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "common/sim/runtime/runtime.h"
@@ -36,24 +35,35 @@ sim::GraphNode* find_node(cudaGraphNode_t handle) {
 /// circle.
 std::vector<sim::GraphExecState::Step> in_order(const sim::GraphState& graph) {
   std::vector<sim::GraphExecState::Step> steps;
-  std::set<const sim::GraphNode*> done;
+  std::map<const sim::GraphNode*, std::size_t> done;  // and which step it is
   for (std::size_t before = graph.nodes.size(); before != done.size();) {
     before = done.size();
     for (const auto& node : graph.nodes) {
       const auto is_done = [&](const sim::GraphNode* earlier) { return done.contains(earlier); };
       if (is_done(node.get()) || !std::all_of(node->after.begin(), node->after.end(), is_done)) continue;
-      done.insert(node.get());
-      steps.push_back({node->handle, node->work});
+      done[node.get()] = steps.size();
+      steps.push_back({node->handle, node->work, {}});
+      for (const sim::GraphNode* earlier : node->after) steps.back().after.push_back(done.at(earlier));
     }
   }
   return steps;
 }
 
-cudaError_t run_steps(const std::vector<sim::GraphExecState::Step>& steps) {
-  for (const auto& step : steps) {
-    if (const cudaError_t error = step.work(); error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+/// One after the other; with several devices those that wait for others of the graph at the same time.
+Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
+  return [steps = std::move(steps), done = std::vector<bool>()]() mutable -> std::optional<cudaError_t> {
+    done.resize(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto is_done = [&](std::size_t step) { return done[step]; };
+      if (done[i] || !std::all_of(steps[i].after.begin(), steps[i].after.end(), is_done)) continue;
+      const std::optional<cudaError_t> error = steps[i].work();
+      if (error.value_or(cudaSuccess) != cudaSuccess) return error;
+      done[i] = error.has_value();
+      if (done[i]) ++runtime().progress;
+    }
+    if (!std::all_of(done.begin(), done.end(), [](bool step) { return step; })) return std::nullopt;
+    return cudaSuccess;
+  };
 }
 
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
@@ -125,7 +135,7 @@ struct ChildRequest {
 cudaError_t prepare(const ChildRequest& request, Work& work) {
   const sim::GraphState* child = runtime().graphs.find(request.graph);
   if (child == nullptr) return cudaErrorInvalidValue;
-  work = [steps = in_order(*child)] { return run_steps(steps); };
+  work = run_steps(in_order(*child));
   return cudaSuccess;
 }
 
@@ -341,8 +351,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   const sim::GraphExecState* state = runtime().graph_execs.find(exec);
   if (state == nullptr) return returned(cudaErrorInvalidValue);
-  return returned(
-      sim::enqueue(stream, cudaGraphNodeTypeGraph, [steps = state->steps] { return run_steps(steps); }));
+  return returned(sim::enqueue(stream, cudaGraphNodeTypeGraph, run_steps(state->steps)));
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t /*stream*/) {
   const std::lock_guard lock(runtime().mutex);

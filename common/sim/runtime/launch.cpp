@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "common/sim/ptx/fatbinary.h"
 #include "common/sim/runtime/runtime.h"
@@ -55,7 +56,7 @@ bool fits(const dim3& size, const std::array<int, 3>& most) {
 }
 
 /// Bytes of shared memory that a block may have, static and dynamic.
-std::size_t most_shared(const Program& program, const HostFunction& function) {
+std::size_t most_shared(const Program& program, const HostFunction::Attributes& function) {
   return function.most_dynamic_shared > 0
              ? static_cast<std::size_t>(function.most_dynamic_shared) + program.static_shared_bytes
              : device::shared_per_block;
@@ -71,7 +72,7 @@ int blocks_per_multiprocessor(const Program& program, std::uint64_t threads, std
 }
 
 /// What a device refuses before anything runs; says why.
-cudaError_t check_configuration(const Program& program, const HostFunction& function,
+cudaError_t check_configuration(const Program& program, const HostFunction::Attributes& function,
                                 const LaunchRequest& request) {
   const auto refuse = [&](const std::string& why) {
     say("launch of " + program.demangled + " refused: " + why);
@@ -109,7 +110,7 @@ Dim3 cluster_of(const Program& program, const LaunchRequest& request) {
   return compiled.count() == 0 ? Dim3{} : compiled;
 }
 
-unsigned most_cluster(const HostFunction& function) {
+unsigned most_cluster(const HostFunction::Attributes& function) {
   return static_cast<unsigned>(device::most_blocks_in_cluster) * (function.large_clusters ? 2 : 1);
 }
 
@@ -131,7 +132,7 @@ LaunchRequest request_of(const cudaLaunchConfig_t& config, const void* function,
 }
 
 cudaError_t set_cluster(LaunchConfiguration& configuration, const Program& program,
-                        const HostFunction& function, const LaunchRequest& request) {
+                        const HostFunction::Attributes& function, const LaunchRequest& request) {
   const Dim3 size = cluster_of(program, request);
   const auto refuse = [&](const std::string& why) {
     say("launch of " + program.demangled + " refused: clusters of " + describe_point(size) + " blocks, " +
@@ -161,11 +162,12 @@ void say_warnings(const Launch& launched) {
   }
 }
 
-cudaError_t run(const LaunchConfiguration& configuration) {
-  Launch launched(configuration, runtime().memory);
+/// Calls run(), which gives whether the launch has ended, and says what is to be said of it then.
+template <class Run>
+std::optional<cudaError_t> watch(Launch& launched, Run run) {
   cudaError_t error = cudaSuccess;
   try {
-    launched.run();
+    if (!run()) return std::nullopt;
     say_warnings(launched);
   } catch (const Fault& fault) {
     say_warnings(launched);
@@ -173,26 +175,86 @@ cudaError_t run(const LaunchConfiguration& configuration) {
     record_fault(fault);
     error = error_of(fault.kind);
     runtime().unreported = error;
+    runtime().broken = true;
   }
   record_launch(launched);
   record_coverage(launched);
   return error;
 }
 
+/// A launch that may have to wait for others, on other devices.
+class RunningLaunch {
+ public:
+  explicit RunningLaunch(LaunchConfiguration of)
+      : configuration_(std::move(of)), launched_(configuration_, runtime().memory, &runtime().works) {}
+
+  std::optional<cudaError_t> go_on() {
+    const std::optional<cudaError_t> error = watch(launched_, [&] {
+      if (!std::exchange(begun_, true)) launched_.begin(next_device_work(""));
+      if (launched_.is_idle() && runtime().stuck) return give_up();
+      const std::uint64_t before = launched_.progress;
+      const bool ended = !launched_.take_round();
+      if (launched_.progress != before) ++runtime().progress;
+      return ended;
+    });
+    if (error) launched_.teach(runtime().at_work->place->clock);
+    return gave_up_ ? cudaErrorLaunchFailure : error;
+  }
+
+ private:
+  /// Nothing that it waits for comes any more.
+  bool give_up() {
+    if (!runtime().broken) launched_.report_endless();
+    say(launched_.program.demangled + " on device " + std::to_string(configuration_.device) +
+        " ends, too: it waits for what the launch with the fault was to do");
+    gave_up_ = true;
+    return true;
+  }
+
+  const LaunchConfiguration configuration_;
+  Launch launched_;
+  bool begun_ = false;
+  bool gave_up_ = false;
+};
+
+Work work_of(const LaunchConfiguration& configuration) {
+  return [configuration, running = std::shared_ptr<RunningLaunch>()]() mutable -> std::optional<cudaError_t> {
+    if (runtime().devices == 1) {
+      Launch launched(configuration, runtime().memory);
+      return watch(launched, [&] {
+        launched.run();
+        return true;
+      });
+    }
+    if (!running) running = std::make_shared<RunningLaunch>(configuration);
+    const std::optional<cudaError_t> error = running->go_on();
+    if (error) running = nullptr;
+    return error;
+  };
+}
+
 /// Of a cooperative launch, with the barrier that its blocks share: cooperative groups find its address in %envreg1 and 2.
-cudaError_t run_cooperative(LaunchConfiguration configuration) {
+Work cooperative_work_of(const LaunchConfiguration& configuration) {
   struct GridWorkspace {
     std::uint32_t bytes = sizeof(GridWorkspace);
     std::uint32_t barrier = 0;
   };
-  const GridWorkspace workspace;
-  GlobalMemory& memory = runtime().memory;
-  configuration.grid_workspace = memory.allocate(sizeof workspace, "the workspace of a cooperative launch");
-  if (!memory.copy_in(configuration.grid_workspace, &workspace, sizeof workspace))
-    return cudaErrorMemoryAllocation;
-  const cudaError_t error = run(configuration);
-  memory.free(configuration.grid_workspace);
-  return error;
+  return [configuration = configuration, work = Work()]() mutable -> std::optional<cudaError_t> {
+    GlobalMemory& memory = runtime().memory;
+    std::uint64_t& address = configuration.grid_workspace;
+    if (!work) {
+      const GridWorkspace workspace;
+      address =
+          memory.allocate(sizeof workspace, "the workspace of a cooperative launch", configuration.device);
+      if (!memory.copy_in(address, &workspace, sizeof workspace)) return cudaErrorMemoryAllocation;
+      work = work_of(configuration);
+    }
+    const std::optional<cudaError_t> error = work();
+    if (!error) return std::nullopt;
+    memory.free(address);
+    work = nullptr;
+    return error;
+  };
 }
 
 }  // namespace
@@ -212,7 +274,8 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
   const Program* program = nullptr;
   if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
     return error;
-  const HostFunction& function = state.functions.at(request.function);
+  const HostFunction::Attributes& function =
+      state.functions.at(request.function).of_device.at(current_device());
   if (const cudaError_t error = check_configuration(*program, function, request); error != cudaSuccess) {
     return error;
   }
@@ -232,6 +295,7 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
     return error;
   }
   configuration.check = wanted_check();
+  configuration.device = current_device();
   configuration.program = program;
   configuration.grid = sized(request.grid);
   configuration.block = sized(request.block);
@@ -242,14 +306,14 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
     const Parameter& parameter = program->parameters[i];
     std::memcpy(configuration.parameters.data() + parameter.offset, request.arguments[i], parameter.bytes);
   }
-  work = [configuration, cooperative = request.cooperative] {
-    return cooperative ? run_cooperative(configuration) : run(configuration);
-  };
+  work = request.cooperative ? cooperative_work_of(configuration) : work_of(configuration);
   return cudaSuccess;
 }
 
 cudaError_t launch(const LaunchRequest& request) {
   const std::lock_guard lock(runtime().mutex);
+  const StreamState* stream = runtime().stream(request.stream);
+  if (stream != nullptr && stream->device != current_device()) return cudaErrorInvalidResourceHandle;
   Work work;
   const cudaError_t error = prepare(request, work);
   return error != cudaSuccess ? error : enqueue(request.stream, cudaGraphNodeTypeKernel, std::move(work));
@@ -267,6 +331,7 @@ extern "C" {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   (void)sim::wanted_check();  // what is wrong with it is said before the program begins
+  (void)sim::wanted_devices();
   const std::lock_guard lock(runtime().mutex);
   sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
   sim::FatBinary binary;
@@ -295,7 +360,7 @@ void __cudaRegisterFunction(void** handle, const char* host_function, char* /*de
                             const char* device_name, int /*thread_limit*/, void* /*tid*/, void* /*bid*/,
                             void* /*block*/, void* /*grid*/, int* /*warp_size*/) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().functions[host_function] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, 0, -1};
+  runtime().functions[host_function] = {reinterpret_cast<std::size_t>(handle) - 1, device_name};
 }
 
 void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_address*/, const char* device_name,
@@ -377,7 +442,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  const sim::HostFunction& known = runtime().functions.at(function);
+  const auto& known = runtime().functions.at(function).of_device.at(sim::current_device());
   *attributes = {};
   attributes->sharedSizeBytes = program->static_shared_bytes;
   attributes->localSizeBytes = program->local_bytes;
@@ -403,7 +468,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  sim::HostFunction& known = runtime().functions.at(function);
+  auto& known = runtime().functions.at(function).of_device.at(sim::current_device());
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
       if (value < 0 ||
@@ -446,7 +511,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
   }
   if (block_size < 1 || blocks == nullptr) return returned(cudaErrorInvalidValue);
   const std::size_t shared = dynamic_shared + program->static_shared_bytes;
-  const std::size_t most = sim::most_shared(*program, runtime().functions.at(function));
+  const auto& known = runtime().functions.at(function).of_device.at(sim::current_device());
+  const std::size_t most = sim::most_shared(*program, known);
   *blocks =
       block_size > sim::device::max_threads_per_block || shared > most
           ? 0
@@ -470,7 +536,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
   if (const cudaError_t error = runtime().find_kernel(function, program); error != cudaSuccess) {
     return returned(error);
   }
-  const sim::HostFunction& known = runtime().functions.at(function);
+  const auto& known = runtime().functions.at(function).of_device.at(sim::current_device());
   const std::uint64_t size = sim::cluster_of(*program, sim::request_of(*config, function, nullptr)).count();
   if (size > sim::most_cluster(known)) return returned(cudaErrorInvalidClusterSize);
   int blocks = 0;
@@ -498,7 +564,8 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
   if (error != cudaSuccess) return error;
-  if (blocks > 0) *size = static_cast<int>(sim::most_cluster(runtime().functions.at(function)));
+  const auto& known = runtime().functions.at(function).of_device.at(sim::current_device());
+  if (blocks > 0) *size = static_cast<int>(sim::most_cluster(known));
   return cudaSuccess;
 }
 

@@ -59,7 +59,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, co
     return returned(cudaErrorSymbolNotFound);
   }
   const std::string& handle = *state->kernels.insert(name).first;
-  runtime().functions.try_emplace(&handle, sim::HostFunction{state->fat_binary, name, 0, -1});
+  runtime().functions.try_emplace(&handle, sim::HostFunction{state->fat_binary, name});
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<std::string*>(&handle));
   return cudaSuccess;
 }

@@ -41,7 +41,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, const char* what) {
   const std::lock_guard lock(runtime().mutex);
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
-  const std::uint64_t address = runtime().memory.allocate(bytes, what);
+  const std::uint64_t address = runtime().memory.allocate(bytes, what, sim::current_device());
   if (address == 0) return cudaErrorMemoryAllocation;
   *pointer = pointer_to(address);
   return cudaSuccess;
@@ -50,8 +50,19 @@ cudaError_t allocate(void** pointer, std::size_t bytes, const char* what) {
 cudaError_t allocate_host(void** pointer, std::size_t bytes, const char* what, MemoryKind kind) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   const std::lock_guard lock(runtime().mutex);
-  *pointer = bytes == 0 ? nullptr : runtime().memory.allocate_host(bytes, what, kind);
+  *pointer = bytes == 0 ? nullptr : runtime().memory.allocate_host(bytes, what, kind, sim::current_device());
   return *pointer == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+/// For what its device may still be using.
+void wait_before_release(const void* pointer) {
+  unsigned device = sim::current_device();
+  {
+    const std::lock_guard lock(runtime().mutex);
+    const sim::Allocation* found = runtime().memory.find(number_of(pointer));
+    if (found != nullptr) device = found->device;
+  }
+  sim::wait_for_device(device);
 }
 
 cudaError_t release(const char* function, void* pointer, std::initializer_list<MemoryKind> kinds) {
@@ -117,12 +128,25 @@ cudaError_t enqueue_request(const Request& request, cudaGraphNodeType type, cuda
   return returned(error != cudaSuccess ? error : enqueue(stream, type, std::move(work)));
 }
 
+/// Memory of the host that no kernel can use, and that is the program's again when the call returns.
+bool is_pageable(const void* pointer) {
+  return !is_device(pointer) && runtime().memory.find(number_of(pointer)) == nullptr;
+}
+
 cudaError_t copy(const sim::CopyRequest& request, cudaStream_t stream) {
-  return enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+  const cudaError_t error = enqueue_request(request, cudaGraphNodeTypeMemcpy, stream);
+  if (error != cudaSuccess) return error;
+  std::unique_lock lock(runtime().mutex);
+  const sim::StreamState* state = runtime().stream(stream);
+  const bool waits = !state->capture && (is_pageable(request.to) || is_pageable(request.from));
+  lock.unlock();
+  if (waits) sim::wait_for(*state);
+  return cudaSuccess;
 }
 /// Waits, too: for a launch whose error no call has given yet.
 cudaError_t copy_and_wait(const sim::CopyRequest& request) {
   const cudaError_t error = copy(request, nullptr);
+  sim::wait_for(*runtime().stream(nullptr));
   const cudaError_t earlier = sim::take_unreported();
   return returned(earlier != cudaSuccess ? earlier : error);
 }
@@ -145,9 +169,9 @@ cudaError_t check_managed(const void* pointer, std::size_t bytes) {
   return returned(is_managed ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-/// There is one device.
 cudaError_t check_devices(int to, int from) {
-  return to == 0 && from == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  const auto is_one = [](int device) { return device >= 0 && device < static_cast<int>(runtime().devices); };
+  return is_one(to) && is_one(from) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
 /// A __managed__ variable: its host shadow is itself.
@@ -166,10 +190,10 @@ std::uint64_t address_of_symbol(const void* symbol) {
 }  // namespace
 
 std::uint64_t sim::address_of(const Runtime::HostVariable& variable) {
-  const FatBinary& binary = runtime().fat_binaries.at(variable.fat_binary);
-  if (!binary.module) return 0;
+  Module* const module = runtime().fat_binaries.at(variable.fat_binary).current_module();
+  if (module == nullptr) return 0;
   try {
-    return binary.module->variable_address(variable.name, runtime().memory);
+    return module->variable_address(variable.name, runtime().memory);
   } catch (const PtxError& error) {
     say("cannot read the PTX of variable " + variable.name + ": " + error.what());
     return 0;
@@ -187,11 +211,14 @@ cudaError_t sim::prepare(const CopyRequest& request, Work& work) {
     const bool there = is_there(request.to, request.width, request.height, request.to_pitch) &&
                        is_there(request.from, request.width, request.height, request.from_pitch);
     if (!there) return cudaErrorInvalidValue;
-    auto* to_row = static_cast<std::byte*>(request.to);
-    const auto* from_row = static_cast<const std::byte*>(request.from);
+    const WatchedCopy watched("a copy");
     for (std::size_t row = 0; row < request.height && request.width > 0; ++row) {
-      const cudaError_t error =
-          copy_row(to_row + row * request.to_pitch, from_row + row * request.from_pitch, request.width);
+      std::byte* const to_row = static_cast<std::byte*>(request.to) + row * request.to_pitch;
+      const std::byte* const from_row =
+          static_cast<const std::byte*>(request.from) + row * request.from_pitch;
+      cudaError_t error = watched.see(from_row, request.width, false);
+      if (error == cudaSuccess) error = watched.see(to_row, request.width, true);
+      if (error == cudaSuccess) error = copy_row(to_row, from_row, request.width);
       if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
@@ -214,8 +241,11 @@ cudaError_t sim::prepare(const FillRequest& request, Work& work) {
     for (std::size_t at = 0; at < values.size(); at += request.value_bytes) {
       std::memcpy(&values[at], &request.value, request.value_bytes);  // the low bytes lie first
     }
+    const WatchedCopy watched("a fill");
     for (std::size_t row = 0; row < request.height; ++row) {
       const std::uint64_t first = number_of(request.to) + row * request.pitch;
+      const cudaError_t error = watched.see(pointer_to(first), request.width * request.value_bytes, true);
+      if (error != cudaSuccess) return error;
       const bool done = request.value_bytes == 1
                             ? memory.fill(first, static_cast<int>(request.value), request.width)
                             : memory.copy_in(first, values.data(), values.size());
@@ -232,12 +262,19 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   return returned(allocate(pointer, bytes, "cudaMalloc"));
 }
 cudaError_t cudaFree(void* pointer) {
+  wait_before_release(pointer);
   return returned(release("cudaFree", pointer, {MemoryKind::device, MemoryKind::managed}));
 }
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t /*stream*/) {
   return returned(allocate(pointer, bytes, "cudaMallocAsync"));
 }
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t /*stream*/) {
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  {
+    std::unique_lock lock(runtime().mutex);
+    const sim::StreamState* state = runtime().stream(stream);
+    lock.unlock();
+    if (state != nullptr) sim::wait_for(*state);
+  }
   return returned(release("cudaFreeAsync", pointer, {MemoryKind::device}));
 }
 /// The pitch is that of an H200.
@@ -265,6 +302,7 @@ cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/)
   return returned(allocate_host(pointer, bytes, "cudaHostAlloc", MemoryKind::host));
 }
 cudaError_t cudaFreeHost(void* pointer) {
+  wait_before_release(pointer);
   return returned(release("cudaFreeHost", pointer, {MemoryKind::host}));
 }
 cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {
@@ -275,7 +313,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*
   if (memory.find(number_of(pointer)) != nullptr || memory.find(number_of(pointer) + bytes - 1) != nullptr) {
     return returned(cudaErrorHostMemoryAlreadyRegistered);
   }
-  memory.register_host(pointer, bytes);
+  memory.register_host(pointer, bytes, sim::current_device());
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* pointer) {
@@ -370,7 +408,7 @@ cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  *free = runtime().memory.free_bytes();
+  *free = runtime().memory.free_bytes(sim::current_device());
   *total = runtime().memory.total_bytes();
   return cudaSuccess;
 }
@@ -433,6 +471,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   attributes->type = found->kind == MemoryKind::device    ? cudaMemoryTypeDevice
                      : found->kind == MemoryKind::managed ? cudaMemoryTypeManaged
                                                           : cudaMemoryTypeHost;
+  attributes->device = static_cast<int>(found->device);
   attributes->devicePointer = address;
   attributes->hostPointer = found->kind == MemoryKind::device ? nullptr : address;
   return cudaSuccess;

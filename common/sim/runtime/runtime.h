@@ -1,14 +1,17 @@
-// What the entry points of the runtime share: one device, one process, no time. Every call does its work
-// before it returns, under one lock.
+// What the entry points of the runtime share: one process, no time, one lock. With one device every call does its work
+// before it returns. With several (SIM_DEVICES), work that waits for that of another device goes on as later calls let it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -25,15 +28,24 @@ namespace sim {
 struct HostFunction {
   std::size_t fat_binary = 0;
   std::string name;
-  int most_dynamic_shared = 0;  ///< cudaFuncAttributeMaxDynamicSharedMemorySize; 0: not set
-  int carveout = -1;
-  bool large_clusters = false;  ///< cudaFuncAttributeNonPortableClusterSizeAllowed
+  /// What cudaFuncSetAttribute has set for one device.
+  struct Attributes {
+    int most_dynamic_shared = 0;  ///< cudaFuncAttributeMaxDynamicSharedMemorySize; 0: not set
+    int carveout = -1;
+    bool large_clusters = false;  ///< cudaFuncAttributeNonPortableClusterSizeAllowed
+  };
+  std::array<Attributes, most_devices> of_device{};
 };
 
 struct FatBinary {
   std::unique_ptr<Module> module;
   int architecture = 0;  ///< of its PTX
   std::string why_not;   ///< without a module
+  std::array<std::unique_ptr<Module>, most_devices>
+      of_others{};  ///< whose variables are those of that device
+
+  /// For the device that is current; null without a module.
+  [[nodiscard]] Module* current_module();
 };
 
 /// cudaLibrary_t points to one of these: PTX that was loaded as text, held like a fat binary.
@@ -42,8 +54,29 @@ struct LibraryState {
   std::set<std::string> kernels;  ///< those that were asked for; cudaKernel_t points to one
 };
 
-/// What is enqueued on a stream, or done by a node of a graph.
-using Work = std::function<cudaError_t()>;
+/// What is enqueued on a stream, or done by a node of a graph. With several devices it may give nothing: it is not done yet,
+/// and is to be called again when others have gone on. A copy of one that has not been called begins anew.
+using Work = std::function<std::optional<cudaError_t>()>;
+
+/// With several devices: how far a stream has come.
+struct StreamPlace {
+  std::uint32_t number = 0;
+  std::uint64_t enqueued = 0;
+  std::uint64_t done = 0;
+  Clock clock{};  ///< what its next work comes after
+};
+struct EnqueuedWork {
+  Work work;
+  Clock host;  ///< what the host had waited for
+  std::vector<std::pair<std::shared_ptr<StreamPlace>, std::uint64_t>>
+      after;  ///< the default stream, or those it waits for
+};
+/// How often an event was recorded, and what came before the last time.
+struct EventPlace {
+  std::uint64_t enqueued = 0;
+  std::uint64_t done = 0;
+  Clock clock;
+};
 
 struct GraphNode {
   GraphNode(cudaGraphNodeType of_type, Work to_do, std::vector<const GraphNode*> before);
@@ -63,6 +96,7 @@ struct GraphExecState {
   struct Step {
     cudaGraphNode_t node;
     Work work;
+    std::vector<std::size_t> after;  ///< those before it
   };
   std::vector<Step> steps;
 };
@@ -80,12 +114,17 @@ struct StreamState {
   int priority = 0;
   std::shared_ptr<Capture> capture;    ///< null: work is done when it is enqueued
   std::vector<const GraphNode*> last;  ///< what the next captured work comes after
+  unsigned device = 0;
+  std::shared_ptr<StreamPlace> place{};
+  std::deque<EnqueuedWork> queue{};  ///< with several devices: what it has not done yet
 };
 struct EventState {
   bool recorded = false;
   bool times = true;
   std::shared_ptr<Capture> capture;  ///< in which it was recorded last
   std::vector<const GraphNode*> last;
+  unsigned device = 0;
+  std::shared_ptr<EventPlace> place = std::make_shared<EventPlace>();
 };
 
 /// Numbers that are never given out twice, so that a handle which is null, stale or of another kind is known to be none.
@@ -132,9 +171,19 @@ class Runtime {
   Handles<cudaGraph_t, GraphState> graphs;
   Handles<cudaGraphExec_t, GraphExecState> graph_execs;
   std::unordered_map<cudaGraphNode_t, GraphNode*> graph_nodes;
-  StreamState default_stream;
-  StreamState per_thread_stream;
+  std::array<StreamState, most_devices> default_streams;
+  std::array<StreamState, most_devices> per_thread_streams;
   bool default_is_per_thread = false;
+  const unsigned devices;  ///< SIM_DEVICES
+
+  // ---- With several devices (schedule.cpp)
+  DeviceWorks works;
+  Clock host;                      ///< what the host has waited for
+  StreamState* at_work = nullptr;  ///< whose work is being called
+  bool stuck = false;              ///< nothing goes on any more: what waits has to end
+  bool broken = false;             ///< of the launches that are under way together one has ended with a fault
+  std::uint64_t progress = 0;      ///< goes on when something was done that others may be waiting for
+  std::uint64_t enqueued_works = 0;
 
   std::set<std::pair<FaultKind, std::string>> warned;  ///< kinds and source lines
 
@@ -145,6 +194,11 @@ class Runtime {
 
   /// Null for a handle that is none.
   StreamState* stream(cudaStream_t handle);
+  [[nodiscard]] bool is_default(const StreamState& stream) const {
+    return &stream == &default_streams.at(stream.device);
+  }
+  /// Also the default ones of each device.
+  std::vector<StreamState*> all_streams();
 
   /// The kernel behind a stub, parsed. An error, and said on stderr once, when there is none that can be run.
   cudaError_t find_kernel(const void* function, const Program*& program);
@@ -164,6 +218,42 @@ cudaError_t take_unreported();
 
 /// Does work on a stream: now, or, while the stream is being captured, when the graph is launched.
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
+
+// ---- Several devices (schedule.cpp)
+/// Of this host thread.
+unsigned current_device();
+void set_current_device(unsigned device);
+/// What SIM_DEVICES says. Ends the program where it is something else.
+unsigned wanted_devices();
+/// The place of a new stream.
+std::shared_ptr<StreamPlace> new_place();
+/// Does work now where it need not wait for another device, and otherwise as soon as it can go on; its error if it is done.
+cudaError_t schedule(StreamState& stream, Work work);
+/// Lets work go on as far as it can without the host.
+void go_on();
+/// Lets work go on until the stream has done what was enqueued on it, or the event's last record; the host then knows what
+/// came before. What waits and cannot end is a fault.
+void wait_for(const StreamState& stream);
+void wait_for(const EventState& event);
+void wait_for_device(unsigned device);
+void record(EventState& event, StreamState& stream);
+void wait_in_stream(StreamState& stream, const EventState& event);
+/// The place of what the stream at work does next: a kernel or a copy.
+DeviceWork next_device_work(std::string what);
+/// What the block of a copy reads or writes. An error where it races with what another stream or device does, and SIM_CHECK
+/// takes that for one. The memory of a host that no kernel can use is of no interest.
+cudaError_t see_copy(std::uint64_t block, const void* first, std::size_t bytes, bool writes);
+/// A copy of what is being done.
+class WatchedCopy {
+ public:
+  explicit WatchedCopy(const std::string& what);
+  [[nodiscard]] cudaError_t see(const void* first, std::size_t bytes, bool writes) const {
+    return see_copy(block_, first, bytes, writes);
+  }
+
+ private:
+  std::uint64_t block_ = 0;
+};
 
 /// For entry points that exist only so that programs link: says so once per name, and returns
 /// cudaErrorNotSupported.

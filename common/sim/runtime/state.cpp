@@ -8,7 +8,24 @@
 
 namespace sim {
 
-Runtime::Runtime() : memory(simulated_memory_bytes()) {}
+Runtime::Runtime() : memory(simulated_memory_bytes() / wanted_devices()), devices(wanted_devices()) {
+  std::uint32_t number = 0;
+  for (unsigned device = 0; device < devices; ++device) {
+    for (StreamState* stream : {&default_streams.at(device), &per_thread_streams.at(device)}) {
+      stream->device = device;
+      stream->place = std::make_shared<StreamPlace>(StreamPlace{number++});
+    }
+  }
+}
+
+std::vector<StreamState*> Runtime::all_streams() {
+  std::vector<StreamState*> all;
+  for (unsigned device = 0; device < devices; ++device) {
+    all.insert(all.end(), {&default_streams.at(device), &per_thread_streams.at(device)});
+  }
+  for (const auto& [handle, stream] : streams.all()) all.push_back(stream.get());
+  return all;
+}
 
 Runtime& runtime() {
   // Never destroyed: executables unregister their kernels after main, in any order.
@@ -48,8 +65,9 @@ int say_unsimulated(const char* name) {
 
 StreamState* Runtime::stream(cudaStream_t handle) {
   const bool is_per_thread = handle == cudaStreamPerThread || (handle == nullptr && default_is_per_thread);
-  if (is_per_thread) return &per_thread_stream;
-  return handle == nullptr || handle == cudaStreamLegacy ? &default_stream : streams.find(handle);
+  if (is_per_thread) return &per_thread_streams.at(current_device());
+  return handle == nullptr || handle == cudaStreamLegacy ? &default_streams.at(current_device())
+                                                         : streams.find(handle);
 }
 
 void* next_handle() {
@@ -62,15 +80,17 @@ void* next_handle() {
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
   StreamState* state = runtime().stream(stream);
   if (state == nullptr) return cudaErrorInvalidResourceHandle;
-  if (state == &runtime().default_stream) {
+  if (runtime().is_default(*state)) {
     // It waits for all blocking streams, which those that are being captured cannot be waited for.
     for (const auto& [handle, other] : runtime().streams.all()) {
-      if (!other->capture || (other->flags & cudaStreamNonBlocking) != 0) continue;
+      if (!other->capture || (other->flags & cudaStreamNonBlocking) != 0 || other->device != state->device) {
+        continue;
+      }
       other->capture->invalid = true;
       return cudaErrorStreamCaptureImplicit;
     }
   }
-  if (!state->capture) return work();
+  if (!state->capture) return schedule(*state, std::move(work));
   if (state->capture->invalid) return cudaErrorStreamCaptureInvalidated;
   auto& nodes = state->capture->graph.nodes;
   nodes.push_back(std::make_unique<GraphNode>(type, std::move(work), state->last));
@@ -78,18 +98,27 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
   return cudaSuccess;
 }
 
+Module* FatBinary::current_module() {
+  const unsigned device = current_device();
+  if (device == 0 || !module) return module.get();
+  std::unique_ptr<Module>& other = of_others.at(device);
+  if (!other) other = module->for_device(device);
+  return other.get();
+}
+
 cudaError_t Runtime::find_kernel(const void* function, const Program*& program) {
   const auto found = functions.find(function);
   if (found == functions.end()) return cudaErrorInvalidDeviceFunction;
   const std::string& name = found->second.name;
-  const FatBinary& binary = fat_binaries.at(found->second.fat_binary);
-  if (!binary.module) {
+  FatBinary& binary = fat_binaries.at(found->second.fat_binary);
+  Module* const module = binary.current_module();
+  if (module == nullptr) {
     say_once("cannot run the kernels of this executable: " + binary.why_not);
     return cudaErrorNoKernelImageForDevice;
   }
   try {
-    if (!binary.module->has_kernel(name)) return cudaErrorInvalidDeviceFunction;
-    program = &binary.module->kernel(name, memory);
+    if (!module->has_kernel(name)) return cudaErrorInvalidDeviceFunction;
+    program = &module->kernel(name, memory);
   } catch (const PtxError& error) {
     say_once("cannot read the PTX of kernel " + name + ": " + error.what());
     return cudaErrorInvalidPtx;

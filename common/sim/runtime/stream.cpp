@@ -1,5 +1,5 @@
-// Streams, events and captures. Work is done when it is enqueued, so that every stream is always idle; work that is
-// captured is kept, and done when the graph is launched.
+// Streams, events and captures. With one device work is done when it is enqueued, so that every stream is always idle; work
+// that is captured is kept, and done when the graph is launched.
 #include <limits>
 #include <set>
 #include <utility>
@@ -14,22 +14,33 @@ namespace {
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  *stream = runtime().streams.add({flags, priority, nullptr, {}});
+  *stream = runtime().streams.add({flags, priority, nullptr, {}, sim::current_device(), sim::new_place()});
   return cudaSuccess;
+}
+
+sim::StreamState* find_locked(cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  return runtime().stream(stream);
+}
+sim::EventState* find_locked(cudaEvent_t event) {
+  const std::lock_guard lock(runtime().mutex);
+  return runtime().events.find(event);
 }
 
 /// For calls that wait: waiting inside of a capture is an error, as on a device.
 cudaError_t wait_for(cudaStream_t stream) {
-  const std::lock_guard lock(runtime().mutex);
-  const sim::StreamState* state = runtime().stream(stream);
+  const sim::StreamState* state = find_locked(stream);
   if (state == nullptr) return cudaErrorInvalidResourceHandle;
-  return state->capture ? cudaErrorStreamCaptureUnsupported : sim::take_unreported();
+  if (state->capture) return cudaErrorStreamCaptureUnsupported;
+  sim::wait_for(*state);
+  return sim::take_unreported();
 }
 
 cudaError_t create_event(cudaEvent_t* event, unsigned flags) {
   if (event == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  *event = runtime().events.add({false, (flags & cudaEventDisableTiming) == 0, nullptr, {}});
+  *event = runtime().events.add(
+      {false, (flags & cudaEventDisableTiming) == 0, nullptr, {}, sim::current_device()});
   return cudaSuccess;
 }
 
@@ -67,7 +78,7 @@ cudaError_t wait_in_capture(sim::StreamState& stream, const sim::EventState& eve
   if (event.capture->ended) return cudaErrorCapturedEvent;
   if (stream.capture && stream.capture != event.capture) return cudaErrorStreamCaptureMerge;
   if (!stream.capture) {
-    if (&stream == &runtime().default_stream) return cudaErrorStreamCaptureImplicit;
+    if (runtime().is_default(stream)) return cudaErrorStreamCaptureImplicit;
     stream.capture = event.capture;
     stream.last.clear();
   }
@@ -89,6 +100,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return create_stream(stream, flags, priority);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (const sim::StreamState* state = find_locked(stream)) sim::wait_for(*state);
   const std::lock_guard lock(runtime().mutex);
   return returned(runtime().streams.remove(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
@@ -96,6 +108,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return returned(wait_for(stream));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  sim::go_on();
+  const sim::StreamState* state = runtime().stream(stream);
+  if (state != nullptr && !state->capture && !state->queue.empty()) return cudaErrorNotReady;
   return returned(wait_for(stream));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -103,7 +119,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     const sim::EventState* awaited = runtime().events.find(event);
     if (awaited == nullptr) return cudaErrorInvalidResourceHandle;
     const bool external = (flags & cudaEventWaitExternal) != 0;
-    return external || (!state.capture && !awaited->capture) ? cudaSuccess : wait_in_capture(state, *awaited);
+    if (!external && (state.capture || awaited->capture)) return wait_in_capture(state, *awaited);
+    if (!state.capture) sim::wait_in_stream(state, *awaited);
+    return cudaSuccess;
   });
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
@@ -117,6 +135,13 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   if (priority == nullptr) return returned(cudaErrorInvalidValue);
   return with_stream(stream, [&](const sim::StreamState& state) {
     *priority = state.priority;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  if (device == nullptr) return returned(cudaErrorInvalidValue);
+  return with_stream(stream, [&](const sim::StreamState& state) {
+    *device = static_cast<int>(state.device);
     return cudaSuccess;
   });
 }
@@ -136,10 +161,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
                                   unsigned /*flags*/) {
   if (callback == nullptr) return returned(cudaErrorInvalidValue);
-  return with_stream(stream, [&](const sim::StreamState& state) {
+  return with_stream(stream, [&](sim::StreamState& state) {
     if (state.capture) return cudaErrorStreamCaptureUnsupported;
-    callback(stream, cudaSuccess, data);
-    return cudaSuccess;
+    return sim::schedule(state, [=] {
+      callback(stream, cudaSuccess, data);
+      return cudaSuccess;
+    });
   });
 }
 
@@ -156,9 +183,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return returned(runtime().events.remove(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  return with_stream(stream, [&](const sim::StreamState& on) {
+  return with_stream(stream, [&](sim::StreamState& on) {
     sim::EventState* state = runtime().events.find(event);
-    if (state == nullptr) return cudaErrorInvalidResourceHandle;
+    if (state == nullptr || state->device != on.device) return cudaErrorInvalidResourceHandle;
     if (on.capture && (flags & cudaEventRecordExternal) != 0) {
       return sim::enqueue(stream, cudaGraphNodeTypeEventRecord, [event] {
         sim::EventState* recorded = runtime().events.find(event);
@@ -171,6 +198,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
     state->recorded = true;
     state->capture = on.capture;
     state->last = on.last;
+    if (!on.capture) sim::record(*state, on);
     return cudaSuccess;
   });
 }
@@ -178,13 +206,20 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const std::lock_guard lock(runtime().mutex);
-  const cudaError_t error = check_event(runtime().events.find(event));
+  const sim::EventState* state = find_locked(event);
+  const cudaError_t error = check_event(state);
+  if (error == cudaSuccess) sim::wait_for(*state);
   return returned(error != cudaSuccess ? error : sim::take_unreported());
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(runtime().mutex);
-  return returned(check_event(runtime().events.find(event)));
+  const sim::EventState* state = runtime().events.find(event);
+  const cudaError_t error = check_event(state);
+  if (error != cudaSuccess) return returned(error);
+  sim::go_on();
+  if (state->place->done < state->place->enqueued) return cudaErrorNotReady;
+  sim::wait_for(*state);
+  return cudaSuccess;
 }
 /// There is no time here, and a number that looks like one would be taken for one. Many programs take an error for the
 /// end, so that it is none.
@@ -195,6 +230,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     const sim::EventState* state = runtime().events.find(event);
     if (const cudaError_t error = check_event(state); error != cudaSuccess) return returned(error);
     if (!state->recorded || !state->times) return returned(cudaErrorInvalidResourceHandle);
+    if (state->device != runtime().events.find(start)->device)
+      return returned(cudaErrorInvalidResourceHandle);
+    if (state->place->done < state->place->enqueued) return cudaErrorNotReady;
   }
   sim::say_once("time is not simulated: cudaEventElapsedTime gives NaN");
   *milliseconds = std::numeric_limits<float>::quiet_NaN();
@@ -206,7 +244,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   return with_stream(stream, [&](sim::StreamState& state) {
     static unsigned long long captures = 0;
-    if (&state == &runtime().default_stream) return cudaErrorStreamCaptureUnsupported;
+    if (runtime().is_default(state)) return cudaErrorStreamCaptureUnsupported;
     if (state.capture) return cudaErrorIllegalState;
     state.capture = std::make_shared<sim::Capture>();
     state.capture->origin = &state;
@@ -225,10 +263,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     const bool joined = is_joined(*capture, state);
     capture->ended = true;
     state.capture = nullptr;
-    for (const auto& [handle, other] : runtime().streams.all()) {
+    for (sim::StreamState* other : runtime().all_streams()) {
       if (other->capture == capture) other->capture = nullptr;
     }
-    if (runtime().per_thread_stream.capture == capture) runtime().per_thread_stream.capture = nullptr;
     if (capture->invalid) return cudaErrorStreamCaptureInvalidated;
     if (!joined) return cudaErrorStreamCaptureUnjoined;
     *graph = runtime().graphs.add(std::move(capture->graph));

@@ -271,6 +271,28 @@ void launch_with(cudaLaunchAttribute attribute, unsigned blocks, void (*kernel)(
   (void)cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+/// How often n floats are read from and written to global memory, and by how many requests.
+template <class Launch>
+void expect_one_pass(const Simulator& simulator, const char* name, std::uint64_t load_requests,
+                     std::uint64_t store_requests, Launch launch) {
+  simulator.api().begin();
+  launch();
+  simulator.api().end();
+  const SimCounters& counted = simulator.api().launch(0)->counters;
+  constexpr std::uint64_t bytes = n * sizeof(float);
+  const auto check = [&](const SimAccesses& accesses, std::uint64_t requests, const char* what) {
+    const std::uint64_t once = requests == 0 ? 0 : 1;
+    simulator.check(accesses.requests == requests && accesses.bytes == once * bytes &&
+                        accesses.sectors == once * bytes / 32,
+                    name,
+                    what + std::to_string(accesses.requests) + " requests, " +
+                        std::to_string(accesses.bytes) + " bytes, " + std::to_string(accesses.sectors) +
+                        " sectors");
+  };
+  check(counted.global_loads, load_requests, "loads: ");
+  check(counted.global_stores, store_requests, "stores: ");
+}
+
 }  // namespace
 
 int main() {
@@ -355,6 +377,30 @@ int main() {
   unsetenv("SIM_SEED");
   said = "";
   fresh();
+  if (!simulator.on_gpu()) {
+    constexpr int warps = threads / 32;
+    expect_one_pass(simulator, "cp.async, counted", warps, warps,
+                    [&] { own_packs<false><<<1, threads>>>(packs_x, packs_y); });
+    const SimAccesses& stores = simulator.api().launch(0)->counters.shared_stores;
+    simulator.check(stores.requests == warps && stores.wavefronts == 4 * warps && stores.bank_conflicts == 0,
+                    "    its stores", std::to_string(stores.requests) + " requests");
+    expect_one_pass(simulator, "cp.async of 4 bytes, counted", 4 * warps, 4 * warps,
+                    [&] { double_buffer<false><<<1, threads>>>(x, y); });
+    expect_one_pass(simulator, "a bulk load, counted", 1, 4 * warps,
+                    [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
+    expect_one_pass(simulator, "a bulk store, counted", 0, 1,
+                    [&] { bulk_store<Store::right><<<1, threads>>>(y); });
+    simulator.api().begin();
+    zero_fill<<<1, threads>>>(packs_x, packs_y);
+    simulator.api().end();
+    const SimAccesses& loads = simulator.api().launch(0)->counters.global_loads;
+    // nvcc makes two instructions of it: half of the threads read 16 bytes, the others 8.
+    simulator.check(
+        loads.requests == 2 * warps && loads.bytes == threads / 2 * (16 + 8) && loads.sectors == threads,
+        "zero_fill, counted",
+        std::to_string(loads.requests) + " requests, " + std::to_string(loads.bytes) + " bytes, " +
+            std::to_string(loads.sectors) + " sectors");
+  }
   simulator.expect("bulk_store, odd_size", cudaErrorMisalignedAddress, "no multiple of 16",
                    [&] { bulk_store<Store::odd_size><<<1, threads>>>(y); });
   compiled_for_two<<<4, threads>>>(reinterpret_cast<unsigned*>(y));
