@@ -7,7 +7,6 @@ no warp to rows that fill a block many times over; and a variant is what its nam
 
 import ctypes
 import itertools
-import os
 import re
 import sys
 from pathlib import Path
@@ -227,7 +226,6 @@ def flat_span(r: Row) -> Expected:
 
 
 def async_copy(r: Row) -> Expected:
-    """On the simulator, which counts a cp.async as an access of shared memory alone."""
     packs = r.cols * r.size // 16
     row_bytes = r.cols * r.size
     if r.variant == "landing":
@@ -243,12 +241,8 @@ def async_copy(r: Row) -> Expected:
         of_sm = min(2048 // (32 * warps), 228 * 1024 // (3 * divide_up(row_bytes, 128) * 128 + 2 * 1024), 32)
         blocks = min(r.rows, 132 * of_sm)
     tickets = {"refill": r.rows, "landing": r.rows, "bulk_copy": r.rows - blocks}.get(r.variant, 0)
-    if r.variant == "bulk_copy":
-        loads = r.rows
-    else:  # before compute capability 8.0 there is no cp.async: a load and a store
-        loads = 0 if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) >= 8 else r.rows * divide_up(packs, 32)
-    yield "passes", 1 + (loads > 0) + 4 * tickets / r.rows / row_bytes
-    yield "global_load_requests", loads
+    yield "passes", 2 + 4 * tickets / r.rows / row_bytes
+    yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
     yield "global_store_requests", r.rows * divide_up(packs, 32) + tickets
     yield "shuffles", 20 * warps * r.rows
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows

@@ -116,7 +116,10 @@ bool is_device(int ordinal) {
 cudaError_t set_peer(int peer, bool enabled, cudaError_t error_as_before) {
   const std::lock_guard lock(runtime().mutex);
   const unsigned device = sim::current_device();
-  if (!is_device(peer) || peer == static_cast<int>(device)) return cudaErrorInvalidDevice;
+  if (!is_device(peer)) return cudaErrorInvalidDevice;
+  if (peer == static_cast<int>(device)) {
+    return enabled ? cudaErrorPeerAccessUnsupported : cudaErrorPeerAccessNotEnabled;
+  }
   const bool changed = runtime().memory.set_peer(device, static_cast<unsigned>(peer), enabled);
   return changed ? cudaSuccess : error_as_before;
 }

@@ -72,6 +72,8 @@ constexpr auto errors = std::to_array<ErrorText>({
      "pointer does not correspond to a registered memory region"},
     {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled",
      "peer access is already enabled"},
+    {cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
     {cudaErrorPeerAccessNotEnabled, "cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
     {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
 });

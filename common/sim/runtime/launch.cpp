@@ -274,8 +274,9 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
   const Program* program = nullptr;
   if (const cudaError_t error = state.find_kernel(request.function, program); error != cudaSuccess)
     return error;
-  const HostFunction::Attributes& function =
-      state.functions.at(request.function).of_device.at(current_device());
+  const StreamState* stream = state.stream(request.stream);
+  const unsigned device = stream == nullptr ? current_device() : stream->device;
+  const HostFunction::Attributes& function = state.functions.at(request.function).of_device.at(device);
   if (const cudaError_t error = check_configuration(*program, function, request); error != cudaSuccess) {
     return error;
   }
@@ -295,7 +296,7 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
     return error;
   }
   configuration.check = wanted_check();
-  configuration.device = current_device();
+  configuration.device = device;
   configuration.program = program;
   configuration.grid = sized(request.grid);
   configuration.block = sized(request.block);
@@ -312,8 +313,6 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
 
 cudaError_t launch(const LaunchRequest& request) {
   const std::lock_guard lock(runtime().mutex);
-  const StreamState* stream = runtime().stream(request.stream);
-  if (stream != nullptr && stream->device != current_device()) return cudaErrorInvalidResourceHandle;
   Work work;
   const cudaError_t error = prepare(request, work);
   return error != cudaSuccess ? error : enqueue(request.stream, cudaGraphNodeTypeKernel, std::move(work));

@@ -235,7 +235,7 @@ void test_calls(const Expectations& expect, const Devices& devices) {
 
   use(second);
   fills<<<blocks, threads, 0, first.stream>>>(first.x, 1);
-  expect.error(cudaGetLastError(), cudaErrorInvalidResourceHandle, "a stream is for its device's kernels");
+  expect.success(cudaGetLastError(), "a kernel runs on its stream's device, whichever is current");
   expect.error(cudaEventRecord(second.event, first.stream), cudaErrorInvalidResourceHandle,
                "an event is for its device's streams");
   expect.success(cudaStreamWaitEvent(first.stream, second.event, 0), "but any stream waits for it");
@@ -276,7 +276,7 @@ void test_peer_access(const Simulator& simulator, const Expectations& expect, co
   expect.success(cudaMemcpyPeer(first.x, 0, second.x, 1, n * sizeof(int)), "a copy needs none");
   expect.success(cudaMemcpy(second.x, first.x, n * sizeof(int), cudaMemcpyDeviceToDevice), "by either call");
   expect.error(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled, "what is not enabled");
-  expect.error(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice, "access to itself");
+  expect.error(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported, "access to itself");
   expect.error(cudaDeviceEnablePeerAccess(1, 1), cudaErrorInvalidValue,
                "with flags, of which there are none");
   for (int i = 0; i < 2; ++i) {
