@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,20 @@ struct Tensor {
 
 enum class Space { host, device };  ///< where a pointer points, and so where the work on it is done
 
+/// Elements by which tensors are off their alignment of 256 bytes.
+struct Offsets {
+  static constexpr std::int64_t most = 1024;
+  std::int64_t input = 0;
+  std::int64_t output = 0;
+};
+
 struct Operation;
 
 struct Problem {
   Shape shape;  ///< of the matrix that the operation works on
   DType dtype = DType::f32;
   const Operation* op = nullptr;
+  Offsets offsets{};
 
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;

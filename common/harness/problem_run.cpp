@@ -173,8 +173,8 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
       sets_(affordable_sets(problem, setup, device)),
       workspace_(setup.workspace_bytes) {
   for (BufferSet& set : sets_) {
-    set = {allocate(problem.inputs(), setup.offsets.input),
-           allocate(problem.outputs(), setup.offsets.output)};
+    set = {allocate(problem.inputs(), problem.offsets.input),
+           allocate(problem.outputs(), problem.offsets.output)};
   }
 }
 

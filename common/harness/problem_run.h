@@ -16,16 +16,8 @@
 std::size_t largest_workspace(const std::vector<const Variant*>& variants, const Problem& problem,
                               const Device& device);
 
-/// Elements by which tensors are off their alignment.
-struct Offsets {
-  static constexpr std::int64_t most = 1024;
-  std::int64_t input = 0;
-  std::int64_t output = 0;
-};
-
 struct ProblemSetup {
   std::uint64_t seed = 1;  ///< of the inputs
-  Offsets offsets{};
   L2 l2 = L2::cold;         ///< cold: as many buffer sets as successive launches need to find their data cold
   bool takes_times = true;  ///< false: one buffer set will do
   std::size_t workspace_bytes = 0;

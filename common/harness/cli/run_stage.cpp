@@ -41,7 +41,7 @@ class StageRun {
       for (const std::int64_t cols : options_.cols) {
         for (const DType dtype : options_.dtypes) {
           for (const Operation* op : options_.ops) {
-            all_correct = run_problem({{rows, cols}, dtype, op}) && all_correct;
+            all_correct = run_problem({{rows, cols}, dtype, op, options_.offsets}) && all_correct;
           }
         }
       }
@@ -61,7 +61,6 @@ class StageRun {
   bool run_problem(const Problem& problem) {
     ProblemRun run(problem,
                    {.seed = options_.seed,
-                    .offsets = options_.offsets,
                     .l2 = options_.l2,
                     .takes_times = takes_times(problem),
                     .workspace_bytes = largest_workspace(variants_, problem, device_)},
