@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "common/sim/machine/races.h"
 #include "common/sim/ptx/program.h"
 
 namespace sim {
@@ -32,6 +34,7 @@ struct Arrival {
   Warp* warp = nullptr;      ///< cp.async.mbarrier.arrive: whose copies, of which lane, up to which group
   int lane = 0;
   std::uint32_t group = 0;
+  std::optional<Knowledge> sender;  ///< st.async, red.async: what came before it is known with the bytes
 };
 
 /// cp.async of the lanes of a warp, and bulk copies out of shared memory, in groups.
