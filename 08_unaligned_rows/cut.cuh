@@ -39,22 +39,3 @@ template <class T>
 __host__ __device__ int elements_past_pack(const T* address) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16 / sizeof(T));
 }
-
-/// By one access.
-template <int N, class T>
-__device__ Pack<T, N> load_pack(const T* address) {
-  return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
-}
-/// In global memory. As an instruction of its own: where the packs of each row begin elsewhere, nvcc 13.0
-/// makes four stores of 4 bytes of a store of 16 through a pointer.
-template <class T, int N>
-__device__ void store_pack(T* address, const Pack<T, N>& pack) {
-  if constexpr (sizeof(pack) == 16) {
-    const uint4 word = pack.word;
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)),
-                 "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w)
-                 : "memory");
-  } else {
-    *reinterpret_cast<Pack<T, N>*>(address) = pack;
-  }
-}

@@ -2,26 +2,12 @@
 // registers.
 #pragma once
 
-#include <cuda_pipeline.h>
-
 #include "08_unaligned_rows/cut.cuh"
 #include "common/harness/cuda_check.h"
+#include "common/kernel/async_copy.cuh"
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/shape.h"
-
-constexpr int copy_groups = 4;
-
-/// Calls use(pack) for the packs of this thread in a group; copy_groups groups make num_packs.
-template <class Use>
-__device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
-  const int threads = static_cast<int>(blockDim.x);
-  const int packs_of_group = static_cast<int>(divide_up(num_packs, copy_groups * threads)) * threads;
-  const int end = min((group + 1) * packs_of_group, num_packs);
-  for (int pack = group * packs_of_group + static_cast<int>(threadIdx.x); pack < end; pack += threads) {
-    use(pack);
-  }
-}
 
 /// Sends the first num_packs packs of a row on their way to shared memory, group by group.
 template <int N, class T>

@@ -1,0 +1,58 @@
+// Copies from global to shared memory that need no registers and make no thread wait, and what kernels do around
+// them: the order in which packs are requested, tickets for rows, barriers that count bytes.
+#pragma once
+
+#include <cuda_pipeline.h>
+
+#include <cuda/atomic>
+#include <cuda/ptx>
+
+#include "common/kernel/grid.cuh"
+
+// ---- cp.async, in groups: a thread waits for its oldest copies while the later ones are still under way.
+
+constexpr int copy_groups = 4;
+
+/// Calls use(pack) for the packs of this thread in a group; copy_groups groups make num_packs.
+template <class Use>
+__device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
+  const int threads = static_cast<int>(blockDim.x);
+  const int packs_of_group = static_cast<int>(divide_up(num_packs, copy_groups * threads)) * threads;
+  const int end = min((group + 1) * packs_of_group, num_packs);
+  for (int pack = group * packs_of_group + static_cast<int>(threadIdx.x); pack < end; pack += threads) {
+    use(pack);
+  }
+}
+
+// ---- Tickets: rows go to the blocks that have time for them, as customers to the counters of a post office.
+
+using TicketCounter = unsigned long long;
+
+/// The next of the tickets 0 to count - 1. A launch draws exactly `count`, and the last one leaves the counter as the
+/// first found it, 0: so a launch can be replayed.
+__device__ inline std::int64_t draw_ticket(TicketCounter* counter, std::int64_t count) {
+  const cuda::atomic_ref<TicketCounter, cuda::thread_scope_device> next(*counter);
+  const auto ticket = static_cast<std::int64_t>(next.fetch_add(1, cuda::memory_order_relaxed));
+  if (ticket == count - 1) next.store(0, cuda::memory_order_relaxed);
+  return ticket;
+}
+
+// ---- Bulk copies: one instruction of one thread, and a barrier in shared memory that counts the bytes that have
+// come. From compute capability 9.0 on.
+
+using MemoryBarrier = std::uint64_t;
+
+/// To be called by one thread, for a barrier with one arrival, this one. Both addresses and the size are multiples of 16.
+/// `shared` is written by the copy unit ("async proxy"): what threads wrote there before needs a fence.
+__device__ inline void copy_bulk_async(void* shared, const void* global, std::uint32_t bytes,
+                                       MemoryBarrier* arrived) {
+  namespace ptx = cuda::ptx;
+  (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, arrived, bytes);
+  ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, shared, global, bytes, arrived);
+}
+
+/// Waits for the end of a phase of the barrier: those with even numbers have parity 0.
+__device__ inline void wait_for_phase(MemoryBarrier* barrier, unsigned parity) {
+  while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) {
+  }
+}
