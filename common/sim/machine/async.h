@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "common/sim/machine/races.h"
@@ -34,7 +33,8 @@ struct Arrival {
   Warp* warp = nullptr;      ///< cp.async.mbarrier.arrive: whose copies, of which lane, up to which group
   int lane = 0;
   std::uint32_t group = 0;
-  std::optional<Knowledge> sender;  ///< st.async, red.async: what came before it is known with the bytes
+  /// st.async, red.async: what came before it, which is known when the bytes have come.
+  std::uint32_t sender = LaunchOrder::none;
 };
 
 /// cp.async of the lanes of a warp, and bulk copies out of shared memory, in groups.

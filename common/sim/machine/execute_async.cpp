@@ -205,7 +205,7 @@ void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) 
       ++block.flights;
       Block& waiting = multicast ? block : *barrier.owner;
       waiting.arrivals.push_back(
-          {barrier_offset, {&block, to.offset, {from.data, from.data + bytes}}, nullptr, 0, 0, {}});
+          {barrier_offset, {&block, to.offset, {from.data, from.data + bytes}}, nullptr, 0, 0});
     }
   });
 }
@@ -445,7 +445,7 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
     }
     land(arrival.flight, warp, lane);
     make_known(warp, *at.block, at.offset);
-    if (arrival.sender) make_known(*arrival.sender, *at.block, at.offset);
+    if (arrival.sender != LaunchOrder::none) make_known(arrival.sender, *at.block, at.offset);
     Mbarrier barrier = Mbarrier::load(at.data);
     barrier.bytes -= static_cast<std::int32_t>(arrival.flight.data.size());
     if (barrier.settle()) complete_phase(*at.block, at.offset);
@@ -483,7 +483,7 @@ void arrive_after_copies(Warp& warp, const Instruction& instruction, LaneMask la
       ++state.pending;
       state.store(at.data);
     }
-    at.block->arrivals.push_back({at.offset, {}, &warp, lane, groups + 1, {}});
+    at.block->arrivals.push_back({at.offset, {}, &warp, lane, groups + 1});
   });
 }
 
@@ -602,7 +602,8 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::size_t bytes = instruction.access_bytes;
   const std::size_t each = bytes / instruction.vector;
   // The bytes arrive with a release at the scope of the cluster.
-  const Knowledge sender = warp.knowledge(warp.block.launch.next_time());
+  Launch& launch = warp.block.launch;
+  const std::uint32_t sender = launch.order.add(warp.knowledge(launch.next_time()));
   for_each_lane(lanes, [&](int lane) {
     const auto l = static_cast<std::size_t>(lane);
     std::byte* data = nullptr;

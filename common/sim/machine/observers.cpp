@@ -318,10 +318,11 @@ class Counting : public AccessObserver {
 }  // namespace
 
 void make_known(Warp& warp, const Block& block, std::size_t offset) {
-  make_known(warp.knowledge(warp.block.launch.next_time()), block, offset);
+  Launch& launch = warp.block.launch;
+  launch.order.release(key(block, offset), warp.knowledge(launch.next_time()), true);
 }
-void make_known(const Knowledge& knowledge, const Block& block, std::size_t offset) {
-  block.launch.order.release(key(block, offset), knowledge, true);
+void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset) {
+  block.launch.order.release(key(block, offset), knowledge);
 }
 
 void learn(Warp& warp, const Block& block, std::size_t offset) {

@@ -180,6 +180,14 @@ std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool 
   return released_[address] = add(std::move(known));
 }
 
+void LaunchOrder::release(std::uint64_t address, std::uint32_t known) {
+  const auto [at, is_first] = released_.try_emplace(address, known);
+  if (is_first) return;
+  Knowledge both = knowledge_[known];
+  both.earlier = {known, at->second};
+  at->second = add(std::move(both));
+}
+
 std::uint32_t LaunchOrder::add(Knowledge known) {
   knowledge_.push_back(std::move(known));
   return static_cast<std::uint32_t>(knowledge_.size() - 1);
@@ -206,6 +214,7 @@ void Acquired::add(const Acquired& other) {
 void Acquired::clear() {
   list_.clear();
   blocks_.clear();
+  seen_.clear();
   found_out_ = 0;
 }
 
@@ -213,11 +222,10 @@ void Acquired::find_out(const LaunchOrder& order) const {
   if (found_out_ == list_.size()) return;
   std::vector<std::uint32_t> next(list_.begin() + static_cast<std::ptrdiff_t>(found_out_), list_.end());
   found_out_ = list_.size();
-  std::unordered_map<std::uint32_t, bool> seen;
   while (!next.empty()) {
     const std::uint32_t index = next.back();
     next.pop_back();
-    if (std::exchange(seen[index], true)) continue;
+    if (!seen_.insert(index).second) continue;
     const Knowledge& known = order.known(index);
     OfBlock& block = blocks_[known.block];
     block.block_barrier = std::max(block.block_barrier, known.block_barrier);
