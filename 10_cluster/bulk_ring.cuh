@@ -83,7 +83,7 @@ struct BulkRing {
   static constexpr int cluster_size = 16;
   static constexpr int slots = slots_of_ring;
 
-  static RowOnCluster layout(std::int64_t row_bytes) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
@@ -99,7 +99,7 @@ struct BulkRing {
   template <class Op, class T>
   static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
+    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
     with_kernel<Op, T>(row, [&](auto kernel) {
       const std::int64_t clusters = min(shape.rows, std::int64_t{clusters_at_once(kernel, row)});
       launch_clusters(kernel, row, clusters, stream, x, y, shape, row.part_packs,

@@ -43,10 +43,10 @@ __device__ void wait_for_cluster(Barrier* barrier, unsigned parity) {
 
 /// In shared memory: what the blocks of a cluster send this one, row after row.
 ///
-/// All is there twice, for rows by turns, and that is enough. A block sends something of row i after it has received the
-/// pairs of row i - 1, from all. Each block sent its own of row i - 1 behind a barrier of its threads, when these had read
-/// what they received of row i - 2. So nobody overwrites what somebody still has to read, and nobody counts bytes towards a
-/// phase before the last one.
+/// What comes from others is there twice, for rows by turns, and that is enough. A block sends something of row i after it has
+/// received the pairs of row i - 1, from all. Each block sent its own of row i - 1 behind a barrier of its threads, when these
+/// were done with what they received of row i - 2. So nobody overwrites what somebody still has to read, and nobody counts
+/// bytes towards a phase before the last one.
 ///
 /// No block leaves while another one still sends it something: it waits for the pairs of its last row, the last that are
 /// sent. Its own are out of its hands by then: they are in registers until they are in the memory of one that waits.
@@ -55,10 +55,11 @@ struct ClusterExchange {
   using State = typename Op::State;
 
   alignas(8) State pairs[2][most_blocks_of_cluster];
-  State pairs_of_warps[2][32];
+  State pairs_of_warps[32];
+  State total;
   // {} for the compiler: nothing is set in shared memory.
   std::int64_t next_row[2]{};   ///< from the first block, where it draws tickets
-  MemoryBarrier received[2]{};  ///< a mbarrier each: one arrival of this block, and the bytes of all
+  MemoryBarrier received[2]{};  ///< one arrival each, of this block, and the bytes of all
 
   /// All threads call it. Between it and the first merge() comes ptx::barrier_cluster_wait(): before another block has
   /// started, and its barriers are set up, nothing may be sent to it.
@@ -76,17 +77,25 @@ struct ClusterExchange {
   /// more_bytes: what else is sent to each block in this round.
   __device__ State merge(State own, unsigned round, unsigned more_bytes = 0) {
     const cg::cluster_group cluster = cg::this_cluster();
-    const unsigned size = cluster.num_blocks();
     const unsigned turn = round % 2;
-    own = block_merge_once<Op>(own, pairs_of_warps[turn]);
-    if (threadIdx.x == 0) {
-      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received[turn],
-                                     size * static_cast<unsigned>(sizeof(State)) + more_bytes);
-    }
-    if (threadIdx.x < 32) send_to_all(&pairs[turn][cluster.block_rank()], own, &received[turn]);
-    wait_for_cluster(&received[turn], round / 2 % 2);
     const unsigned lane = threadIdx.x % 32;
-    return warp_merge<Op>(lane < size ? pairs[turn][lane] : State{});
+    own = warp_merge<Op>(own);
+    if (lane == 0) pairs_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      own = warp_merge<Op>(lane < blockDim.x / 32 ? pairs_of_warps[lane] : State{});
+      if (lane == 0) {
+        ptx::mbarrier_arrive_expect_tx(
+            ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received[turn],
+            cluster.num_blocks() * static_cast<unsigned>(sizeof(State)) + more_bytes);
+      }
+      send_to_all(&pairs[turn][cluster.block_rank()], own, &received[turn]);
+      wait_for_cluster(&received[turn], round / 2 % 2);
+      own = warp_merge<Op>(lane < cluster.num_blocks() ? pairs[turn][lane] : State{});
+      if (lane == 0) total = own;
+    }
+    __syncthreads();
+    return total;
   }
 };
 

@@ -59,7 +59,7 @@ struct ClusterRow {
   static constexpr int slots = 1;  ///< parts that lie in shared memory
 
   /// Small parts make small blocks, of which many share an SM: while one exchanges or writes, others read.
-  static RowOnCluster layout(std::int64_t row_bytes) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
@@ -77,7 +77,7 @@ struct ClusterRow {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
+    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
     with_kernel<Op, T>(row, [&](auto kernel) {
       // As many blocks as a grid can have would need a matrix of 2 TiB.
       launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs);

@@ -38,7 +38,7 @@ std::string unsupported(const Problem& problem, const Device& device) {
     return at_most_columns(most_cols, "a block's shared memory must hold its part of the row")(problem,
                                                                                                device);
   }
-  const RowOnCluster row = Launcher::layout(row_bytes);
+  const RowOnCluster row = Launcher::layout(row_bytes, size_of(problem.dtype));
   if (clusters_that_fit<Launcher>(problem, row) == 0) {
     return "the GPU holds no cluster of " + text(row.cluster_size) + " such blocks";
   }

@@ -76,14 +76,15 @@ struct Tickets {
   static constexpr int cluster_size = 16;
   static constexpr int slots = 1;
 
-  /// Four packs a thread, where so many threads fit a block three times on an SM.
-  static RowOnCluster layout(std::int64_t row_bytes) {
+  /// Four packs a thread, as long as three such blocks fit an SM. With 16-bit types, whose packs take longer, eight are
+  /// faster.
+  static RowOnCluster layout(std::int64_t row_bytes, std::size_t element_bytes) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
-            .packs_per_thread = part_packs <= 4 * 512    ? 4
-                                : part_packs <= 8 * 1024 ? 8
-                                                         : 16,
+            .packs_per_thread = element_bytes == 4 && part_packs <= 4 * 512 ? 4
+                                : part_packs <= 8 * 1024                    ? 8
+                                                                            : 16,
             .shared_bytes = part_packs * 16};
   }
 
@@ -97,7 +98,7 @@ struct Tickets {
   template <class Op, class T>
   static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
+    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
     with_kernel<Op, T>(row, [&](auto kernel) {
       const std::int64_t clusters = min(shape.rows, std::int64_t{clusters_at_once(kernel, row)});
       launch_clusters(kernel, row, clusters, stream, x, y, shape, row.part_packs,
