@@ -14,9 +14,13 @@ int elements_in_pack(const Problem& problem) {
   return 16 / static_cast<int>(size_of(problem.dtype));
 }
 
-std::string too_wide_for_packs(const Problem& problem, const Device& device) {
+std::string too_wide_for_one_pack(const Problem& problem, const Device& device) {
   const int most = 32 * elements_in_pack(problem);
   return at_most_columns(most, "one pack of 16 bytes for each of 32 lanes")(problem, device);
+}
+std::string too_wide_for_two_packs(const Problem& problem, const Device& device) {
+  const int most = 64 * elements_in_pack(problem);
+  return at_most_columns(most, "two packs of 16 bytes for each of 32 lanes")(problem, device);
 }
 
 std::string lanes_not_full(const Problem& problem, const Device& /*device*/) {
@@ -54,14 +58,19 @@ Stage stage() {
                .unsupported = too_wide_for_a_warp},
               {.name = "narrow_groups",
                .idea = "1 to 32 lanes a row, one pack each: several rows a warp",
-               .prepare = launches_load_store<NarrowGroups<1>>,
+               .prepare = launches_load_store<NarrowGroups<1, 1>>,
                .traffic = whole_passes(1, 1, warps_alone),
-               .unsupported = too_wide_for_packs},
+               .unsupported = too_wide_for_one_pack},
+              {.name = "two_packs_per_lane",
+               .idea = "narrow groups of half as many lanes, two packs each",
+               .prepare = launches_load_store<NarrowGroups<2, 1>>,
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_two_packs},
               {.name = "two_rows_per_access",
                .idea = "narrow groups that load two rows at once",
-               .prepare = launches_load_store<NarrowGroups<2>>,
+               .prepare = launches_load_store<NarrowGroups<1, 2>>,
                .traffic = whole_passes(1, 1, warps_alone),
-               .unsupported = too_wide_for_packs},
+               .unsupported = too_wide_for_one_pack},
           }};
 }
 

@@ -154,20 +154,23 @@ struct Packs {
   }
 };
 
-/// For narrow rows: as few lanes per row as one pack each can cover, so that a warp works on up to 32 rows.
-/// rows_per_access = 2 lets each group load two rows before it computes. cols <= 32 packs.
-template <int rows_per_access>
+/// For narrow rows: as few lanes per row as cover it with so many packs each, so that a warp works on up to 32
+/// rows. rows_per_access = 2 lets each group load two rows before it computes. cols <= 32 * packs packs.
+template <int packs, int rows_per_access>
 struct NarrowGroups {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int N>() {
       constexpr auto group_of = [](int lanes) {
-        return RowTile{.pack_size = N, .group_width = lanes, .rows_per_access = rows_per_access};
+        return RowTile{.pack_size = N,
+                       .packs_per_lane = packs,
+                       .group_width = lanes,
+                       .rows_per_access = rows_per_access};
       };
-      // Where packs do not cover the rows, each lane takes as many elements as a pack would hold.
+      // Where packs do not cover the rows, each lane takes as many elements as its packs would hold.
       constexpr RowTile widest{.pack_size = N,
-                               .packs_per_lane = elements_per_16_bytes<typename Load::Element> / N,
+                               .packs_per_lane = packs * elements_per_16_bytes<typename Load::Element> / N,
                                .rows_per_access = rows_per_access};
       launch_warp_softmax<Op, group_of(1), group_of(2), group_of(4), group_of(8), group_of(16), group_of(32),
                           widest>(load, store, shape, stream);

@@ -9,6 +9,7 @@
 // prologue and epilogue around vector accesses, and rows as one flat range, are common practice.
 #pragma once
 
+#include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 
 /// `count` elements that begin anywhere: `head` single ones up to a boundary, then `num_packs` aligned packs
@@ -34,8 +35,20 @@ struct Cut {
   __device__ int col_of_single(int single) const { return single < head ? single : single + num_packs * N; }
 };
 
-/// How many elements an address lies past the last multiple of 16 bytes.
+/// How many elements an address lies past the last multiple of so many bytes, a power of two.
+template <unsigned boundary, class T>
+__host__ __device__ int elements_past(const T* address) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % boundary / sizeof(T));
+}
+
+constexpr unsigned line_bytes = 128;
+/// Where an element of global memory lies in a buffer that begins at a line: as far past a line as there.
+/// Asynchronous copies from line to line are about a tenth faster than those across lines.
 template <class T>
-__host__ __device__ int elements_past_pack(const T* address) {
-  return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % 16 / sizeof(T));
+__device__ T* place_in(unsigned char* buffer, const T* global) {
+  return reinterpret_cast<T*>(buffer) + elements_past<line_bytes>(global);
+}
+/// Bytes of a buffer for so many that begin anywhere in a line.
+constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
+  return round_up(bytes, 16) + line_bytes;
 }

@@ -10,12 +10,6 @@
 #include "common/kernel/grid.cuh"
 #include "common/kernel/shape.h"
 
-/// Where an element of global memory lies in a buffer that begins at a pack: as far past a pack as there.
-template <class T>
-__device__ T* place_in(unsigned char* buffer, const T* global) {
-  return reinterpret_cast<T*>(buffer) + elements_past_pack(global);
-}
-
 /// Copies `count` elements to their place_in shared memory, by thread `thread` of `threads`, which waits for
 /// what it has copied itself. No registers are needed, so many packs can be on their way.
 template <class T>
@@ -70,7 +64,7 @@ constexpr int flat_span_most_threads = 512;
 template <class Op, int most_cols_of_part, class T>
 __global__ void __launch_bounds__(flat_span_most_threads)
     flat_span_softmax(const T* x, T* y, Shape shape, int span_bytes) {
-  extern __shared__ __align__(16) unsigned char buffer[];  // the span; then the states of the parts
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];  // the span; then the states of the parts
   auto* states = reinterpret_cast<typename Op::State*>(buffer + span_bytes);
   const int cols = static_cast<int>(shape.cols);
   const int rows_of_block = static_cast<int>(blockDim.x);
@@ -135,7 +129,7 @@ struct FlatSpan {
       const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
       const int parts = static_cast<int>(divide_up(shape.cols, tile.most_cols));
       const int rows = rows_of_span(row_bytes, parts);
-      const int span_bytes = static_cast<int>(round_up(rows * row_bytes, 16)) + 16;  // begins past a pack
+      const int span_bytes = static_cast<int>(bytes_with_place(rows * row_bytes));
       const int shared_bytes = span_bytes + rows * parts * int{sizeof(typename Op::State)};
       const auto kernel = flat_span_softmax<Op, tile.most_cols, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));

@@ -128,7 +128,7 @@ struct Scalar {
 struct HeadAndTail {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (elements_past_pack(x) != elements_past_pack(y)) return Scalar::launch<Op>(x, y, shape, stream);
+    if (elements_past<16>(x) != elements_past<16>(y)) return Scalar::launch<Op>(x, y, shape, stream);
     if (shape.rows == 0) return;
     launch_head_and_tail<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
   }

@@ -24,7 +24,7 @@ __device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_
 /// N neighbouring elements that begin anywhere: by one access where they are aligned.
 template <int N, class T>
 __device__ void read_neighbours(const T* address, float (&values)[N]) {
-  if (elements_past_pack(address) == 0) {
+  if (elements_past<16>(address) == 0) {
     unpack(load_pack<N>(address), values);
   } else {
 #pragma unroll
@@ -37,7 +37,7 @@ __device__ void read_neighbours(const T* address, float (&values)[N]) {
 template <class Op, class T>
 __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept) {
   constexpr int N = elements_per_16_bytes<T>;
-  extern __shared__ __align__(16) unsigned char buffer[];
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
   const int cols = static_cast<int>(shape.cols);
   const int thread = static_cast<int>(threadIdx.x);
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, 
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * cols;
     T* row_y = y + row * cols;
-    T* kept = reinterpret_cast<T*>(buffer) + elements_past_pack(row_x);
-    const Cut<N> in(row_x, cols, 128);
+    T* kept = place_in(buffer, row_x);
+    const Cut<N> in(row_x, cols, line_bytes);
     const int kept_packs = min(in.num_packs, most_kept);
     const int kept_cols = kept_packs == in.num_packs ? cols : in.col_of_pack(kept_packs);
     request_packs(kept, row_x, in, kept_packs);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, 
     }
     const RowResult<Op> result(block_merge<Op>(own, storage));
 
-    const Cut<N> out(row_y, cols, 128);
+    const Cut<N> out(row_y, cols, line_bytes);
     const auto write = [&]<int count>(float(&values)[count], int col) {
       if (col + count <= kept_cols) {
         read_neighbours(kept + col, values);
@@ -94,15 +94,12 @@ __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, 
   }
 }
 
-/// Bytes of shared memory for a row of so many: the row begins as far past a pack as in global memory.
-constexpr std::int64_t bytes_for_row(std::int64_t row_bytes) {
-  return round_up(row_bytes, 16) + 16;
-}
 /// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
-/// of it by the states of 32 warps and the single elements before the first pack and after the last.
+/// of it by the states of 32 warps, what comes before the first pack and the single elements after the last.
 constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
   const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
-  return bytes_for_row(row_bytes) <= most_bytes ? divide_up(row_bytes, 16) : (most_bytes - 128 - 16) / 16;
+  return bytes_with_place(row_bytes) <= most_bytes ? divide_up(row_bytes, 16)
+                                                   : (most_bytes - line_bytes - 16) / 16;
 }
 
 /// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
@@ -118,7 +115,7 @@ struct RowInFlight {
     const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
     const std::int64_t kept_packs = most_kept_packs(row_bytes, most_bytes);
     const auto shared_bytes =
-        static_cast<int>(min(bytes_for_row(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
+        static_cast<int>(min(bytes_with_place(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // An SM takes 1024 threads with some 60 registers, in one block or two.
     const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(1024) shifted_softmax(const T* x, T* y, Shape 
        row += gridDim.x * std::int64_t{blockDim.y}) {
     const T* row_x = x + row * shape.cols;
     T* row_y = y + row * shape.cols;
-    const int first_col = first_pack_of_thread<packs_per_thread>() * N - elements_past_pack(row_x);
+    const int first_col = first_pack_of_thread<packs_per_thread>() * N - elements_past<16>(row_x);
     const auto col = [&](int i) { return first_col + i * 32 * N; };
     const auto in_row = [&](int c) { return 0 <= c && c < cols; };
     const auto is_inside = [&](int i) { return 0 <= col(i) && col(i) + N <= cols; };
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(1024) shifted_softmax(const T* x, T* y, Shape 
 struct Shifted {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (elements_past_pack(x) != elements_past_pack(y)) return Scalar::launch<Op>(x, y, shape, stream);
+    if (elements_past<16>(x) != elements_past<16>(y)) return Scalar::launch<Op>(x, y, shape, stream);
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
     const std::int64_t most_packs = divide_up(shape.cols + N - 1, N);  // begins at a pack's last element

@@ -5,14 +5,12 @@ LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py co
 BUILD in the environment is where the libraries are built: build.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os
 import subprocess
 from pathlib import Path
-from typing import Callable, Iterator, List, Set
+from typing import Callable, Iterator
 
 import pytest
 
@@ -28,7 +26,7 @@ Floats = ctypes.c_float * (SMALL.rows * SMALL.cols)
 class Session(Harness):
     """With shorter names for what the tests do most."""
 
-    def open(self, shape: Shape = SMALL, op: str = "softmax", kind: str = "normal", offset: int = 0) -> List[Tensor]:
+    def open(self, shape: Shape = SMALL, op: str = "softmax", kind: str = "normal", offset: int = 0) -> list[Tensor]:
         return self.open_problem(shape, op, kind, 1, offset)
 
     def number(self, name: str) -> int:
@@ -82,7 +80,7 @@ def test_contenders_are_the_copy_and_every_variant_that_the_stages_list(harness:
 
 def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
     harness.add_stages(stage_names(ROOT))
-    done: Set[Contender] = set()
+    done: set[Contender] = set()
     for shape, op, offset in (
         (Shape("f32", 3, 96), "softmax", 0),
         (Shape("f16", 3, 1024), "log_softmax", 1),
@@ -132,7 +130,7 @@ def test_an_operation_with_other_tensors(harness: Session) -> None:
     tensors = [Tensor("x", "bf16", 4, 96, False), Tensor("label", "i64", 4, 1, False)]
     tensors += [Tensor("loss", "f32", 4, 1, True), Tensor("dx", "bf16", 4, 96, True)]
     assert harness.open(Shape("bf16", 4, 96), "cross_entropy") == tensors
-    seen: List[int] = []
+    seen: list[int] = []
     harness.add_contender("peer", "nothing", lambda *pointers: seen.append(len(pointers)))
     assert "loss: 4 of 4 elements never written" in harness.verdict("nothing").explanation
     assert seen == [4 + 1]

@@ -1,14 +1,12 @@
 """Tests of the drawn charts, ./run plot and the report page's text. Skipped where matplotlib or Jinja is missing."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json
 import re
 import struct
 from pathlib import Path
-from typing import Any, Dict, Set, Tuple
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -27,7 +25,7 @@ except MissingTool as error:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def many_stages(count: int, flat: bool, folder: Path) -> Dict[str, Chart]:
+def many_stages(count: int, flat: bool, folder: Path) -> dict[str, Chart]:
     """The charts of so many stages, which reach the same speed or each another one; the last one does nothing."""
     names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
     made = [("stage", name, "fastertransformer_block_per_row", 0.9 if flat else 0.9 / (1 + look), 1 << 17 - look % 3,
@@ -45,13 +43,11 @@ def many_stages(count: int, flat: bool, folder: Path) -> Dict[str, Chart]:
 @pytest.fixture
 def sweep(recorded: Repository) -> Path:
     """A sweep's file beside the recording."""
-    path = recorded.results / "nvidia-fake-1-sweep.json"
-    path.write_text(json.dumps(synthetic_sweep.sweep()))
-    return path
+    return recorded.page(json.dumps(synthetic_sweep.sweep()), "common/results/nvidia-fake-1-sweep.json")
 
 
 @pytest.fixture
-def all_charts(recorded: Repository, sweep: Path) -> Dict[str, Chart]:
+def all_charts(recorded: Repository, sweep: Path) -> dict[str, Chart]:
     return plot.Sources(results.Recorded(recorded.file), results.Recorded(sweep)).charts()
 
 
@@ -68,7 +64,7 @@ def all_charts(recorded: Repository, sweep: Path) -> Dict[str, Chart]:
         "sweep-oneflow": "OneFlow's table|pytorch|liger|best of all stages|Hollow: noisy|06_online",
     }.items(),
 )
-def test_what_the_charts_say(all_charts: Dict[str, Chart], tmp_path: Path, name: str, parts: str) -> None:
+def test_what_the_charts_say(all_charts: dict[str, Chart], tmp_path: Path, name: str, parts: str) -> None:
     chart, path = all_charts[name], tmp_path / "a.svg"
     drawn = draw.svg(chart)
     texts = "\n".join("".join(text.itertext()) for text in ElementTree.fromstring(drawn).iter(SVG + "text"))
@@ -93,7 +89,7 @@ def assert_labels_apart(chart: Chart) -> None:
     with matplotlib.rc_context(draw.STYLE):
         figure = draw.figure_of(chart)
         figure.draw_without_rendering()
-        hidden: Set[Any] = set()
+        hidden: set[Any] = set()
         for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
             low, high = sorted(axis.get_view_interval())
             ticks = axis.get_major_ticks() + axis.get_minor_ticks()
@@ -120,9 +116,11 @@ def test_no_label_lies_on_another(count: int, flat: bool, tmp_path: Path) -> Non
         assert_labels_apart(chart)
 
 
-def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: Dict[str, Chart]) -> None:
-    ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None)).charts()
-    for chart in (*all_charts.values(), *ours.values()):
+def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: dict[str, Chart]) -> None:
+    ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None))
+    for recorded in filter(None, ours):
+        recorded.machine["gpu"] = "NVIDIA H100 80GB HBM3"  # a long name
+    for chart in (*all_charts.values(), *ours.charts().values()):
         assert_labels_apart(chart)
 
 
@@ -153,67 +151,94 @@ def test_the_pages_show_what_is_drawn_today(monkeypatch: pytest.MonkeyPatch) -> 
 # --- ./run plot and ./run report -------------------------------------------------------------------
 
 
-def run(repository: Repository, tool: str, *more: str) -> Tuple[int, str]:
-    out = ("--out", str(repository.root / "out")) if tool == "plot" else ()
-    return quietly(tool, "--root", str(repository.root), *out, *more)
+@pytest.fixture
+def out(recorded: Repository) -> Path:
+    return recorded.root / "out"
 
 
-def test_plot(recorded: Repository, sweep: Path) -> None:
-    code, printed = run(recorded, "plot")
-    assert code == 0, printed
+def test_plot(recorded: Repository, sweep: Path, out: Path) -> None:
+    printed = recorded.tool(f"plot --out {out}")
     names = ["bandwidth-f16-49152", "bandwidth-f32-1024", "ladder-f32", "predicted", "roofline-f32"]
     names += ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
-    files = sorted(path.name for path in (recorded.root / "out").iterdir())
-    assert files == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
+    files = sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
+    assert sorted(path.name for path in out.iterdir()) == files
     assert printed.count("\n") == len(names)
 
 
-def test_what_is_missing_is_said_in_one_line(recorded: Repository) -> None:
-    code, printed = run(recorded, "plot")
-    assert code == 0, printed
+def test_what_is_missing_is_said_in_one_line(recorded: Repository, out: Path) -> None:
     said = "no sweep file in common/results: without the published tables and the libraries (./run sweep)"
-    assert printed.splitlines()[0] == said
+    assert recorded.tool(f"plot --out {out}").splitlines()[0] == said
     recorded.file.unlink()
     said = "./run plot: no results in common/results: run python3 common/tools record on a GPU first\n"
-    assert run(recorded, "plot") == (1, said)
-    (recorded.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(synthetic_sweep.sweep()))
-    code, printed = run(recorded, "report")
-    assert code == 0, printed
-    assert "without the ladder" in printed
+    assert recorded.tool("plot", 1) == said
+    recorded.page(json.dumps(synthetic_sweep.sweep()), "common/results/nvidia-fake-1-sweep.json")
+    recorded.tool("report", 0, "without the ladder")
 
 
-def test_bad_files_are_named_and_nothing_is_written(recorded: Repository) -> None:
-    bad = recorded.root / "bad.json"
-    bad.write_text("{")
-    for option, tool in itertools.product(("--results", "--sweep"), ("plot", "report")):
-        code, printed = run(recorded, tool, option, str(bad))
-        assert code == 2 and "bad.json" in printed.splitlines()[-1], printed
+def test_bad_files_are_named_and_nothing_is_written(recorded: Repository, out: Path) -> None:
+    bad = recorded.page("{", "bad.json")
+    for option, tool in itertools.product(("--results", "--sweep"), (f"plot --out {out}", "report")):
+        assert "bad.json" in recorded.tool(f"{tool} {option} {bad}", 2).splitlines()[-1]
     broken = synthetic_sweep.sweep()
     broken["tables"][1]["shapes"][2] = "f16:7x7"
     bad.write_text(json.dumps(broken))
-    assert "nothing recorded at f16:7x7 in bad.json" in run(recorded, "report", "--sweep", str(bad))[1]
-    assert not (recorded.root / "out").exists() and not (recorded.build / "report.html").exists()
+    recorded.tool(f"report --sweep {bad}", 1, "nothing recorded at f16:7x7 in bad.json")
+    assert not out.exists() and not (recorded.build / "report.html").exists()
 
 
-def test_an_output_that_cannot_be_written(recorded: Repository) -> None:
-    file = recorded.root / "out"
-    file.write_text("a file")
-    assert run(recorded, "plot") == (2, f"./run plot: --out: '{file}' is not a folder\n")
-    for out in ("/", "", ".", str(recorded.root), f"{file}/"):
-        said = f"./run report: --out: '{out}' is not the name of a file\n"
-        assert run(recorded, "report", "--out", out) == (2, said)
-    code, printed = run(recorded, "report", "--out", f"{file}/page.html")
-    assert (code, printed.count("\n")) == (1, 2), printed
-    assert str(file) in printed.splitlines()[-1]
+def test_an_output_that_cannot_be_written(recorded: Repository, out: Path) -> None:
+    out.write_text("a file")
+    assert recorded.tool(f"plot --out {out}", 2) == f"./run plot: --out: '{out}' is not a folder\n"
+    for name in ("/", "", ".", str(recorded.root), f"{out}/"):
+        said = f"./run report: --out: '{name}' is not the name of a file\n"
+        assert recorded.tool(f"report --out={name}", 2) == said
+    printed = recorded.tool(f"report --out {out}/page.html", 1)
+    assert printed.count("\n") == 2 and str(out) in printed.splitlines()[-1]
+
+
+COLUMNS = {
+    "time (µs)": "time_us",
+    "% of copy": "percent_of_copy",
+    "GB/s": "bandwidth_gb_s",
+    "passes": "passes",
+    "spread (%)": "spread_percent",
+    "rounds differ (%)": "round_difference_percent",
+    "error ÷ allowed": "max_error",
+}
+
+
+def table_of(page: str, name: str) -> tuple[list[str], list[list[tuple[str, str, str]]]]:
+    """The titles of the page's table, and of each cell the class, what it is sorted by, and the text."""
+    table = page[page.index(f'id="table-{name}"') :].partition("</table>")[0].replace("<wbr>", "")
+    cells = (re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', line) for line in table.splitlines())
+    return re.findall(r"<th.*?><button type=\"button\">(.*?)</button>", table), list(filter(None, cells))
+
+
+def test_every_column_of_the_page_s_table_shows_its_own_number(repository: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    repository.page(json.dumps(data), "common/results/nvidia-fake-1-sweep.json")
+    repository.tool("report")
+    titles, lines = table_of((repository.build / "report.html").read_text(encoding="utf-8"), "all")
+    rows = {tuple(key for _, key, _ in cells[1:5]): dict(zip(titles, cells)) for cells in lines}
+    for result in data["results"]:
+        row = rows[result["dtype"], str(result["rows"]), str(result["cols"]), result["contender"]]
+        numbers = [result[name] for name in COLUMNS.values()]
+        assert [row[title][1] for title in COLUMNS] == ["" if number is None else str(number) for number in numbers]
+        if result["time_us"] is not None:
+            assert float(row["GB/s"][2]) == pytest.approx(result["bandwidth_gb_s"], abs=0.6)
+            assert float(row["% of copy"][2]) == pytest.approx(result["percent_of_copy"], abs=0.06)
 
 
 def test_report(recorded: Repository, sweep: Path) -> None:
     data = synthetic_sweep.sweep()  # with a shape at which the libraries lead
     data["results"] = [r for r in data["results"] if r["cols"] < 262144 or r["stage"][:2] not in ("05", "06")]
+    here = {r["contender"]: r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 32)}
+    numbers = ("time_us", "copy_us", "percent_of_copy", "bandwidth_gb_s")
+    here["quack softmax"].update((name, here["03_warp_reduce packs"][name]) for name in numbers)
     data["machine"]["gpu"] = "NVIDIA Fake & 1"
     sweep.write_text(json.dumps(data))
     file = recorded.build / "report.html"
-    assert run(recorded, "report") == (0, f"wrote {file}\n")
+    assert recorded.tool("report") == f"wrote {file}\n"
     page = file.read_text(encoding="utf-8")
     parts = ["NVIDIA Fake &amp; 1", "&lt;RuntimeError&gt; &amp; no more", "not applicable: at most 1024 columns"]
     parts += ["not applicable: cols &gt; 2048 &amp; too wide", "verified, noisy", "./run sweep", "0123456789abcdef"]
@@ -225,17 +250,17 @@ def test_report(recorded: Repository, sweep: Path) -> None:
     assert len(ids) == len(set(ids)) > 20
     assert len(re.findall('<svg role="img" aria-label="[^"]+', page)) == page.count("<svg") == 8
     # The last row of a published table, and all comparisons of the best stage with the best library.
-    table = page[page.index('id="table-oneflow"') :].partition("</table>")[0].replace("<wbr>", "")
-    titles = re.findall(r"<th.*?><button type=\"button\">(.*?)</button>", table)
-    cells = re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', table.splitlines()[-2])
-    assert list(zip(titles, cells))[:4] == [
+    titles, lines = table_of(page, "oneflow")
+    assert list(zip(titles, lines[-1]))[:4] == [
         ("shape", ("", "10", "f16 49152 × 32768")),
         ("copy (µs)", ("number", "1500.244", "1500")),
         ("best stage and best library", ("ahead", "1.034217185608978", "1.03 × faster than quack softmax")),
         ("01_naive", ("number", "23.97", "24.0")),
     ]
-    row = dict(zip(titles, cells))
+    row = dict(zip(titles, lines[-1]))
     assert (row["03_warp_reduce"], row["04_smem_bank_conflict"][0]) == (("number", "", "–"), "number best")
+    (tied,) = (cells for cells in lines if cells[0][2] == "f16 49152 × 32")
+    assert tied[2][2] == "as fast as quack softmax" and [kind for kind, *_ in tied].count("number best") == 2
     compared = re.findall(r'<td class="(ahead|behind)" data-key="(.*?)">(.*?) × (faster|slower) than', page)
     for kind, ratio, times, word in compared:
         leads = float(ratio) >= 1

@@ -6,8 +6,6 @@
 Exit codes: 0 all is right, 1 not, 3 no usable GPU, or the shape does not fit it.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import os
@@ -45,7 +43,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
     if stage == "03_warp_reduce":
         if variant == "packs":
             return cols in [32 * pack * packs for packs in ((1, 2, 4, 8) if dtype == "f32" else (1, 2, 3, 4))]
-        return cols <= (32 * pack if variant in ("narrow_groups", "two_rows_per_access") else 1024)
+        packs = {"narrow_groups": 1, "two_packs_per_lane": 2, "two_rows_per_access": 1}
+        return cols <= (32 * packs[variant] * pack if variant in packs else 1024)
     if stage == "04_smem_bank_conflict":
         if device != "sim" and MIN_SHARED_COLS < cols <= MAX_SHARED_COLS:
             return None

@@ -2,13 +2,11 @@
 nothing is verified, or less than was asked for, or no GPU could be so fast, they must fail.
 """
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Callable
 
 import check_stage
 import physics
@@ -16,19 +14,17 @@ import pytest
 
 NARROW = ("fastertransformer_block_per_head", "fastertransformer_block_per_row")
 VARIANTS = ("shared_memory_tree", *NARROW)
-INPUTS = "normal,uniform,large_magnitude,all_equal,very_negative,ascending,one_outlier,neg_inf_prefix,all_neg_inf," \
-         "one_pos_inf,one_nan,lowest"
 OPTIONS = "--rows 1,7 --cols 31,1000,1025 --dtype all --op all --input all"
 HEADER = "variant,dtype,op,rows,cols,input,status,reason"
 
-Row = List[str]
-Check = Callable[..., Tuple[int, str]]
+Row = list[str]
+Check = Callable[..., tuple[int, str]]
 
 
 def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
     """What a stage with three variants prints of OPTIONS: it verifies all that it can."""
-    lists = ("f32,f16,bf16", "softmax,log_softmax", rows, cols, INPUTS)
-    keys = itertools.product(VARIANTS, *(items.split(",") for items in lists))
+    dtypes, ops, inputs = check_stage.ALL.values()
+    keys = itertools.product(VARIANTS, dtypes, ops, rows.split(","), cols.split(","), inputs)
     return [[*key, *(("not applicable", "narrow") if key[0] in NARROW and int(key[4]) > 1024 else ("verified", ""))]
             for key in keys]  # fmt: skip
 
@@ -37,7 +33,7 @@ def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
 def check_fixture(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
     """check_stage.py of a stage that prints these rows: its exit code, and what it printed."""
 
-    def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> Tuple[int, str]:
+    def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> tuple[int, str]:
         def run(command: list[str], **_: str) -> subprocess.CompletedProcess:
             printed = "\n".join(VARIANTS if "--list" in command else [HEADER, *map(",".join, rows)])
             return subprocess.CompletedProcess(command, code, printed, said)

@@ -1,10 +1,7 @@
 """How the tools begin and end: old Pythons, odd terminals, interrupts, and files that cannot be read or written."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
-import json
 import os
 import resource
 import subprocess
@@ -124,7 +121,7 @@ def test_a_file_has_the_usual_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old").write_text("old")
     child = os.fork()
     if child == 0:
@@ -135,4 +132,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
             files.write_whole(tmp_path / "old", "x" * 10000)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        files.write_whole(tmp_path / "old", "new")
     assert (names(tmp_path), (tmp_path / "old").read_text()) == (["old"], "old")

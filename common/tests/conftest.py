@@ -12,23 +12,9 @@ from fake_programs import Programs  # noqa: E402
 from fake_stages import Repository  # noqa: E402
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--build-folder", type=Path, help="for tests of what is built")
-
-
-@pytest.fixture
-def build_folder(request: pytest.FixtureRequest) -> Path:
-    folder = request.config.getoption("--build-folder")
-    if folder is None:
-        pytest.skip("without --build-folder")
-    return folder
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    made = Repository()
-    made.make(tmp_path.resolve())
-    return made
+    return Repository(tmp_path.resolve())
 
 
 @pytest.fixture

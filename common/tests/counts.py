@@ -5,15 +5,13 @@ no warp to rows that fill a block many times over; and a variant is what its nam
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace as Row
-from typing import Callable, Iterator, NamedTuple, Tuple
+from typing import Callable, Iterator, NamedTuple
 
 import check_stage
 from check_stage import Failure
@@ -55,7 +53,7 @@ def warps_of(r: Row, elements_a_thread: float, most: int = 1024) -> int:
 # ---- What the rows of the CSV must say, by stage: a counter without "counted_", and its value. r.size: bytes of an
 # element. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more where one warp then reduces
 # the warps' results.
-Expected = Iterator[Tuple[str, float]]
+Expected = Iterator[tuple[str, float]]
 
 
 def naive(r: Row) -> Expected:
@@ -79,9 +77,10 @@ def warp_reduce(r: Row) -> Expected:
     yield "passes", r.passes
     yield "shared_wavefronts", 0
     yield "block_barriers", 0
-    if r.variant in ("narrow_groups", "two_rows_per_access"):
+    if r.variant in ("narrow_groups", "two_packs_per_lane", "two_rows_per_access"):
         rows_at_once = 2 if r.variant == "two_rows_per_access" else 1
-        lanes = min(32, power_of_two(divide_up(r.cols, pack(r))))  # one pack each, as few as possible
+        packs = 2 if r.variant == "two_packs_per_lane" else 1
+        lanes = min(32, power_of_two(divide_up(r.cols, packs * pack(r))))  # so many packs each, as few as possible
         blocks = divide_up(r.rows, 128 / lanes * rows_at_once)
         yield "shuffles", 2 * (lanes.bit_length() - 1) * 4 * blocks * rows_at_once
         return

@@ -10,12 +10,11 @@ one of the PTX; nvcc makes some of them selections, which have no ways to go.
 Exit codes: 0 nothing is missing, 1 something is, 3 branches are, but in PTX of another version than the list is for: by another nvcc.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 from counts import demangled
@@ -49,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Accepted:
-    file: str
+    files: str  # a pattern
     text: str
     in_all: bool
 
@@ -60,11 +59,12 @@ def accepted_places() -> tuple[str, list[Accepted]]:
     version, *entries = text.strip().split("\n\n")
     found = []
     for entry in entries:
-        file, line, reason = (part.strip() for part in entry.split("\n"))
-        source = (ROOT / file).read_text(encoding="utf-8").splitlines()
-        if not any(line in one for one in source) or not re.match("(some|all): ", reason):
-            sys.exit(f"{ACCEPTED.name}: {file} has no such line, or it says neither 'some' nor 'all': {line}")
-        found.append(Accepted(file, line, reason.startswith("all")))
+        files, *lines, reason = (part.strip() for part in entry.split("\n"))
+        source = [line for path in ROOT.glob(files) for line in path.read_text(encoding="utf-8").splitlines()]
+        for text in lines:
+            if not any(text in line for line in source) or not re.match("(some|all): ", reason):
+                sys.exit(f"{ACCEPTED.name}: {files} has no such line, or it says neither 'some' nor 'all': {text}")
+            found.append(Accepted(files, text, reason.startswith("all")))
     return version.removeprefix("PTX "), found
 
 
@@ -100,8 +100,8 @@ def holes_of(places: dict[tuple[str, str, int], Place], accepted: list[Accepted]
         text = (ROOT / file).read_text(encoding="utf-8").splitlines()[line - 1].strip()
         where = f"{file}:{line}: {text}\n    in {template}"
         one_way = sorted(kernel for kernel, ways in place.branches.items() if ways != TAKEN | PASSED)
-        is_accepted = any(entry.file == file and entry.text in text and (entry.in_all or len(one_way) < len(place.branches))
-                          for entry in accepted)  # fmt: skip
+        is_accepted = any(fnmatch(file, entry.files) and entry.text in text
+                          and (entry.in_all or len(one_way) < len(place.branches)) for entry in accepted)  # fmt: skip
         if not place.is_reached:
             holes.append(f"never reached: {where}")
         elif one_way and not is_accepted:

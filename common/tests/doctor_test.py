@@ -1,7 +1,5 @@
 """./run doctor with a PATH of stand-ins: each part that can be missing is taken away once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """./run exercise as a person types it, partly into a pseudo-terminal, with a compiler and checks that are stand-ins."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -99,16 +97,17 @@ class Learner:
         command = [sys.executable, "-B", str(TOOLS), "exercise", *self.options, *arguments]
         return Terminal(command, {**self.environment, **environment})
 
-    def typed(self, *arguments: str, **environment: str) -> tuple[int, str]:
-        session = self.terminal(*arguments, **environment)
-        return session.wait(), session.screen
+    def typed(self, words: str = "", code: int = 0, **environment: str) -> str:
+        """The screen at the end of a command that ends with this code."""
+        session = self.terminal(*words.split(), **environment)
+        assert session.wait() == code, session.screen
+        return session.screen
 
-    def piped(self, *arguments: str) -> tuple[int, str]:
-        return quietly("exercise", *self.options, *arguments)
-
-    def check_refused(self, said: str) -> None:
-        code, printed = self.piped("01.1")
-        assert (code, printed.count("\n"), said in printed) == (2, 1, True), printed
+    def piped(self, words: str = "", code: int = 0, said: str = "") -> str:
+        """A command ends with this code and says this; returns all that it printed."""
+        ended, printed = quietly("exercise", *self.options, *words.split())
+        assert (ended, said in printed) == (code, True), printed
+        return printed
 
 
 @pytest.fixture
@@ -119,9 +118,9 @@ def learner(tmp_path: Path, programs: Programs) -> Iterator[Learner]:
 
 
 def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
-    code, screen = learner.typed()
-    assert code == 0 and "0 of 3 solved" in screen and "\033[33mnext\033[0m  01.1" in screen, screen
-    assert "Next: read 01_a/README.md, then" in screen
+    screen = learner.typed()
+    for part in ("0 of 3 solved", "\033[33mnext\033[0m  01.1", "Next: read 01_a/README.md, then"):
+        assert part in screen, screen
     session = learner.terminal("--watch")
     session.expect("now a copy of the starter")
     for text in ("not yet", "right"):
@@ -131,7 +130,7 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     session.expect("Solved: well")
     session.expect("Go on: .*./run exercise 01.2")
     assert session.wait() == 0
-    code, screen = learner.typed()
+    screen = learner.typed()
     for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
         assert part in screen, screen
     names = sorted(path.name for path in learner.mine.parent.iterdir())
@@ -149,22 +148,20 @@ def test_a_compile_error_comes_first_and_short(learner: Learner) -> None:
     learner.save("right")
     errors = r"%s(3): error: caf\351 is undefined\n  caf\351\n  ^\n\nmine.cu(5): error: more\n"
     learner.programs.fake("nvcc", body=f'printf "{errors}" "${{@: -3:1}}"; exit 1')
-    code, screen = learner.typed("01")
+    screen = learner.typed("01", 1)
     first = "  01_a/exercise/of_01_1/mine.cu(3): error: caf\ufffd is undefined\n    caf\ufffd\n    ^\n"
-    assert code == 1 and "checking ..." in screen, screen
-    assert f"It does not compile:\033[0m\n{first}(1 more error after this one)\n" in screen
+    assert "checking ..." in screen and f"It does not compile:\033[0m\n{first}(1 more error after this one)\n" in screen
     assert learner.mine.read_text() == "right"
 
 
 def test_hints(learner: Learner) -> None:
     """One after the other, then all of them again. Code keeps its indentation."""
-    hints = [learner.piped("1.1", "--hint")[1] for _ in range(4)]
+    hints = [learner.piped("1.1 --hint") for _ in range(4)]
     assert [re.findall(r"Hint (\d):", hint) for hint in hints] == [["1"], ["2"], ["3"], ["1", "2", "3"]]
     assert ["no more hints" in hint for hint in hints] == [False, False, True, True] and "\n    code\n" in hints[2]
-    code, said = learner.piped("1.1")
-    assert code == 1 and "Stuck? ./run exercise 01.1 --hint (all again), or --solution" in said, said
-    learner.piped("1.1", "--reset")
-    assert learner.piped("1.1")[1].endswith("Stuck? ./run exercise 01.1 --hint\n")
+    learner.piped("1.1", 1, "Stuck? ./run exercise 01.1 --hint (all again), or --solution")
+    learner.piped("1.1 --reset")
+    assert learner.piped("1.1", 1).endswith("Stuck? ./run exercise 01.1 --hint\n")
 
 
 @pytest.mark.parametrize("answer, shown", [("\n", False), ("y\n", True), ("\x04", False)])
@@ -180,8 +177,8 @@ def test_reset_keeps_what_was_there(learner: Learner) -> None:
     for number in (1, 2):
         learner.save(f"version {number}")
         for names_backup in (True, False):  # of the starter no copy is kept
-            code, said = learner.piped("1.1", "--reset")
-            assert (code, f"mine.{number}.cu" in said, "kept as" in said) == (0, names_backup, names_backup), said
+            said = learner.piped("1.1 --reset")
+            assert (f"mine.{number}.cu" in said, "kept as" in said) == (names_backup, names_backup), said
             assert learner.mine.with_name(f"mine.{number}.cu").read_text() == f"version {number}"
             assert learner.mine.read_bytes() == learner.mine.with_name("starter.cu").read_bytes()
     assert not learner.mine.with_name("mine.3.cu").exists()
@@ -190,10 +187,10 @@ def test_reset_keeps_what_was_there(learner: Learner) -> None:
 def test_solved(learner: Learner) -> None:
     """The solution then comes without a warning. A stage means its next open exercise."""
     learner.solved("01.1")
-    assert learner.piped("01.1", "--solution") == (0, learner.mine.with_name("solution.cu").read_text())
-    assert "01.2 Hint 1" in learner.piped("1", "--hint")[1]
+    assert learner.piped("01.1 --solution") == learner.mine.with_name("solution.cu").read_text()
+    learner.piped("1 --hint", 0, "01.2 Hint 1")
     learner.solved(*NUMBERS)
-    assert learner.piped()[1].startswith("Exercises: all 3 solved.\n")
+    assert learner.piped().startswith("Exercises: all 3 solved.\n")
 
 
 @pytest.mark.parametrize(
@@ -208,27 +205,25 @@ def test_solved(learner: Learner) -> None:
 def test_what_is_next(learner: Learner, before: list[str], solved: str, said: str) -> None:
     learner.solved(*before)
     learner.programs.fake(f"../build/exercise/of_{solved.replace('.', '_')}", body="echo Solved")
-    code, printed = learner.piped(solved)
-    assert code == 0 and said in printed, printed
+    learner.piped(solved, 0, said)
 
 
 def test_colour_only_where_it_is_wanted(learner: Learner) -> None:
-    code, screen = learner.typed(NO_COLOR="1")
-    assert code == 0 and "\033" not in screen and "next  01.1" in screen
-    assert "\033" not in learner.piped()[1]
+    screen = learner.typed(NO_COLOR="1")
+    assert "\033" not in screen + learner.piped() and "next  01.1" in screen
 
 
 def test_no_gpu(learner: Learner) -> None:
     learner.programs.fake("../build/exercise/of_01_1", body='echo "$*: no GPU" >&2; exit 3')
-    code, said = learner.piped("1.1", "--device", "gpu")
-    assert code == 3 and said.endswith("--device gpu: no GPU\n") and "Stuck" not in said
+    said = learner.piped("1.1 --device gpu", 3)
+    assert said.endswith("--device gpu: no GPU\n") and "Stuck" not in said
 
 
 def test_wide_lines_are_wrapped_but_tables_and_code(learner: Learner) -> None:
     table = ["  table   " + " ".join(30 * "1"), "    | " + " ".join(12 * ["code"])]
     lines = "\n".join(["Wrong", "  " + " ".join(12 * ["word"]), *table])
     learner.programs.fake("../build/exercise/of_01_1", body=f"echo '{lines}'\nexit 1")
-    screen = learner.typed("1.1", COLUMNS="50")[1]
+    screen = learner.typed("1.1", 1, COLUMNS="50")
     expected = ["  " + " ".join(9 * ["word"]), "  word word word", *table]
     assert "\n".join(["", *expected, ""]) in screen, screen
 
@@ -245,10 +240,11 @@ def test_a_signal_ends_what_was_started(command: str, number: signal.Signals, le
 
 def test_what_stands_in_the_place_of_the_learner_s_file(learner: Learner) -> None:
     learner.mine.symlink_to(learner.root / "gone/mine.cu")
-    learner.check_refused("01_a/exercise/of_01_1/mine.cu is a link that leads nowhere")
+    said = learner.piped("01.1", 2, "01_a/exercise/of_01_1/mine.cu is a link that leads nowhere")
     learner.mine.unlink()
     learner.mine.mkdir()
-    learner.check_refused("01_a/exercise/of_01_1/mine.cu is not a file")
+    said += learner.piped("01.1", 2, "01_a/exercise/of_01_1/mine.cu is not a file")
+    assert said.count("\n") == 2
 
 
 def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,12 +253,11 @@ def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest
 
     with monkeypatch.context() as patched:
         patched.setattr(tool, "write_new", fail)
-        learner.check_refused(f"{learner.mine}: Read-only file system")
+        assert learner.piped("01.1", 2, f"{learner.mine}: Read-only file system").count("\n") == 1
     monkeypatch.setattr(tool, "write_whole", fail)
     learner.mine.write_text("right")
-    code, printed = learner.piped("01.1")
-    assert code == 0 and "Solved" in printed
-    assert "cannot be written (Read-only file system): the progress is not noted" in printed
+    said = "cannot be written (Read-only file system): the progress is not noted"
+    assert "Solved" in learner.piped("01.1", 0, said)
 
 
 DAMAGED = [f'{{"solved": {{}}, "hints": {{"01.1": {hints}}}}}' for hints in ("1e999", "-1", "[1]")]
@@ -272,8 +267,7 @@ DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}
 @pytest.mark.parametrize("text", [*DAMAGED, "[]", "{}", "null", "\0", "", b"\xff"], ids=lambda _: "")
 def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
     learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
-    code, printed = learner.piped()
-    assert code == 0 and printed.count(f"{tool.PROGRESS_FILE} cannot be read: the progress begins anew.\n") == 1
-    assert "0 of 3 solved" in printed
-    assert learner.piped("01.1", "--hint")[0] == 0
-    assert "cannot be read" not in learner.piped("01.1")[1]
+    printed = learner.piped("", 0, "0 of 3 solved")
+    assert printed.count(f"{tool.PROGRESS_FILE} cannot be read: the progress begins anew.\n") == 1
+    learner.piped("01.1 --hint")
+    assert "cannot be read" not in learner.piped("01.1", 1)

@@ -4,8 +4,6 @@ Of each exercise the starter fails with the message that is meant; the solution 
 wrong answers fail with messages that fit: changed solutions, a loop in one thread, every other exercise's solution.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stand-ins for programs on PATH, and programs that last until a signal ends them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,13 +1,11 @@
 """A folder with fake stages, for the tests of common/tools on a machine without a GPU."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
 import sys
 from pathlib import Path
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
@@ -97,7 +95,7 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def quietly(name: str, *arguments: str) -> Tuple[int, str]:
+def quietly(name: str, *arguments: str) -> tuple[int, str]:
     """Runs a tool; returns its exit code and all that it printed."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -112,35 +110,40 @@ class Repository:
     """A folder with fake stages, built. conftest.py has it as a fixture."""
 
     stages = VARIANTS
-    recording = ""
+    recorder, recording = "record", ""
 
-    def make(self, root: Path) -> None:
-        self.root = root
-        self.build = self.root / "build"
-        self.results = self.root / "common/results"
+    def __init__(self, root: Path) -> None:
+        self.root, self.build, self.results = root, root / "build", root / "common/results"
         self.file = self.results / "nvidia-fake-1.json"
         self.build.mkdir()
         self.results.mkdir(parents=True)
+        text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
+        text = text.replace("{counted}", repr(COUNTED)).replace("{declared}", repr(DECLARED))
         for stage, variants in self.stages.items():
-            (self.root / stage).mkdir()
-            (self.root / stage / "main.cu").touch()
-            text = STAGE.replace("{python}", sys.executable).replace("{machine}", repr(MACHINE))
-            text = text.replace("{counted}", repr(COUNTED)).replace("{declared}", repr(DECLARED))
+            self.page("", f"{stage}/main.cu")
             script(self.build / stage, text.replace("{variants}", repr(variants)))
-        (self.root / "09_no_stage").mkdir()
-        (self.root / "09_no_stage/notes.txt").touch()
+        self.page("", "09_no_stage/notes.txt")
+
+    def tool(self, words: str, code: int = 0, said: str = "") -> str:
+        """A tool with its options ends with this exit code and says this; returns all that it printed."""
+        name, *options = words.split()
+        options += ["--commit", COMMIT] * (name in ("record", "hardware_table") or "--record" in options)
+        if name in ("profile", "hardware_table") and "--ncu" not in options:
+            options += ["--ncu", str(self.build / "ncu")]
+        ended, printed = quietly(name, "--root", str(self.root), *options)
+        assert (ended, said in printed) == (code, True), printed
+        return printed
 
     def recorded(self) -> None:
-        """Puts what record() makes there; made once, since it runs many processes."""
+        """Puts what the recorder makes there; made once, since it runs many processes."""
         if not type(self).recording:
-            code, printed = self.record()
-            assert code == 0, printed
+            self.tool(self.recorder)
             type(self).recording = self.file.read_text(encoding="utf-8")
         self.file.write_text(self.recording, encoding="utf-8")
 
-    def data(self) -> Any:
-        """What is recorded."""
-        return json.loads(self.file.read_text(encoding="utf-8"))
+    def data(self, file: str = "") -> Any:
+        """What is recorded, in this file or in the usual one."""
+        return json.loads((self.results / file if file else self.file).read_text(encoding="utf-8"))
 
     def change(self, edit: Callable[[Any], Any]) -> None:
         data = self.data()
@@ -150,18 +153,13 @@ class Repository:
     def mode(self, stage: str, mode: str) -> None:
         (self.build / stage).with_suffix(".mode").write_text(mode)
 
-    def record(self, *more: str) -> Tuple[int, str]:
-        return quietly("record", "--root", str(self.root), "--commit", COMMIT, *more)
-
-    def generate(self, *more: str) -> Tuple[int, str]:
-        return quietly("generate", "--root", str(self.root), *more)
-
     def page(self, text: str, name: str = "README.md") -> Path:
         path = self.root / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
 
-    def files(self) -> List[str]:
+    def files(self) -> list[str]:
         return sorted(path.name for path in self.results.iterdir())
 
 

@@ -16,8 +16,6 @@ What only a GPU has the memory for is not here: an index that is too narrow. On 
 <stage>.beyond_2_31_elements find it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,17 +1,16 @@
 """Tests of `generate` and of the numbers in the charts, with fake stages; charts_test.py looks at the drawings."""
 
-from __future__ import annotations
-
+import argparse
 import json
 import re
 import sys
-from typing import Dict, List
+from pathlib import Path
 
 import pytest
 import synthetic_sweep
-from fake_stages import COMMIT, TOOLS, Repository, quietly
+from fake_stages import COMMIT, TOOLS, Repository
 from measure import record, results
-from pages import charts, draw
+from pages import charts, draw, plot
 
 SHAPE = "dtype=f32 rows=49152 cols=1024"
 WIDE = "dtype=f16 rows=49152 cols=4096"
@@ -40,19 +39,17 @@ def lessons(recorded: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository
 def filled(lessons: Repository, text: str, name: str = "README.md") -> str:
     """What generate puts between the markers."""
     page = lessons.page(text, name)
-    code, printed = lessons.generate()
-    assert code == 0, printed
+    lessons.tool("generate")
     found = re.search(r"-->\n?(.*?)\n?<!-- end", page.read_text(encoding="utf-8"), re.S)
     assert found
     return found[1]
 
 
-def refused(lessons: Repository, text: str) -> str:
-    """generate refuses the page and leaves it alone; returns what it says."""
+def refuse(lessons: Repository, text: str, said: str) -> None:
+    """generate refuses the page, says this and leaves it alone."""
     page = lessons.page(text)
-    code, printed = lessons.generate()
-    assert (code, page.read_text(encoding="utf-8")) == (1, text), printed
-    return printed
+    lessons.tool("generate", 1, said)
+    assert page.read_text(encoding="utf-8") == text
 
 
 def test_ladder(lessons: Repository) -> None:
@@ -99,32 +96,30 @@ def test_text_around_the_markers_stays(lessons: Repository) -> None:
     copy = f"<!-- value: copy_time {SHAPE} -->{{}}<!-- end value -->"
     text = f"# Ä title\n\nOn {copy} and {copy}.  \n\n{LADDER}\n{{}}{END}\nEnd without a line break"
     page = lessons.page(text.format("", "old", ""))
-    assert lessons.generate()[0] == 0
+    lessons.tool("generate")
     written = page.read_text(encoding="utf-8")
     table = re.search(rf"{LADDER}\n(.*){END}", written, re.S)
     assert table and written == text.format("1024 µs", "1024 µs", table[1])
-    assert lessons.generate("--check") == (0, "")
+    assert lessons.tool("generate --check") == ""
 
 
 def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) -> None:
     chart = block(f"chart a.svg ladder {SHAPE}")
     page = lessons.page(f"{chart}\n{value(f'percent stage=02_tiled variant=best {SHAPE}')}")
-    assert lessons.generate()[0] == 0
-    assert lessons.generate("--check") == (0, "")
+    lessons.tool("generate")
+    assert lessons.tool("generate --check") == ""
     good = page.read_text(encoding="utf-8")
-    page.write_text(good.replace("60 %<", "61 %<"), encoding="utf-8")
-    code, printed = lessons.generate("--check")
-    assert (code, "differs: README.md:5: percent stage=02_tiled" in printed) == (1, True)
+    lessons.page(good.replace("60 %<", "61 %<"))
+    lessons.tool("generate --check", 1, "differs: README.md:5: percent stage=02_tiled")
     assert "61 %" in page.read_text(encoding="utf-8")
-    page.write_text(good, encoding="utf-8")
+    lessons.page(good)
     svg = lessons.results / "a.svg"
     drawn = svg.read_text(encoding="utf-8")
     for changed in (drawn.replace("Softmax", "softmax"), drawn.replace("numbers ", "numbers 0"), drawn + "\n", ""):
         svg.write_text(changed, encoding="utf-8")
-        code, printed = lessons.generate("--check")
-        assert (code, "differs: common/results/a.svg" in printed) == (1, True)
+        lessons.tool("generate --check", 1, "differs: common/results/a.svg")
     svg.unlink()
-    assert lessons.generate("--check")[0] == 1
+    lessons.tool("generate --check", 1)
     assert not svg.exists()
 
 
@@ -167,76 +162,146 @@ def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) 
     }.items(),
 )
 def test_what_is_wrong_is_named_with_its_line(lessons: Repository, text: str, said: str) -> None:
-    assert said in refused(lessons, text)
+    refuse(lessons, text, said)
 
 
 def test_an_error_on_one_page_leaves_every_page_alone(lessons: Repository) -> None:
     lessons.page(f"{END}\n", "03_fast/README.md")
-    assert "03_fast/README.md:1" in refused(lessons, block(f"ladder {SHAPE}"))
+    refuse(lessons, block(f"ladder {SHAPE}"), "03_fast/README.md:1")
 
 
 def test_a_stage_without_results_is_an_error(lessons: Repository) -> None:
-    (lessons.root / "04_new").mkdir()
-    (lessons.root / "04_new/main.cu").touch()
-    assert "differ in 04_new: record again" in refused(lessons, block(f"ladder {SHAPE}"))
+    lessons.page("", "04_new/main.cu")
+    refuse(lessons, block(f"ladder {SHAPE}"), "differ in 04_new: record again")
 
 
 def test_pages_without_numbers_need_no_results(lessons: Repository) -> None:
     lessons.file.unlink()
     lessons.page("# Only words, and <!-- a comment -->\n")
-    assert lessons.generate("--check") == (0, "")
-    assert "no results file" in refused(lessons, COPY)
+    assert lessons.tool("generate --check") == ""
+    refuse(lessons, COPY, "no results file in common/results")
 
 
 def test_the_newest_recording_is_taken(lessons: Repository) -> None:
-    data = json.loads(lessons.file.read_text(encoding="utf-8"))
+    data = lessons.data()
     data["recorded"]["date_utc"] = "2001-01-01T00:00:00Z"
     data["machine"]["gpu"] = "An old one"
-    old = lessons.results / "zz-old.json"
-    old.write_text(json.dumps(data))
-    (lessons.results / "zz-profile.json").write_text("{}")
+    old = lessons.page(json.dumps(data), "common/results/zz-old.json")
+    for name in ("simulator", "zz-simulator", "zz-profile"):
+        lessons.page("not even JSON", f"common/results/{name}.json")
     assert "NVIDIA Fake 1" in filled(lessons, block(f"ladder {SHAPE}"))
-    assert lessons.generate("--results", str(old))[0] == 0
+    lessons.tool(f"generate --results {old}")
     assert "An old one" in (lessons.root / "README.md").read_text(encoding="utf-8")
+
+
+def second_gpu(lessons: Repository) -> None:
+    """Files of another GPU, recorded later, on which everything takes twice the time."""
+    recording = json.loads(lessons.file.read_text(encoding="utf-8"))
+    for data, suffix in ((recording, ""), (synthetic_sweep.sweep(), "-sweep")):
+        (lessons.results / f"nvidia-fake-1{suffix}.json").write_text(json.dumps(data))
+        data["recorded"]["date_utc"], data["machine"]["gpu"] = "2031-01-01T00:00:00Z", "NVIDIA Fake 2"
+        for result in data["results"]:
+            if result["time_us"]:
+                result.update(time_us=2 * result["time_us"], copy_us=2 * result["copy_us"])
+        (lessons.results / f"nvidia-fake-2{suffix}.json").write_text(json.dumps(data))
+
+
+def test_a_second_gpu_s_files(lessons: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages stay with the lessons' GPU, and a block, a value or a whole run may ask for another's."""
+    second_gpu(lessons)
+    for stage in {r["stage"] for r in synthetic_sweep.sweep()["results"] if r["kind"] == "stage"}:
+        (lessons.root / stage).mkdir(exist_ok=True)
+    ladder, chart = f"ladder {SHAPE}", f"chart a.svg ladder {SHAPE}"
+    other = "gpu=nvidia-fake-2"
+    assert filled(lessons, COPY) == "2048 µs"  # the newest
+    monkeypatch.setattr(results, "LESSONS_GPU", "nvidia-fake-1")
+    assert filled(lessons, COPY) == "1024 µs"
+    assert filled(lessons, value(f"copy_time {SHAPE} {other}")) == "2048 µs"
+    assert "<sub>NVIDIA Fake 1," in filled(lessons, block(ladder))
+    assert "<sub>NVIDIA Fake 2," in filled(lessons, block(f"{ladder} {other}"))
+    assert "| copy | the ceiling: one read, one write | 2 | 2048 |" in filled(lessons, block(f"{ladder} {other}"))
+    two = block(chart) + block(f"{chart.replace('a.svg', 'b.svg')} {other}")
+    assert "a.svg" in filled(lessons, two) and lessons.tool("generate --check") == ""
+    refuse(lessons, block(chart) + block(f"{chart} {other}"), "two different charts are named a.svg")
+    oneflow = block(f"chart a.svg table oneflow {other}")
+    assert "a.svg" in filled(lessons, oneflow)
+    lessons.tool("generate --gpu nvidia-fake-2")
+    lessons.page(COPY)
+    lessons.tool("generate --gpu nvidia-fake-2")
+    assert "2048 µs" in (lessons.root / "README.md").read_text(encoding="utf-8")
+    said = "no nvidia-fake-3.json in common/results; there are: nvidia-fake-1.json, nvidia-fake-2.json"
+    refuse(lessons, value(f"copy_time {SHAPE} gpu=nvidia-fake-3"), said)
+    (lessons.results / "nvidia-fake-2-sweep.json").unlink()
+    refuse(lessons, oneflow, "no nvidia-fake-2-sweep.json in common/results")
+
+
+def test_plot_and_report_show_one_gpu(lessons: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(**named: Path) -> list[str]:
+        arguments = argparse.Namespace(root=lessons.root, **{"results": None, "sweep": None, **named})
+        return [found.path.name if found else "" for found in plot.find_sources(arguments)]
+
+    second_gpu(lessons)
+    one, two = ([f"nvidia-fake-{n}.json", f"nvidia-fake-{n}-sweep.json"] for n in (1, 2))
+    assert shown() == two  # the newest
+    assert shown(results=lessons.results / one[0]) == shown(sweep=lessons.results / one[1]) == one
+    assert shown(results=lessons.results / one[0], sweep=lessons.results / two[1]) == [one[0], two[1]]
+    assert capsys.readouterr().out == ""
+    (lessons.results / two[0]).unlink()
+    assert shown() == ["", two[1]]
+    assert "no file of `record` of nvidia-fake-2 in common/results: without the ladder" in capsys.readouterr().out
 
 
 def test_charts_follow_the_numbers(lessons: Repository) -> None:
     kinds = (f"ladder {SHAPE}", "bandwidth dtype=f16 rows=49152", f"roofline {SHAPE}", "predicted")
     lessons.page("".join(block(f"chart {kind.split()[0]}.svg {kind}") for kind in kinds))
-    assert lessons.generate()[0] == 0
-    assert lessons.generate("--check") == (0, "")
-    data = json.loads(lessons.file.read_text(encoding="utf-8"))
-    for result in data["results"]:
-        if result["variant"] == "wide" and result["cols"] == 8192:
-            result.update(time_us=1.0, copy_us=0.5, percent_of_copy=50.0, bandwidth_gb_s=9999)
-    lessons.file.write_text(json.dumps(data))
-    code, printed = lessons.generate("--check")
+    lessons.tool("generate")
+    assert lessons.tool("generate --check") == ""
+    changed = {"time_us": 1.0, "copy_us": 0.5, "percent_of_copy": 50.0, "bandwidth_gb_s": 9999}
+    where = ("wide", 8192)
+    lessons.change(lambda data: [r.update(changed) for r in data["results"] if (r["variant"], r["cols"]) == where])
     # The ladder and the roofline are of another width.
-    assert (code, re.findall(r"/(\w+)\.svg", printed)) == (1, ["bandwidth", "predicted"])
+    assert re.findall(r"/(\w+)\.svg", lessons.tool("generate --check", 1)) == ["bandwidth", "predicted"]
 
 
 def test_a_sweep_s_table(lessons: Repository) -> None:
-    (lessons.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(synthetic_sweep.sweep()))
+    refuse(lessons, block("sweep oneflow"), "README.md:1: sweep: no sweep's file in common/results")
+    lessons.page(json.dumps(synthetic_sweep.sweep()), "common/results/nvidia-fake-1-sweep.json")
     assert filled(lessons, COPY) == "1024 µs"  # of the recording, which is older
-    said = refused(lessons, block("chart a.svg table twoflow"))
-    assert "no table 'twoflow' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow" in said
-    assert "'awkward' is no row of widths" in refused(lessons, block("chart a.svg table awkward"))
+    tables = "no table 'twoflow' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow"
+    for what in ("sweep", "chart a.svg table"):
+        refuse(lessons, block(f"{what} twoflow"), tables)
+    refuse(lessons, block("sweep oneflow"), "no such stage: '03_warp_reduce'")
+    refuse(lessons, block("chart a.svg table awkward"), "'awkward' is no row of widths")
     assert "f16, 49152 rows" in filled(lessons, block("chart a.svg table oneflow"))
+
+
+def test_who_leads_and_whatever_is_as_fast_is_bold(lessons: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    for name in sorted({r["stage"] for r in data["results"]} - {""}):
+        (lessons.root / name).mkdir(exist_ok=True)
+        (lessons.root / name / "main.cu").touch()
+    here = {r["contender"]: r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 32)}
+    path = lessons.results / "nvidia-fake-1-sweep.json"
+    for percent, bold in {97.0: ["97.9", "97.0"], 96.5: ["97.9"], 98.5: ["97.9", "98.5"], 99.5: ["99.5"]}.items():
+        copy = here["quack softmax"]["time_us"] * percent / 100
+        here["quack softmax"].update(copy_us=copy, percent_of_copy=percent)
+        path.write_text(json.dumps(data))
+        row = filled(lessons, block("sweep oneflow")).splitlines()[2]
+        assert re.findall(r"\*\*(.*?)\*\*", row) == bold
 
 
 # --- The numbers of the charts ---------------------------------------------------------------------
 
 
-def recorded_charts(repository: Repository) -> Dict[str, charts.Chart]:
+def recorded_charts(repository: Repository) -> dict[str, charts.Chart]:
     return charts.of_recording(results.Recorded(repository.file))
 
 
 def test_a_file_s_charts(recorded: Repository) -> None:
     names = ["ladder-f32", "bandwidth-f16-49152", "bandwidth-f32-1024", "roofline-f32", "predicted"]
     assert list(recorded_charts(recorded)) == names
-    data = json.loads(recorded.file.read_text(encoding="utf-8"))
-    quick = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f32", 49152, 1024)]
-    recorded.file.write_text(json.dumps({**data, "results": quick}))
+    quick = [r for r in recorded.data()["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f32", 49152, 1024)]
+    recorded.change(lambda data: data.update(results=quick))
     assert list(recorded_charts(recorded)) == ["ladder-f32", "roofline-f32", "predicted"]
 
 
@@ -250,13 +315,12 @@ def test_bandwidth(recorded: Repository) -> None:
 
 
 def test_libraries_have_a_panel_of_their_own(recorded: Repository) -> None:
-    path = recorded.results / "a-sweep.json"
-    path.write_text(json.dumps(synthetic_sweep.sweep()))
+    path = recorded.page(json.dumps(synthetic_sweep.sweep()), "common/results/a-sweep.json")
     found = charts.of_sweep(results.Recorded(path))
     assert list(found) == ["sweep-fastertransformer", "sweep-oneflow", "sweep-triton-article"]
     stages, libraries = found["sweep-oneflow"].data["panels"]
     best, *peers = libraries["lines"]
-    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger"]
+    assert [peer["label"] for peer in peers] == ["pytorch", "triton", "cudnn", "quack", "liger", "flashinfer"]
     of_stages = [dict(line["points"]) for line in stages["lines"]]
     assert best["points"] == [[32 << p, max(points.get(32 << p, 0) for points in of_stages)] for p in range(11)]
     # Triton's fused kernel ends at 16384 columns, its online one goes on.
@@ -291,27 +355,24 @@ def test_without_matplotlib(recorded: Repository, monkeypatch: pytest.MonkeyPatc
     for package in ("matplotlib", "jinja2"):
         monkeypatch.setitem(sys.modules, package, None)
     recorded.page(block("chart a.svg predicted"))
-    code, printed = quietly(tool, "--root", str(recorded.root))
-    assert (code, printed.count("\n")) == (2, 1), printed
-    assert re.search(r"is missing .*: ./run plot fetches it into .tools/python", printed)
+    printed = recorded.tool(tool, 2)
+    assert printed.count("\n") == 1 and re.search(r"is missing .*: ./run plot fetches it into .tools/python", printed)
     assert recorded.files() == [recorded.file.name]
     assert not (recorded.build / "charts").exists() and not (recorded.build / "report.html").exists()
 
 
 @pytest.mark.parametrize("tool", ["plot", "report"])
 @pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["--colour"], "unrecognized arguments: --colour"),
-        (["--results", "no.json"], "there is no file 'no.json'"),
-        (["--sweep", "no.json"], "there is no file 'no.json'"),
-        (["more"], "unrecognized arguments: more"),
-        (["--out"], "expected one argument"),
-    ],
+    "options, said",
+    {
+        "--results no.json": "there is no file 'no.json'",
+        "--sweep no.json": "there is no file 'no.json'",
+        "more": "unrecognized arguments: more",
+        "--out": "expected one argument",
+    }.items(),
 )
-def test_bad_usage(tool: str, arguments: List[str], said: str) -> None:
-    code, printed = quietly(tool, *arguments)
-    assert code == 2 and said in printed
+def test_bad_usage(repository: Repository, tool: str, options: str, said: str) -> None:
+    repository.tool(f"{tool} {options}", 2, said)
 
 
 def test_packages_are_pinned() -> None:

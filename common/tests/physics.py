@@ -9,8 +9,6 @@
 Exit codes: 0 all is right, 1 not, 3 no usable GPU.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import glob
@@ -19,14 +17,14 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Callable
 
 import check_stage
 from check_stage import Failure
 
 ABSURD_GB_S = 10_000  # where the GPU does not tell its own peak
 
-Times = Dict[str, Dict[str, float]]  # variant, or "copy" → the fields of its record
+Times = dict[str, dict[str, float]]  # variant, or "copy" → the fields of its record
 
 
 def on_gpu(command: list[str]) -> str:

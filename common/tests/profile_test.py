@@ -1,10 +1,7 @@
 """Tests of `./run profile` on a machine without a GPU: the stages and ncu are fakes."""
 
-from __future__ import annotations
-
 import csv
 import itertools
-import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -13,7 +10,7 @@ from typing import Any
 import pytest
 from command import NoDevice, ToolError
 from fake_programs import has_ended
-from fake_stages import COMMIT, Repository, fake_ncu, quietly, script
+from fake_stages import COMMIT, Repository, fake_ncu, script
 from measure import explanations, ncu, profiling, quantities, results
 from measure.explanations import Explanation
 from measure.results import Shape
@@ -45,14 +42,11 @@ def test_reads_the_raw_page() -> None:
     assert ncu.parse("==ERROR== nothing\n", metrics) == {}
 
 
-@pytest.mark.parametrize(
-    "text, unit, number",
-    [
-        ("203,104", "ns", 203104), ("203.104", "us", 203104), ("203.104", "usecond", 203104), ("1.5", "ms", 1.5e6),
-        ("1.5", "msecond", 1.5e6), ("2", "s", 2e9), ("2", "second", 2e9), ("7", "byte", 7), ("1.5", "Kbyte", 1500),
-        ("1.5", "Mbyte", 1.5e6), ("1.5", "Gbyte", 1.5e9), ("45.03", "%", 45.03), ("n/a", "us", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text, unit, number", [
+    ("203,104", "ns", 203104), ("203.104", "us", 203104), ("203.104", "usecond", 203104), ("1.5", "ms", 1.5e6),
+    ("1.5", "msecond", 1.5e6), ("2", "s", 2e9), ("2", "second", 2e9), ("7", "byte", 7), ("1.5", "Kbyte", 1500),
+    ("1.5", "Mbyte", 1.5e6), ("1.5", "Gbyte", 1.5e9), ("45.03", "%", 45.03), ("n/a", "us", None),
+])  # fmt: skip
 def test_units_are_nanoseconds_and_bytes_whatever_ncu_scales_them_to(text: str, unit: str, number: Any) -> None:
     assert ncu.number(text, unit) == (number if number is None else pytest.approx(number, rel=1e-12))
 
@@ -121,17 +115,9 @@ class Profiled(Repository):
         }
         fake_ncu(self.build / "ncu", mode, {"thread_per_row": 2}, numbers)
 
-    def profile(self, *more: str) -> tuple[int, str]:
-        return quietly("profile", "--root", str(self.root), "--ncu", str(self.build / "ncu"), *more)
-
-    def shown(self, *more: str) -> str:
-        """What is printed of a small shape, and nothing fails."""
-        code, printed = self.profile("--rows", "64", "--cols", "1000", *more)
-        assert code == 0, printed
-        return printed
-
-    def record_profiles(self, *stages: str) -> tuple[int, str]:
-        return self.profile(*stages, "--record", "--commit", COMMIT)
+    def shown(self, more: str = "", code: int = 0) -> str:
+        """What is printed of a small shape."""
+        return self.tool(f"profile --rows 64 --cols 1000 {more}", code)
 
     def csv_rows(self, name: str) -> list[dict[str, str]]:
         with (self.build / "profile" / name).open(encoding="utf-8") as file:
@@ -140,8 +126,7 @@ class Profiled(Repository):
 
 @pytest.fixture
 def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiled:
-    made = Profiled()
-    made.make(tmp_path.resolve())
+    made = Profiled(tmp_path.resolve())
     made.ncu()
     monkeypatch.setattr(explanations, "EXPLANATIONS", [])
     monkeypatch.setenv("COLUMNS", "200")
@@ -185,7 +170,7 @@ def test_long_names_are_broken_to_fit() -> None:
 def test_a_known_difference_has_its_reason(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
     known = Explanation("Merging", False, (r"01_naive .* shared (load|store) conflicts",), "Of words.")
     monkeypatch.setattr(explanations, "EXPLANATIONS", [known])
-    printed = profiled.shown("1", "2")
+    printed = profiled.shown("1 2")
     lines = [line for line in printed.splitlines() if line.startswith("bank conflicts")]
     assert " 4 · 31.25 · 0 b" in lines[0]
     assert " b" not in lines[1].replace("bank", "")
@@ -199,9 +184,10 @@ def test_no_gpu(profiled: Profiled) -> None:
     printed = profiled.shown()
     assert "not measured: the stage's last words\n" in printed
     assert "f32 softmax, 64 x 1000: declared · counted (64 rows, CPU simulator)\n" in printed
-    assert profiled.profile("--device", "gpu") == (3, "./run profile: the stage's last words\n")
-    assert "not measured" not in profiled.shown("--device", "sim")
-    assert (profiled.record_profiles()[0], profiled.files()) == (3, [])
+    assert profiled.tool("profile --device gpu", 3) == "./run profile: the stage's last words\n"
+    assert "not measured" not in profiled.shown("--device sim")
+    profiled.tool("profile --record", 3)
+    assert profiled.files() == []
 
 
 def test_counted_on_a_part_of_the_rows() -> None:
@@ -211,15 +197,12 @@ def test_counted_on_a_part_of_the_rows() -> None:
 
 def test_what_goes_wrong_with_one_launch_stays_there(profiled: Profiled) -> None:
     profiled.mode("02_tiled", "exit 4 gpu")
-    code, printed = profiled.profile("1", "2", "--rows", "64", "--cols", "1000")
-    assert (code, re.findall("failed: .*", printed)) == (
-        1, [f"failed: 02_tiled {name} f32:64x1000: exit code 4. the stage's last words" for name in ("narrow", "wide")]
-    )  # fmt: skip
+    said = [f"failed: 02_tiled {name} f32:64x1000: exit code 4. the stage's last words" for name in ("narrow", "wide")]
+    assert re.findall("failed: .*", profiled.shown("1 2", 1)) == said
     table = profiled.csv_rows("01_naive_02_tiled-f32-64x1000.csv")
     assert [row["measured"] for row in table if row["quantity"] == "duration"] == ["4", "2", "", ""]
     profiled.mode("02_tiled", "wrong")
-    code, printed = profiled.profile("2")
-    assert (code, "row 3 differs" in printed) == (1, True)
+    profiled.tool("profile 2", 1, "row 3 differs")
 
 
 @pytest.mark.parametrize(
@@ -233,30 +216,26 @@ def test_what_goes_wrong_with_one_launch_stays_there(profiled: Profiled) -> None
         ("--op softmax,log_softmax", "--op is one operation, and 'softmax,log_softmax' is not"),
         ("--cols 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--dtype f8", "invalid choice: 'f8'"),
-        ("--colums 7", "unrecognized arguments"),
         ("2 --record --variant tall", "--record measures every variant"),
     ],
 )
 def test_bad_usage(profiled: Profiled, arguments: str, said: str) -> None:
-    code, printed = profiled.profile(*arguments.split())
-    assert (code, printed.count("\n")) == (2, 1), printed
-    assert said in printed
+    assert profiled.tool(f"profile {arguments}", 2, said).count("\n") == 1
     assert not (profiled.build / "profile").exists()
 
 
 def test_chosen_stages(profiled: Profiled) -> None:
-    assert profiled.profile("--list", "2", "03_fast/") == (0, "02_tiled\n03_fast\n")
+    assert profiled.tool("profile --list 2 03_fast/") == "02_tiled\n03_fast\n"
     (profiled.build / "02_tiled").unlink()
-    code, printed = profiled.profile("2")
-    assert (code, "not built" in printed) == (1, True)
-    assert profiled.profile("1")[0] == 0
+    profiled.tool("profile 2", 1, "not built")
+    profiled.tool("profile 1")
 
 
 def test_chosen_variants(profiled: Profiled) -> None:
-    assert "narrow" not in profiled.shown("02", "--variant", "wide", "--dtype", "f16", "--op", "log_softmax")
+    assert "narrow" not in profiled.shown("02 --variant wide --dtype f16 --op log_softmax")
     rows = profiled.csv_rows("02_tiled-f16-64x1000.csv")
     assert {(r["variant"], r["op"]) for r in rows} == {("wide", "log_softmax")}
-    printed = profiled.shown("2", "--rows", "7", "--cols", "5000")
+    printed = profiled.shown("2 --rows 7 --cols 5000")
     assert "not applicable: 02_tiled narrow at f32:7x5000: cols > 2048" in printed
     assert re.search(r"\nshuffles, a row +- · 714.3 · 714.3\n", printed), printed  # of 5000 in 7 rows
 
@@ -267,9 +246,8 @@ def test_chosen_variants(profiled: Profiled) -> None:
 def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     """What a block shows of it is tested by host.generated_pages."""
     profiled.recorded()
-    code, printed = profiled.record_profiles()
-    assert code == 0, printed
-    data = json.loads((profiled.results / "nvidia-fake-1-profile.json").read_text(encoding="utf-8"))
+    profiled.tool("profile --record")
+    data = profiled.data("nvidia-fake-1-profile.json")
     assert (data["recorded"]["commit"], data["recorded"]["ncu"]) == (COMMIT, "2099.1.0.0")
     found = [(e["stage"], e["variant"], e["dtype"], e["cols"]) for e in data["entries"]]
     assert len(found) == 2 * 3 + 2 + 1 + 1  # 01_naive has a third shape; 32768 columns are too many for two
@@ -282,8 +260,8 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     assert one["quantities"]["barriers"] == [4.0, 16.0, 0.0208333]
 
     # One stage anew: what is recorded of the others stays, and says when it was.
-    assert profiled.record_profiles("2")[0] == 0
-    anew = json.loads((profiled.results / "nvidia-fake-1-profile.json").read_text(encoding="utf-8"))["entries"]
+    profiled.tool("profile 2 --record")
+    anew = profiled.data("nvidia-fake-1-profile.json")["entries"]
     assert len(anew) == len(found)
     assert {(e["stage"], e.get("recorded") == data["recorded"]) for e in anew if e["stage"] <= "02_tiled"} == {
         ("01_naive", True), ("02_tiled", False)}  # fmt: skip
@@ -296,7 +274,7 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
         f"profile 01_naive {shape} quantities=barriers": "",
     }.items():
         page = profiled.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
-        assert said in profiled.generate()[1]
+        profiled.tool("generate", 1 if said else 0, said)
     assert " | 4 · 16 · 0.02<sup>a</sup> |" in page.read_text(encoding="utf-8")
 
 
@@ -316,13 +294,12 @@ def test_what_cannot_be_measured_is_counted_and_not_recorded(
     recording = profiled.results / "nvidia-fake-1-profile.json"
     recording.write_text("old")
     profiled.ncu(mode)
-    program = ("--ncu", "no-such-ncu") if mode == "missing" else ()
-    got, printed = profiled.profile("--record", "--commit", COMMIT, *program)
-    assert (got, recording.read_text(), profiled.files()) == (code, "old", [recording.name]), printed
-    assert said in printed
+    program = "--ncu no-such-ncu" if mode == "missing" else ""
+    printed = profiled.tool(f"profile --record {program}", code, said)
+    assert (recording.read_text(), profiled.files()) == ("old", [recording.name]), printed
     if code == 1:
         return
-    printed = profiled.shown(*program)
+    printed = profiled.shown(program)
     before = printed[printed.index(f"not measured: {said}") : printed.index("f32 softmax")]
     assert len(before.splitlines()) == lines
     assert ["docker" in before, "modprobe.d" in before] == 2 * [mode == "permission"]

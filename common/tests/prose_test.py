@@ -1,10 +1,8 @@
 """Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 SUFFIXES = "cmake cpp cu cuh h in jinja json md ptx py sh svg txt".split()
@@ -25,9 +23,9 @@ def blanked(text: str, pattern: re.Pattern[str]) -> str:
     return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
-def anchors(page: str) -> List[str]:
+def anchors(page: str) -> list[str]:
     """The names that GitHub gives to the headings of a page."""
-    found: List[str] = []
+    found: list[str] = []
     for heading in HEADING.findall(blanked(page, FENCE)):
         text = re.sub(r"<!--.*?-->|<[^>]*>", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
         name = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
@@ -35,14 +33,14 @@ def anchors(page: str) -> List[str]:
     return found
 
 
-def files(root: Path) -> List[Path]:
+def files(root: Path) -> list[Path]:
     """What belongs to the repository."""
     ours = [p for p in root.iterdir() if not p.name.startswith(("build", ".git", ".tools")) or p.name == ".github"]
     found = [file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
     return sorted(p for p in found if "__pycache__" not in p.parts and not p.name.startswith("mine."))
 
 
-def dead_links(root: Path, page: Path, text: str) -> Iterator[Tuple[int, str]]:
+def dead_links(root: Path, page: Path, text: str) -> Iterator[tuple[int, str]]:
     for found in LINK.finditer(blanked(blanked(text, FENCE), CODE)):
         target, _, anchor = (found[1] or found[2]).partition("#")
         if re.match(r"[a-z]+:", target):
@@ -54,7 +52,7 @@ def dead_links(root: Path, page: Path, text: str) -> Iterator[Tuple[int, str]]:
             yield found.start(), f"{target}#{anchor}: there is no such heading"
 
 
-def dead_paths(root: Path, page: Path, text: str, names: List[str]) -> Iterator[Tuple[int, str]]:
+def dead_paths(root: Path, page: Path, text: str, names: list[str]) -> Iterator[tuple[int, str]]:
     """A path may begin at the top, at the page's folder or anywhere: `kernel/pack.cuh`, `timer.h`."""
     for found in CODE.finditer(blanked(text, FENCE)):
         path = found[1].split(":")[0]
@@ -67,7 +65,7 @@ def dead_paths(root: Path, page: Path, text: str, names: List[str]) -> Iterator[
             yield found.start(), f"`{path}` does not exist"
 
 
-def dead(root: Path) -> List[str]:
+def dead(root: Path) -> list[str]:
     every = files(root)
     names = ["/" + path.relative_to(root).as_posix() for path in every]
     problems = []
@@ -87,7 +85,7 @@ def dead(root: Path) -> List[str]:
     return problems
 
 
-def misquoted(root: Path) -> List[str]:
+def misquoted(root: Path) -> list[str]:
     """Lines of C++ in a stage's lesson that are in no source of the repository."""
     sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
     known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}

@@ -1,14 +1,10 @@
 """Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
 import shutil
 import subprocess
 
-import files
 import pytest
 from command import ToolError
 from fake_stages import COMMIT, MACHINE, Repository, quietly, script
@@ -22,8 +18,8 @@ def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) 
     """Of the copies beside the stages, the one with the median time stands for the shape."""
     repository.mode("01_naive", "slow copy 2.0")
     repository.mode("02_tiled", "slow copy 3.0")
-    code, printed = repository.record()
-    assert (code, repository.files(), len(SHAPES)) == (0, ["nvidia-fake-1.json"], len(set(SHAPES))), printed
+    printed = repository.tool("record")
+    assert (repository.files(), len(SHAPES)) == (["nvidia-fake-1.json"], len(set(SHAPES))), printed
     data = repository.data()
     assert (data["recorded"]["commit"], data["recorded"]["dirty"]) == (COMMIT, False)
     assert {"driver_version", "nvcc", *MACHINE} <= set(data["machine"])
@@ -38,9 +34,19 @@ def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) 
 
 
 def test_quick_stays_out_of_the_results(repository: Repository) -> None:
-    assert (repository.record("--quick")[0], repository.files()) == (0, [])
+    repository.tool("record --quick")
+    assert repository.files() == []
     data = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))
     assert {(r["dtype"], r["rows"], r["cols"]) for r in data["results"]} == {("f32", 49152, 1024)}
+
+
+def test_another_gpu_s_recording_stays(recorded: Repository) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    for stage in recorded.stages:
+        recorded.mode(stage, "other machine")
+    recorded.tool("record")
+    assert recorded.files() == ["another.json", "nvidia-fake-1.json"]
+    assert recorded.file.read_text(encoding="utf-8") == before
 
 
 @pytest.mark.parametrize(
@@ -59,34 +65,20 @@ def test_quick_stays_out_of_the_results(repository: Repository) -> None:
 def test_whatever_goes_wrong_nothing_is_written(repository: Repository, mode: str, named: str) -> None:
     repository.file.write_text("the old recording")
     repository.mode("02_tiled" if mode == "twice" else "03_fast", mode)
-    code, printed = repository.record("--quick", "--out", str(repository.file))
-    assert (code, "JSON" in printed) == (1, mode == "garbage"), printed
-    assert named in printed
+    printed = repository.tool(f"record --quick --out {repository.file}", 1, named)
+    assert ("JSON" in printed) == (mode == "garbage"), printed
     assert (repository.file.read_text(), repository.files()) == ("the old recording", [repository.file.name])
 
 
 def test_no_gpu_not_built_and_a_stage_that_hangs(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     repository.mode("02_tiled", "exit 3")
-    code, printed = repository.record("--quick")
-    assert (code, repository.files(), "the stage's last words" in printed) == (3, [], True)
+    repository.tool("record --quick", 3, "the stage's last words")
+    assert repository.files() == []
     (repository.build / "02_tiled").unlink()
-    code, printed = repository.record("--quick")
-    assert (code, "not built" in printed) == (1, True)
+    repository.tool("record --quick", 1, "not built")
     script(repository.build / "02_tiled", "#!/bin/sh\nsleep 60\n")
     monkeypatch.setattr(record, "RUN_TIMEOUT_S", 0.2)
-    code, printed = repository.record("--quick")
-    assert (code, "took longer" in printed) == (1, True)
-
-
-def test_a_failed_write_leaves_the_old_file_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError("disk full")
-
-    repository.file.write_text("the old recording")
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError):
-        files.write_whole(repository.file, "new")
-    assert (repository.files(), repository.file.read_text()) == ([repository.file.name], "the old recording")
+    repository.tool("record --quick", 1, "took longer")
 
 
 def test_the_commit_is_given(repository: Repository) -> None:
@@ -121,16 +113,11 @@ def test_the_commit_is_git_s(repository: Repository) -> None:
 # --- Counted on the simulator ------------------------------------------------------------------------
 
 
-def counts(repository: Repository, *more: str) -> tuple[int, str]:
-    return quietly("count", "--root", str(repository.root), *more)
-
-
 @pytest.fixture
 def counted(repository: Repository) -> Repository:
     """With simulator.json, which is `file` here."""
     repository.file = repository.results / "simulator.json"
-    code, printed = counts(repository)
-    assert code == 0, printed
+    repository.tool("count")
     return repository
 
 
@@ -139,35 +126,33 @@ def test_every_variant_is_counted_and_checked(counted: Repository) -> None:
     entries = before["counted"]
     assert len(entries) == 5 * len(count.DEFAULT_SHAPES)
     assert (entries[0]["counted_shuffles"], "time_us" in entries[0]) == (1024, False)
-    assert counts(counted, "--check") == (0, "")
+    assert counted.tool("count --check") == ""
     counted.mode("02_tiled", "counts more")
-    code, printed = counts(counted, "--check")
-    assert (code, counted.data()) == (1, before)
-    assert "differs: 02_tiled wide f32:64x1024: counted_shuffles was 1024, is 2048" in printed
+    counted.tool("count --check", 1, "differs: 02_tiled wide f32:64x1024: counted_shuffles was 1024, is 2048")
+    assert counted.data() == before
 
 
 def test_check_catches_a_variant_that_is_new_or_gone(counted: Repository) -> None:
     counted.change(lambda data: data["counted"][0].update(variant="old_name"))
-    code, printed = counts(counted, "--check")
-    assert (code, "01_naive thread_per_row f32:64x1024: not recorded" in printed) == (1, True)
+    printed = counted.tool("count --check", 1, "01_naive thread_per_row f32:64x1024: not recorded")
     assert "01_naive old_name f32:64x1024: recorded, and no longer counted" in printed
 
 
 def test_another_nvcc_may_count_otherwise(counted: Repository) -> None:
     counted.change(lambda data: data.update(nvcc="1.2.3"))
-    assert counts(counted, "--check")[0] == 0  # it counts the same
+    counted.tool("count --check")  # it counts the same
     counted.mode("02_tiled", "counts more")
-    code, printed = counts(counted, "--check")
     said = r"skipped: recorded with nvcc 1\.2\.3, compiled here with \S+, and \d+ numbers differ\n"
-    assert code == 3 and re.match(said, printed), printed
+    assert re.match(said, counted.tool("count --check", 3))
 
 
 @pytest.mark.parametrize("mode", ["wrong", "failed", "exit 4", "garbage"])
 def test_what_cannot_be_counted_is_not_written(repository: Repository, mode: str) -> None:
     repository.mode("03_fast", mode)
-    assert (counts(repository)[0], repository.files()) == (1, [])
+    repository.tool("count", 1)
+    assert repository.files() == []
     repository.mode("03_fast", "")
-    assert counts(repository, "--check")[0] == 1  # nothing recorded either
+    repository.tool("count --check", 1)  # nothing recorded either
 
 
 def test_markers_that_name_what_is_not_counted(counted: Repository) -> None:
@@ -176,4 +161,4 @@ def test_markers_that_name_what_is_not_counted(counted: Repository) -> None:
         "dtype=f16 rows=64 cols=1024 columns=speed": "column 'speed'",
     }.items():
         counted.page(f"<!-- generated: counted 02_tiled {marker} -->\n<!-- end generated -->\n")
-        assert said in counted.generate()[1]
+        counted.tool("generate", 1, said)

@@ -4,19 +4,17 @@ They are in the folder that the environment names in PICTURES (default: build). 
 drives it: .tools/browser_driver, or python3's own. Skipped where one of them, matplotlib or Jinja is missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Iterator
 
 import pytest
 import synthetic_sweep
 from command import MissingTool
-from measure.results import ROOT, Recorded, newest
+from measure.results import ROOT, Recorded, file_of
 from pages import draw, plot, report
 
 sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
@@ -39,7 +37,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
     """A made-up sweep and what is recorded in this repository."""
     path = tmp_path_factory.mktemp("sweep") / "fake-sweep.json"
     path.write_text(json.dumps(synthetic_sweep.sweep()))
-    return plot.Sources(newest(ROOT / "common/results", sweep=False), Recorded(path))
+    return plot.Sources(Recorded(file_of(ROOT / "common/results", "")), Recorded(path))
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +60,8 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     """The page in the browser, which complains of nothing and loads nothing else."""
     width, scheme = getattr(request, "param", (WIDTHS[0], "light"))
-    complaints: List[str] = []
-    requests: List[str] = []
+    complaints: list[str] = []
+    requests: list[str] = []
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -74,7 +72,7 @@ def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any
     assert (complaints, set(requests)) == ([], {url})
 
 
-def column(page: Any, title: str, table: str = "all") -> List[str]:
+def column(page: Any, title: str, table: str = "all") -> list[str]:
     """The texts of a column of a table, from top to bottom."""
     script = """([table, title]) => {
       const headers = [...table.tHead.rows[0].cells].map(header => header.innerText.trim());
@@ -88,7 +86,7 @@ def button(page: Any, title: str, table: str = "all") -> Any:
     return page.locator(f"#table-{table} thead th").filter(has_text=title).locator("button")
 
 
-def sorted_by(page: Any, table: str = "all") -> Dict[str, str]:
+def sorted_by(page: Any, table: str = "all") -> dict[str, str]:
     """The headings that are marked, and how."""
     headers = page.locator(f"#table-{table} thead th[aria-sort]").all()
     return {header.inner_text().split("\u00a0")[0]: header.get_attribute("aria-sort") for header in headers}
@@ -115,7 +113,7 @@ def test_it_renders(page: Any, sources: plot.Sources) -> None:
 
 
 def test_sorting(page: Any) -> None:
-    def numbers() -> List[float]:
+    def numbers() -> list[float]:
         return [float(text) for text in column(page, "time (µs)") if text != "–"]
 
     before = numbers()

@@ -1,7 +1,5 @@
 """Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -17,9 +15,9 @@ RECORDED = results.ROOT / "common/results"
 LOAD: dict[str, Callable[[Path], Any]] = {
     "nvidia-h200.json": results.Recorded,
     "nvidia-h200-sweep.json": results.Recorded,
-    "nvidia-h200-profile.json": results.load_profiles,
-    "simulator.json": results.load_counted,
-    "nvidia-h200-simulator.json": lambda path: results.load_hardware(path, hardware_table.COUNTERS),
+    "nvidia-h200-profile.json": lambda path: results.load(path, results.PROFILES),
+    "simulator.json": lambda path: results.load(path, results.COUNTED),
+    "nvidia-h200-simulator.json": lambda path: results.load(path, hardware_table.SCHEMA),
 }
 # A list of many alike is as good as its first two.
 LISTS = ("results", "entries", "counted", "tables")
@@ -86,9 +84,12 @@ def damaged(good: Any, path: tuple[Any, ...], wrong: Any) -> Any:
 
 
 def test_what_is_recorded_is_taken(said: Said) -> None:
-    for name, load in LOAD.items():
-        load(RECORDED / name)
+    for name in LOAD:
         assert said(name, GOOD[name]) == ""
+    for kind in results.KINDS:  # of every GPU
+        for path in results.recorded_files(RECORDED, kind).values():
+            LOAD[f"nvidia-h200{kind}.json"](path)
+    LOAD["simulator.json"](RECORDED / "simulator.json")
     assert said("nvidia-h200-sweep.json", synthetic_sweep.sweep()) == ""
 
 

@@ -1,7 +1,5 @@
 """./run, ./test and their set-up in a fake checkout of three stages, without a GPU, a compiler or a network."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

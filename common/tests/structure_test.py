@@ -1,10 +1,7 @@
 """Tests of the house: who may include whom, and what is said in one place alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import List
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r"^\s*#\s*include\s+([<\"])([^>\"]+)[>\"]", re.M)
@@ -40,7 +37,7 @@ def allowed_in(file: str) -> str:
     return MAY_INCLUDE[max(folders, key=len)]
 
 
-def wrong_includes(root: Path) -> List[str]:
+def wrong_includes(root: Path) -> list[str]:
     problems = []
     files = [path for pattern in SOURCES for path in root.rglob(pattern)]
     for path in sorted(files, key=lambda path: path.relative_to(root).as_posix()):

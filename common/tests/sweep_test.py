@@ -1,7 +1,5 @@
 """Tests of ./run sweep on a machine without a GPU: the harness and the peers are fakes."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gc
@@ -21,13 +19,13 @@ from typing import Any, Callable, Iterator
 
 import pytest
 import synthetic_sweep
-from fake_stages import COMMIT, Repository, quietly
+from fake_stages import COMMIT, Repository
 
 import command
 from command import NoDevice, ToolError, Usage
 from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_tables
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
-from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem
+from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem, on_torch
 from measure.results import Json, Shape
 
 STAGES = {"01_naive": [("slow", 50.0, 10**9)], "02_fast": [("packs", 99.0, 10**9), ("wide", 50.0, 10**9)]}
@@ -46,7 +44,8 @@ class World(Repository):
 
     stages = STAGES
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self.no_device, self.is_terminal, self.alive = "", False, True
         self.device = {"gpu": "NVIDIA Fake 1", "compute_capability": "9.0", "simulated": 0}
         self.reasons: dict = {}  # (contender, cols): why it cannot
@@ -140,8 +139,7 @@ class World(Repository):
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
-    made.make(tmp_path.resolve())
+    made = World(tmp_path.resolve())
     (made.build / "libsoftmax_harness.so").touch()
     monkeypatch.setattr(sweep, "Harness", made.open)
     monkeypatch.setattr(peers, "find", made.find)
@@ -276,42 +274,43 @@ def test_the_leader_is_who_has_the_highest_percentage_of_its_copy() -> None:
     here["06_online online"].update(time_us=69.0, copy_us=61.41, percent_of_copy=89.0)
     here["quack softmax"].update(time_us=71.0, copy_us=70.29, percent_of_copy=99.0)
     assert results.fastest(here.values()) is here["quack softmax"]
-    assert results.fastest([{"time_us": None, "percent_of_copy": None}]) is None
+    assert results.leaders(here.values()) == [here["quack softmax"]]
+    nobody = [{"time_us": None, "percent_of_copy": None}]
+    assert (results.fastest(nobody), results.leaders(nobody)) == (None, [])
     printed = sweep_tables.text(data)
     assert re.search(r"(?m)^f16:49152x1024 .* 90\.0 04_smem_bank_conflict vector_layout .* quack 1\.10x$", printed)
-    peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3"
+    peers_of_line = r"44\.5 +69\.6 compiled +88\.0 fused +90\.0 +59\.3 +39\.8"
     assert re.search(rf"(?m)^f16:49152x32 .* 97\.9 03_warp_reduce packs +{peers_of_line} +stages 1\.09x$", printed)
 
 
-COLUMNS = {
-    "time (µs)": "time_us",
-    "% of copy": "percent_of_copy",
-    "GB/s": "bandwidth_gb_s",
-    "passes": "passes",
-    "spread (%)": "spread_percent",
-    "rounds differ (%)": "round_difference_percent",
-    "error ÷ allowed": "max_error",
-}
-
-
-def test_every_column_of_the_page_s_table_shows_its_own_number(repository: Repository) -> None:
+@pytest.mark.parametrize(
+    "percents, spreads, leading, said",
+    [
+        ((98.0, 97.1), (0.4, 0.4), "both", "as fast as quack"),
+        ((97.1, 98.0), (0.4, 0.4), "both", "as fast as quack"),
+        ((98.0, 97.0), (0.4, 0.4), "both", "as fast as quack"),
+        ((98.0, 96.9), (0.4, 0.4), "stage", "stages 1.01x"),
+        ((96.9, 98.0), (0.4, 0.4), "peer", "quack 1.01x"),
+        # Ahead by less than the samples of one of them spread: 3 % of 90.
+        ((93.0, 90.4), (0.4, 3.0), "both", "as fast as quack"),
+        ((90.4, 93.0), (3.0, 0.4), "both", "as fast as quack"),
+        ((93.5, 90.4), (0.4, 3.0), "stage", "stages 1.03x"),
+        ((93.5, 90.4), (0.4, None), "stage", "stages 1.03x"),
+    ],
+)
+def test_who_is_ahead_by_less_than_a_point_or_the_spread_is_as_fast(
+    percents: tuple, spreads: tuple, leading: str, said: str
+) -> None:
     data = synthetic_sweep.sweep()
-    (repository.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(data))
-    code, printed = quietly("report", "--root", str(repository.root))
-    if code != 0:
-        pytest.skip(printed)  # matplotlib or Jinja is missing
-    page = (repository.build / "report.html").read_text(encoding="utf-8").replace("<wbr>", "")
-    table = page[page.index('id="table-all"') :].partition("</table>")[0]
-    titles = re.findall(r'<button type="button">(.*?)</button>', table)
-    lines = [re.findall(r'<td.*?data-key="(.*?)">(.*?)</td>', line) for line in table.splitlines() if "<td" in line]
-    rows = {tuple(key for key, _ in cells[1:5]): dict(zip(titles, cells)) for cells in lines}
-    for result in data["results"]:
-        row = rows[result["dtype"], str(result["rows"]), str(result["cols"]), result["contender"]]
-        numbers = [result[name] for name in COLUMNS.values()]
-        assert [row[title][0] for title in COLUMNS] == ["" if number is None else str(number) for number in numbers]
-        if result["time_us"] is not None:
-            assert float(row["GB/s"][1]) == pytest.approx(result["bandwidth_gb_s"], abs=0.6)
-            assert float(row["% of copy"][1]) == pytest.approx(result["percent_of_copy"], abs=0.06)
+    here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 1024)]
+    for result in here:
+        result.update(time_us=100.0, copy_us=50.0, percent_of_copy=50.0)
+    pair = {r["kind"]: r for r in here if r["contender"] in ("06_online online", "quack softmax")}
+    for (kind, percent), spread in zip(zip(("stage", "peer"), percents), spreads):
+        pair[kind].update(percent_of_copy=percent, spread_percent=spread)
+    leaders = list(pair.values()) if leading == "both" else [pair[leading]]
+    assert results.leaders(r for r in here if r["kind"] != "copy") == leaders
+    assert re.search(rf"(?m)^f16:49152x1024 .*  {said}$", sweep_tables.text(data))
 
 
 def test_what_a_peer_does_stands_in_its_row(world: World) -> None:
@@ -389,7 +388,7 @@ def test_peers_are_found_missing_or_broken(monkeypatch: pytest.MonkeyPatch) -> N
         "triton": lambda: raises(Missing("Triton is not installed")),
         "quack": lambda: module(lambda: "1", lambda: raises(OSError("libfoo.so: no such file\nand more"))),
     }
-    monkeypatch.setattr(peers, "module_of", lambda name: modules[name]())
+    monkeypatch.setattr(peers, "load", lambda name: modules[name]())
     why = {"pytorch": "not installed", "triton": "Triton is not installed", "quack": "OSError: libfoo.so: no such file"}
     assert peers.find(list(modules)) == ([here], {"cudnn": "9.1"}, why)
 
@@ -397,16 +396,53 @@ def test_peers_are_found_missing_or_broken(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_real_files_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("torch", "triton"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    names = {"pytorch": "PyTorch", "triton": "Triton", "quack": "PyTorch", "liger": "PyTorch"}
+    names = {"pytorch": "PyTorch", "triton": "Triton", "quack": "PyTorch", "liger": "PyTorch", "flashinfer": "PyTorch"}
     missing = {peer: f"{name} is not installed for this python3" for peer, name in names.items()}
     assert peers.find(list(names)) == ([], {}, missing)
 
 
-def test_autotuning_is_for_few_shapes() -> None:
-    from measure.peers import pytorch
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One whose tensors are the pointers themselves."""
+    fake = types.SimpleNamespace(__version__="2.0+cu", uint8="byte", empty=lambda size, **_: f"{size} bytes")
+    monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
+    monkeypatch.setattr(on_torch, "on_tensors", lambda problem, function: lambda x, y, stream: function(x, y))
+    return fake
 
+
+def test_a_library_of_pytorch_s_that_is_not_installed(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = on_torch.LIBRARIES["quack"]._replace(package="no-such-package")
+    monkeypatch.setitem(on_torch.LIBRARIES, "quack", absent)
+    missing = {"quack": "no-such-package is not installed for this python3"}
+    found, versions, why = peers.find(["pytorch", "quack"])
+    assert ([one.variant for one in found], versions, why) == (["eager", "compiled"], {"pytorch": "2.0+cu"}, missing)
+
+
+def test_flashinfer_with_and_without_a_dependent_launch(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    kernels = types.SimpleNamespace(softmax=lambda *arguments: called.append(arguments))
+    monkeypatch.setattr(on_torch, "_flashinfer_kernels", lambda: kernels)
+    (one,) = on_torch.LIBRARIES["flashinfer"]._replace(load=lambda: None).contenders()
+    for candidate in one.prepare(Problem("f32", 4, 32000, "softmax")):
+        candidate.launch(1, 2, 3)
+    assert called == [("1048576 bytes", 1, 2, None, 1.0, dependent) for dependent in (True, False)]
+    with pytest.raises(NotApplicable, match="its result is f32"):
+        one.prepare(Problem("bf16", 4, 32000, "softmax"))
+    assert list(one.operations) == ["softmax"]
+
+
+def test_what_cannot_be_compiled_is_said_once(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("Ninja build failed\nfor reasons")
+
+    broken = on_torch.LIBRARIES["flashinfer"]._replace(package="pytest", load=fails)
+    monkeypatch.setitem(on_torch.LIBRARIES, "flashinfer", broken)
+    assert peers.find(["flashinfer"]) == ([], {}, {"flashinfer": "RuntimeError: Ninja build failed"})
+
+
+def test_autotuning_is_for_few_shapes() -> None:
     shapes = sweep_options.all_shapes(sweep_options.TABLES)
-    tuned = [shape for shape in shapes if len(pytorch.modes(Problem(*shape, "softmax"))) > 1]
+    tuned = [shape for shape in shapes if len(on_torch.modes(Problem(*shape, "softmax"))) > 1]
     assert Shape("f16", 49152, 8192) in tuned
     assert Shape("f32", 1, 1048576) not in tuned
     assert len(tuned) < 12  # at up to 8 s each
@@ -440,7 +476,7 @@ def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     fake.AsyncCompileMode = compiling
     for module in (fake, language):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    fake.peer = peers.module_of("triton")
+    fake.peer = peers.load("triton")
     monkeypatch.setattr(fake.peer, "_warm_up", warm_up)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
     yield fake
@@ -623,6 +659,10 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert written() == (0, True, False)
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["recorded"]["command"] == "./run sweep"
+    content, world.device["gpu"] = file.read_bytes(), "NVIDIA Fake 2"
+    assert world.sweep()[0] == 0
+    assert sorted(path.name for path in world.results.iterdir()) == [file.name, "nvidia-fake-2-sweep.json"]
+    assert file.read_bytes() == content  # another GPU's stays
     assert len(data["results"]) == 7 * len({shape for table in data["tables"] for shape in table["shapes"]})
 
 
@@ -639,10 +679,24 @@ def test_a_failed_write_keeps_the_measurements(world: World, monkeypatch: pytest
     assert world.log == []  # nothing was measured again
 
 
-def test_the_recorded_sweep_is_of_the_published_tables() -> None:
-    (path,) = (results.ROOT / "common/results").glob("*-sweep.json")
+def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
+    """A table that was added since is missing in them, none is another."""
     tables = [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in sweep_options.TABLES]
-    assert results.load_json(path)["tables"] == tables
+    recorded = [results.load_json(path)["tables"] for path in (results.ROOT / "common/results").glob("*-sweep.json")]
+    assert recorded
+    for of_one in recorded:
+        assert of_one == [table for table in tables if table["name"] in [one["name"] for one in of_one]]
+
+
+def test_decoding_and_wide_rows(world: World) -> None:
+    code, out, _ = world.sweep("--list", "--tables", "decoding,wide_rows")
+    decoding, wide = (line.split() for line in out.splitlines() if line.startswith("  "))
+    assert (code, len(decoding), len(wide), len({*decoding, *wide})) == (0, 24, 6, 30)
+    assert {"f32:1x32000", "f32:16x65536", "bf16:64x151936"} < {*decoding}
+    assert wide == [*(f"f32:1024x{cols}" for cols in (65536, 131072, 262144)),
+                    *(f"bf16:4096x{cols}" for cols in (65536, 131072, 262144))]  # fmt: skip
+    named = ("fastertransformer", "oneflow", "triton_article", "awkward", "decoding", "wide_rows")
+    assert ", ".join(named) in " ".join(world.sweep("--help")[1].split())
 
 
 @pytest.mark.parametrize(
@@ -656,7 +710,6 @@ def test_the_recorded_sweep_is_of_the_published_tables() -> None:
         ("--rounds 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--repeats many", "'many' is not accepted"),
         ("--device sim", "the simulator takes no times"),
-        ("--colour", "--colour"),
     ],
 )
 def test_bad_options_are_told_before_anything_is_loaded(world: World, arguments: str, said: str) -> None:
@@ -700,28 +753,3 @@ def test_progress(world: World) -> None:
     percents = [int(found) for found in re.findall(r"\] +(\d+) %, \d+:\d\d left", err)]
     assert (code, percents[0], percents) == (0, 0, sorted(percents))
     assert percents[-1] > 80 and "#####" in err
-
-
-# ---- The block `sweep` of generate, which host.generated_pages tests; and which file the other blocks take.
-
-
-def test_a_sweep_s_file_and_others(repository: Repository) -> None:
-    def said(block: str) -> str:
-        repository.page(f"<!-- generated: sweep {block} -->\n<!-- end generated -->\n")
-        return repository.generate()[1]
-
-    assert "README.md:1: sweep: no sweep's file in common/results" in said("oneflow")
-    data = synthetic_sweep.sweep()
-    (repository.results / "nvidia-fake-1-sweep.json").write_text(json.dumps(data))
-    assert "no table 'two' in nvidia-fake-1-sweep.json; there are: fastertransformer, oneflow" in said("two")
-    assert "no such stage: '03_warp_reduce'" in said("oneflow")
-    where = "stage=06_online variant=online dtype=f16 rows=49152 cols=1024"
-    page = repository.page(f"x <!-- value: time {where} --><!-- end value -->\n")
-    assert "no results file in common/results" in repository.generate()[1]
-    (repository.root / "06_online").mkdir()
-    (repository.root / "06_online/main.cu").touch()
-    (repository.results / "old.json").write_text(json.dumps(data))
-    for name in ("simulator", "old-simulator", "old-profile"):
-        (repository.results / f"{name}.json").write_text("not even JSON")
-    assert repository.generate()[0] == 0
-    assert " µs<!-- end value -->" in page.read_text(encoding="utf-8")

@@ -6,8 +6,6 @@ learn/ is for who does the exercises, measure/ takes numbers and records them, p
 share: errors with their exit codes, options, and how a command ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib
@@ -19,7 +17,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Callable, Iterator, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 INTERRUPTED = 128 + signal.SIGINT  # exit code, as of a shell
 
@@ -49,7 +47,10 @@ class NoDevice(ToolError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises Usage where argparse would print the usage and exit."""
+    """Raises Usage where argparse would print the usage and exit; shows its description as it is written."""
+
+    def __init__(self, prog: str, description: str | None, **more: Any) -> None:
+        super().__init__(prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
 
     def error(self, message: str) -> NoReturn:
         raise Usage(message.replace("argument ", "", 1).replace("\n", "\\n"))
@@ -100,12 +101,31 @@ def signals_wait() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def end_group(process: subprocess.Popen[str]) -> None:
-    """Ends a process that was started in a session of its own, and all that it has started."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+@contextlib.contextmanager
+def started(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen[str]]]:
+    """Starts processes, each in a session of its own. What ends the block ends them, and all that they have started."""
+    processes: list[subprocess.Popen[str]] = []
+    try:
+        with signals_wait():
+            for command in commands:
+                processes.append(subprocess.Popen(command, errors="replace", start_new_session=True, **more))
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def output_of(*command: object, stderr: int = subprocess.DEVNULL, cwd: Path | None = None) -> str | None:
+    """What a command prints, without blanks around it; None where it is missing or fails."""
+    streams: dict[str, int] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
+    try:
+        done = subprocess.run(list(map(str, command)), cwd=cwd, errors="replace", timeout=60, check=False, **streams)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def file_to_write(text: str) -> Path:

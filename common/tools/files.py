@@ -1,7 +1,5 @@
 """Reading and writing files: whole or not at all, and nothing is believed of what a file says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

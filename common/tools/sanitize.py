@@ -10,15 +10,11 @@ Exit codes: 0 clean; 1 a finding, a failure, or a stage that is not built; 2 bad
 GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import re
 import shutil
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from command import NoDevice, Parser, ToolError, folder_to_write, whole_number
@@ -61,14 +57,13 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
     logs: Path = arguments.logs or arguments.build / "sanitizer"
     logs.mkdir(parents=True, exist_ok=True)
     variants = {stage: verified_alone(executable) for stage, executable in stages.items()}
-    stopped = threading.Event()
 
-    def complaint(tool: str, stage: str) -> str:
+    def complaint(tool: str, stage: str, stopped: results.Stopped) -> str:
         (shapes, clean), log = TOOLS[tool], logs / f"{stage}-{tool}.log"
         log.write_text("")
         options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage]), "--verify-only"]
         program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
-        report, problems = results.run_stage(program, [*options, *shapes.split()], TIMEOUT_S, stopped=stopped.is_set)
+        report, problems = results.run_stage(program, [*options, *shapes.split()], TIMEOUT_S, stopped=stopped)
         text = log.read_text(encoding="utf-8", errors="replace")
         if "Device not supported" in "\n".join([text, *problems]):
             raise NoDevice("compute-sanitizer does not work with this GPU")
@@ -78,22 +73,17 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
         missing = variants[stage] - verified(report)
         return f"these shapes never ran: {' '.join(sorted(missing))}" if missing else ""
 
-    def run(place: tuple[str, str]) -> str:
-        begin, why = time.monotonic(), complaint(*place)
+    def run(place: tuple[str, str], stopped: results.Stopped) -> str:
+        begin, why = time.monotonic(), complaint(*place, stopped)
         took = f"{time.monotonic() - begin:4.0f} s  {why}".rstrip()
         print(f"{'FAIL' if why else 'ok':<4}  {place[0]:<10} {place[1]:<24} {took}", flush=True)
         return why
 
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        try:
-            return list(pool.map(run, itertools.product(TOOLS, stages)))
-        finally:  # an interrupt: the pool would wait for the last run
-            stopped.set()
+    return results.in_parallel(arguments.jobs, run, itertools.product(TOOLS, stages))
 
 
 def main(argv: list[str]) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="python3 common/tools sanitize", description=__doc__, formatter_class=raw)
+    parser = Parser("python3 common/tools sanitize", __doc__)
     parser.add_argument("stages", metavar="STAGE", nargs="*", help="such as 03_warp_reduce (default: all)")
     parser.add_argument("--jobs", metavar="N", type=whole_number(1024), default=4, help="runs at once (default: 4)")
     parser.add_argument("--logs", metavar="FOLDER", type=folder_to_write, help="(default: build/sanitizer)")

@@ -82,7 +82,7 @@ is_at_least() { printf '%s\n' "$2" "$1" | sort -VC; }
 
 # install_packages NAME... installs distribution packages, by their Debian names, or says what to type.
 install_packages() {
-  local sudo='' command
+  local sudo='' how="install these with your distribution's package manager"
   [[ $(id -u) == 0 ]] || sudo='sudo '
   if command -v apt-get >/dev/null; then
     if [[ ! $sudo ]]; then
@@ -94,18 +94,15 @@ install_packages() {
       say "$0: apt-get could not install $* (is there a network?)"
       return 1
     fi
-    command="${sudo}apt-get install --no-install-recommends $*"
+    how="to install, type: ${sudo}apt-get install --no-install-recommends $*"
   elif command -v dnf >/dev/null; then
-    command="${sudo}dnf install ${*/#g++/gcc-c++}"
+    how="to install, type: ${sudo}dnf install ${*/#g++/gcc-c++}"
   elif command -v pacman >/dev/null; then
-    command=" $* "
-    command=${command/ g++ / gcc } command=${command/ ninja-build / ninja } command=${command/ python3-pip / python-pip }
-    command="${sudo}pacman -S${command% }"
-  else
-    say "$0: missing: $*; install these with your distribution's package manager"
-    return 1
+    how=" $* "
+    how=${how/ g++ / gcc } how=${how/ ninja-build / ninja } how=${how/ python3-pip / python-pip }
+    how="to install, type: ${sudo}pacman -S${how% }"
   fi
-  say "$0: missing: $*; to install, type: $command"
+  say "$0: missing: $*; $how"
   return 1
 }
 

@@ -5,9 +5,6 @@
 Exit codes: 0 fine; 1 a test failed, none ran, or one was skipped that must not be: with --gpu one that uses it.
 """
 
-from __future__ import annotations
-
-import argparse
 import re
 import textwrap
 import xml.etree.ElementTree as xml
@@ -33,8 +30,7 @@ def reason(case: xml.Element) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="common/tools test_summary", description=__doc__, formatter_class=raw)
+    parser = Parser("common/tools test_summary", __doc__)
     parser.add_argument("--gpu", action="store_true", help="there is a GPU here")
     parser.add_argument("file", type=Path, nargs="?", default="build/test-results.xml", metavar="FILE")
     options = parser.parse_args(arguments)

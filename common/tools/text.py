@@ -1,6 +1,4 @@
-"""Numbers as text."""
-
-from __future__ import annotations
+"""Numbers as text, and notes below tables."""
 
 
 def percent_text(value: float) -> str:
@@ -16,3 +14,10 @@ def time_text(value: float) -> str:
 def short_text(value: float) -> str:
     """Two decimals at most, none where they are zero: 2, 3.01, 8."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+class Notes(dict[str, str]):
+    """The letter of each note, in order of appearance."""
+
+    def mark(self, note: str) -> str:
+        return self.setdefault(note, chr(ord("a") + len(self)))

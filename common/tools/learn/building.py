@@ -1,7 +1,5 @@
 """Builds and compiles what an exercise or the simulator needs, as ./run does."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess
@@ -9,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator
 
-from command import Usage, end_group, signals_wait
+from command import Usage, signals_wait, started
 
 SCRIPT = 'source common/tools/setup.sh; set_up; build "$@"'
 
@@ -53,16 +51,9 @@ def nvcc(cache: dict[str, str], root: Path) -> list[str]:
 @contextlib.contextmanager
 def compiling(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen[str]]]:
     """Starts compilers. What ends the block early ends them, and what they have started."""
-    started: list[subprocess.Popen[str]] = []
-    try:
-        with signals_wait():
-            for command in commands:
-                try:
-                    started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, errors="replace",
-                                                    start_new_session=True, **more))  # fmt: skip
-                except OSError as error:
-                    raise Usage(f"cannot start {command[0]}: {error.strerror}; ./run doctor says more") from error
-        yield started
-    finally:
-        for process in started:
-            end_group(process)
+    with contextlib.ExitStack() as running:
+        try:
+            compilers = running.enter_context(started(*commands, stdin=subprocess.DEVNULL, **more))
+        except OSError as error:
+            raise Usage(f"cannot start {commands[0][0]}: {error.strerror}; ./run doctor says more") from error
+        yield compilers

@@ -6,8 +6,6 @@
 Exit codes: 0 everything that a GPU or the simulator needs is here; 1 something is missing; 2 bad usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from command import Parser, styled
+from command import Parser, output_of, styled
 from learn.building import build
 
 Version = tuple[int, int]
@@ -27,7 +25,6 @@ OLDEST_CMAKE = (3, 25)
 OLDEST_CUDA = (12, 4)
 OLDEST_GPU = (7, 5)
 FREE_DISK_GB = 5
-TIMEOUT_S = 60
 
 
 class Finding(NamedTuple):
@@ -48,13 +45,7 @@ class Machine:
 
     def output(self, *command: object) -> str | None:
         """What a command prints, both streams; None where it is not there or fails."""
-        try:
-            result = subprocess.run([str(word) for word in command], cwd=self.root, stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                    timeout=TIMEOUT_S, check=False)  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return result.stdout if result.returncode == 0 else None
+        return output_of(*command, stderr=subprocess.STDOUT, cwd=self.root)
 
     def nvcc(self) -> tuple[str, Version] | None:
         """The first where ./run looks, in its order, and its release."""
@@ -69,7 +60,7 @@ class Machine:
 
     def gpu(self, field: str) -> str | None:
         text = self.output("nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader")
-        return text.splitlines()[0].strip() if text and text.strip() else None
+        return text.splitlines()[0].strip() if text else None
 
 
 def version(pattern: str, text: str | None) -> Version | None:
@@ -214,7 +205,7 @@ def report(findings: dict[str, Finding]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    parser = Parser(prog="./run doctor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("./run doctor", __doc__)
     parser.add_argument("--build", action="store_true", help="builds and runs the simulator, too")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -15,8 +15,6 @@ Exit codes: 0 solved, or shown; 1 not yet; 2 bad usage, or a tool is missing; 3 
 not be built.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime
@@ -391,7 +389,7 @@ def saved_at(path: Path) -> tuple[int, int] | None:
 
 
 def main(arguments: list[str]) -> int | None:
-    parser = Parser(prog="./run exercise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("./run exercise", __doc__)
     parser.add_argument("which", nargs="?", metavar="WHICH", help="a stage (03), a number (03.2) or a name")
     what = parser.add_mutually_exclusive_group()
     for name, text in (("--hint", "shows the next hint"), ("--watch", "checks again at every save"),

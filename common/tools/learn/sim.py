@@ -11,8 +11,6 @@ Exit codes: the program's own; 1 where it ended with 0 although a launch ended w
 missing; 70 the file, or the simulator, could not be built; 128 + n: signal n ended the program.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -56,7 +54,7 @@ def run_program(command: list[str], folder: Path, environment: dict[str, str]) -
 
 def main(arguments: list[str]) -> int:
     end = arguments.index("--") if "--" in arguments else len(arguments)  # of ours; the program's follow
-    parser = Parser(prog="./run sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("./run sim", __doc__)
     parser.add_argument("file", metavar="FILE.cu", nargs="?")
     parser.add_argument("--folder", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)  # the reader's
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)  # a build folder with the simulator

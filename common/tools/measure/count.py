@@ -11,18 +11,14 @@ Exit codes: 0 written, or nothing differs; 1 something failed or differs; 2 bad 
 differs, but the stages were compiled by another nvcc than the recorded one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from command import Parser, ToolError
 from files import write_whole
 from measure import results
-from measure.results import Json, Shape, place_of
+from measure.results import Json, Shape, Stopped, place_of
 
 # What a kernel does to one row does not depend on how many there are.
 ROWS = 64
@@ -50,19 +46,13 @@ def simulate(
     """
     entries: list[Json] = []
     problems: list[str] = []
-    stopped = threading.Event()
 
-    def run(place: tuple[str, Shape]) -> tuple[Json | None, list[str]]:
+    def run(place: tuple[str, Shape], stopped: Stopped) -> tuple[Json | None, list[str]]:
         stage, shape = place
         options = results.stage_options(*shape, op, variants)
-        return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped.is_set)
+        return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            reports = list(pool.map(run, work))
-        finally:  # an interrupt: the pool would wait until the last stage has ended
-            stopped.set()
-    for (stage, shape), (report, found) in zip(work, reports):
+    for (stage, shape), (report, found) in zip(work, results.in_parallel(os.cpu_count(), run, work)):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
             entries += [
@@ -104,7 +94,7 @@ def verdict(found: list[str], recorded_nvcc: str | None, build: Path, again: str
 
 
 def main(argv: list[str]) -> int | None:
-    parser = Parser(prog="python3 common/tools count", description="Count on the simulator what the variants do.")
+    parser = Parser("python3 common/tools count", "Count on the simulator what the variants do.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
     arguments = results.parse(parser, argv)
     stages = results.stage_executables(arguments.root, arguments.build)
@@ -113,7 +103,7 @@ def main(argv: list[str]) -> int | None:
     out = arguments.root / "common/results/simulator.json"
     again = "python3 common/tools count"
     if arguments.check:
-        recorded = results.load_counted(out)
+        recorded = results.load(out, results.COUNTED)
         return verdict(differences(recorded["counted"], entries), recorded["nvcc"], arguments.build, again)
     nvcc = results.software_versions(arguments.build)["nvcc"]
     write_whole(out, results.json_text({"command": again, "nvcc": nvcc, "counted": entries}))

@@ -1,7 +1,5 @@
 """Why Nsight Compute counts otherwise than the simulator: what explanations.md says, and where it holds."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -14,8 +14,6 @@ Exit codes: 0 written, or all is well; 1 something failed, differs or is not exp
 no ncu, no permission to read the counters, or (--check) it differs but another nvcc compiled the stages.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import itertools
@@ -25,7 +23,7 @@ from typing import NamedTuple
 from command import Parser, ToolError, file_to_write
 from measure import count, explanations, ncu, results
 from measure.explanations import Explanation
-from measure.quantities import CONFLICTS, COUNTERS, WAVEFRONTS  # noqa: F401: also for pages
+from measure.quantities import COUNTERS
 from measure.results import Json, Shape, place_of
 
 TOOL = "python3 common/tools hardware_table"
@@ -36,6 +34,9 @@ COLS = (1000, 8192)
 # Some variants take narrow rows only, or rows that fill every lane: each has two widths at least.
 COLS_OF_STAGE = {"02_fused_block": (96, 1000, 8192), "03_warp_reduce": (96, 128, 256, 1000, 1024)}
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
+COUNTS = {name: results.DIFFERENCE if "conflicts" in name else results.NUMBER for name in COUNTERS}
+ENTRY = {**results.PLACE, "ncu": COUNTS, "simulator": COUNTS}
+SCHEMA = {**results.BY_NCU, "entries": results.Each("entry", ENTRY, results.check_recorded)}
 
 # --- Where they differ ------------------------------------------------------------------------------
 
@@ -100,11 +101,12 @@ def measured(entry: Json) -> Json:
     return {**entry, "ncu": {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}}
 
 
-def load_recorded(root: Path) -> Json:
-    files = sorted((root / "common/results").glob("*-simulator.json"))
-    if len(files) != 1:
-        raise ToolError(f"common/results has {len(files)} files named <gpu>-simulator.json; one is needed")
-    return results.load_hardware(files[0], COUNTERS)
+def load_recorded(root: Path, gpu: str = "") -> Json:
+    """`gpu` as in results.file_of()."""
+    path = results.file_of(root / "common/results", "-simulator", gpu)
+    if not path:
+        raise ToolError("common/results has no file named <gpu>-simulator.json")
+    return results.load(path, SCHEMA)
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -121,7 +123,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: list[str]) -> int | None:
-    parser = Parser(prog=TOOL, description="Compare the simulator's counters with Nsight Compute's.")
+    parser = Parser(TOOL, "Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="such as 03 (default: all)")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")

@@ -8,8 +8,6 @@
 Units: time in µs, sizes in bytes. Device pointers and streams are whole numbers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
@@ -95,7 +93,7 @@ class Harness:
         # The `machine` object of the stages' JSON, and `simulated`.
         self.device: Json = self._told(self._library.softmax_open(l2.encode(), byref(self._session)))
 
-    def __enter__(self) -> Harness:
+    def __enter__(self) -> "Harness":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,8 +8,6 @@ wavefronts (shared-memory passes), nanoseconds for gpu__time_duration. A counter
 ncu empties the caches before each kernel. Clocks stay as they are (--clock-control none).
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import os
@@ -22,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Callable, Sequence
 
-from command import NoDevice, ToolError, end_group, say
+from command import NoDevice, ToolError, say, started
 from measure import results
 from measure.results import Json, last_line, place_of, shape_of
 
@@ -157,15 +155,11 @@ def measure(
         script.write_text(driver_script(stages, entries, folder), encoding="utf-8")
         command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--nvtx", "--target-processes", "all"]
         command += [*options, "--metrics", ",".join(metrics), "--force-overwrite", "--export", str(made), "bash", str(script)]
-        with log.open("w") as out:
-            try:
-                process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
-            except OSError as error:
-                raise ToolError(f"cannot run {ncu}: {error.strerror}") from error
-            try:
+        try:
+            with log.open("w") as out, started(command, stdout=out, stderr=subprocess.STDOUT) as (process,):
                 wait(process, log, folder, list(map(place_of, entries)))
-            finally:
-                end_group(process)  # with the launch that is on the GPU
+        except OSError as error:
+            raise ToolError(f"cannot run {ncu}: {error.strerror}") from error
         check_permitted(log)
         if not made.is_file():
             said = log.read_text(errors="replace")

@@ -18,22 +18,19 @@ Exit codes: 0 fine; 1 a wrong result, or ncu failed; 2 bad usage; 3 no GPU (--de
 ncu, no permission.
 """
 
-from __future__ import annotations
-
 import argparse
-import re
 import shutil
 import textwrap
 from itertools import zip_longest
 from pathlib import Path
 from typing import Iterable, Sequence
 
-from command import NoDevice, Parser, ToolError, Usage, file_to_write, folder_to_write, say, whole_number
+from command import NoDevice, Parser, Usage, file_to_write, folder_to_write, say, whole_number
 from files import write_whole
 from measure import count, ncu, quantities, results
 from measure.quantities import QUANTITIES, Row
 from measure.results import ELEMENT_BYTES, Json, Shape, shape_of
-from text import short_text
+from text import Notes, short_text
 
 # On the simulator: what a row costs does not depend on how many there are, beyond a few blocks of them.
 COUNTED_ROWS = 64
@@ -106,22 +103,12 @@ def is_shown(quantity: quantities.Quantity, rows: Sequence[Row]) -> bool:
     return any(n for row in rows for n in row.numbers) or any(row.numbers[0] is not None for row in rows)
 
 
-class Reasons:
-    """Why counted and measured differ: lettered in order of appearance."""
+UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
 
-    UNKNOWN = f"differs by more than {100 * quantities.SAME:g} %, and no reason is known"
 
-    def __init__(self) -> None:
-        self.letters: dict[str, str] = {}
-
-    def mark(self, row: Row) -> str:
-        if not row.differs:
-            return ""
-        text = f"{row.why.name}. {row.why.reason}" if row.why else self.UNKNOWN
-        return self.letters.setdefault(text, chr(ord("a") + len(self.letters)))
-
-    def lettered(self) -> list[tuple[str, str]]:
-        return [(letter, text) for text, letter in self.letters.items()]
+def mark(row: Row, notes: Notes) -> str:
+    """The letter of the note that says why counted and measured differ."""
+    return notes.mark(f"{row.why.name}. {row.why.reason}" if row.why else UNKNOWN) if row.differs else ""
 
 
 LABEL = max(len(f"{q.name}, {q.unit}") for q in QUANTITIES)
@@ -135,7 +122,7 @@ def split_name(name: str) -> list[str]:
     return [line.replace("_ ", "_") for line in textwrap.wrap(name.replace("_", "_ "), COLUMN - 2)]
 
 
-def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Reasons) -> list[str]:
+def stage_table(entries: Sequence[Json], measured: bool, width: int, notes: Notes) -> list[str]:
     """One stage: a line for each quantity, a column for each variant, as many as fit."""
     fit = max(1, (width - LABEL - 2) // COLUMN)
     lines: list[str] = []
@@ -144,7 +131,7 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Re
         names = list(zip_longest(*(split_name(entry["variant"]) for entry in entries[part]), fillvalue=""))
         table = [(entries[0]["stage"] if line is names[0] else "", line) for line in names]
         for rows in by_quantity:
-            cells = tuple(f"{cell(row, measured)} {reasons.mark(row)}" for row in rows[part])
+            cells = tuple(f"{cell(row, measured)} {mark(row, notes)}" for row in rows[part])
             table.append((f"{rows[0].quantity.name}, {rows[0].quantity.unit}", cells))
         lines += [f"{label:<{LABEL}}  {''.join(f'{c:<{COLUMN}}' for c in cells)}".rstrip() for label, cells in table]
         lines.append("")
@@ -154,15 +141,15 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, reasons: Re
 def screen(entries: list[Json], others: list[str], shape: Shape, op: str, measured_on: str) -> str:
     """A table for each stage. `measured_on`: the GPU; empty where nothing was measured."""
     width = max(80, shutil.get_terminal_size((124, 24)).columns)
-    reasons, measured = Reasons(), bool(measured_on)
+    notes, measured = Notes(), bool(measured_on)
     columns = f"declared · counted ({counted_shape(shape).rows} rows, CPU simulator)"
     columns += f" · measured (ncu, {measured_on})" if measured else ""
     lines = [f"{shape.dtype} {op}, {shape.rows} x {shape.cols}: {columns}", ""]
     for stage in dict.fromkeys(e["stage"] for e in entries):
-        lines += stage_table([e for e in entries if e["stage"] == stage], measured, width, reasons)
+        lines += stage_table([e for e in entries if e["stage"] == stage], measured, width, notes)
     if measured:
         lines += [agreement(entries), ""]
-    for letter, text in reasons.lettered():
+    for text, letter in notes.items():
         lines += textwrap.wrap(text, width, initial_indent=f"{letter} ", subsequent_indent="  ")
     lines += [f"not applicable: {text}" for text in others]
     return "\n".join(lines).rstrip()
@@ -264,14 +251,9 @@ def profile(arguments: argparse.Namespace, stages: dict[str, Path]) -> int:
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Raises Usage."""
-    parser = Parser(
-        prog="./run profile",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        epilog="What is measured, and ncu's names of it:\n"
-        + "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES),
-    )
+    names = "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES)
+    epilog = f"What is measured, and ncu's names of it:\n{names}"
+    parser = Parser("./run profile", __doc__, allow_abbrev=False, epilog=epilog)
     option = parser.add_argument
     option("stages", metavar="STAGE", nargs="*", help="3, 03 or 03_warp_reduce (default: all)")
     option("--variant", metavar="NAME,...", default="all", help="of one STAGE (default: all)")
@@ -283,17 +265,13 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     option("--set", choices=SETS, default=SETS[0], help=set_help)
     device_help = "sim: only count; gpu: an error without one (default: gpu where there is one)"
     option("--device", choices=("gpu", "sim"), help=device_help)
-    option("--out", metavar="FOLDER", help="for report and table (default: build/profile)")
+    out = file_to_write if "--record" in argv else folder_to_write
+    option("--out", metavar="FOLDER", type=out, help="for report and table (default: build/profile)")
     option("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
     option("--list", action="store_true", help="name the stages that would be profiled, and stop")
     option("--record", action="store_true", help="measure what the lessons show; --out is the file then")
     option("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
-    if arguments.out is not None:
-        try:
-            arguments.out = (file_to_write if arguments.record else folder_to_write)(arguments.out)
-        except argparse.ArgumentTypeError as error:
-            parser.error(f"--out: {error}")
     known = results.stage_names(arguments.root)
     given = [results.stage_named(text, known) for text in arguments.stages]
     arguments.stages = given or known

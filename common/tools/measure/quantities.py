@@ -12,8 +12,6 @@ metric that this ncu does not know is None. An entry is one launch of one varian
     kernels        what ncu counted of each kernel; [] without ncu
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Callable, NamedTuple
 

@@ -9,8 +9,6 @@ as it was.
 Exit codes: 0 recorded, 1 something failed and nothing was written, 2 bad usage, 3 no usable GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import time
@@ -119,7 +117,7 @@ def record(arguments: argparse.Namespace) -> Path:
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python3 common/tools record", description="Record the lessons' measurements on this GPU.")
+    parser = Parser("python3 common/tools record", "Record the lessons' measurements on this GPU.")
     parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")

@@ -6,8 +6,6 @@ measurement belongs to, and reading and writing the files in common/results.
 Units: time in µs, bandwidth in GB/s (10^9 bytes per second), sizes in bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv
@@ -17,17 +15,20 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from command import NoDevice, Parser, ToolError, Usage, end_group, signals_wait
+from command import NoDevice, Parser, ToolError, Usage, output_of, started
 from files import BadFile, load_json, write_whole
 
 ROOT = Path(__file__).resolve().parents[3]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 MACHINE_TIMEOUT_S = 120
 DATE = "%Y-%m-%dT%H:%M:%SZ"
+LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be in the next run
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
 Json = dict[str, Any]
@@ -91,22 +92,26 @@ def run_process(command: list[str], timeout_s: float, stopped: Stopped = NEVER) 
 
     It gets a process group of its own: with a profiler, the program that it started is ended too.
     """
-    streams: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    process: subprocess.Popen[str] | None = None
     end = time.monotonic() + timeout_s
-    try:
-        with signals_wait():
-            process = subprocess.Popen(command, start_new_session=True, **streams)
-        while time.monotonic() < end and not stopped():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                out, err = process.communicate(timeout=min(timeout_s, 0.1))
-                return subprocess.CompletedProcess(command, process.returncode, out, err)
-        raise ToolError(f"took longer than {timeout_s:.0f} s")
+    try:  # an interrupt by the user must not leave it running on the GPU
+        with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as (process,):
+            while time.monotonic() < end and not stopped():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = process.communicate(timeout=min(timeout_s, 0.1))
+                    return subprocess.CompletedProcess(command, process.returncode, out, err)
+            raise ToolError(f"took longer than {timeout_s:.0f} s")
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror}") from error
-    finally:  # an interrupt by the user must not leave it running on the GPU
-        if process:
-            end_group(process)
+
+
+def in_parallel(jobs: int | None, run: Callable[[Any, Stopped], Any], work: Iterable[Any]) -> list[Any]:
+    """What run(item, stopped) returns of each. It is stopped at an interrupt: the pool would wait for the last."""
+    stopped = threading.Event()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            return list(pool.map(lambda item: run(item, stopped.is_set), work))
+        finally:
+            stopped.set()
 
 
 def last_line(text: str) -> str:
@@ -172,15 +177,6 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime(DATE)
 
 
-def output_of(command: list[str]) -> str:
-    """What a command prints; nothing where it is missing or fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> tuple[str, bool]:
     """The commit that is measured, and whether the working tree differs from it.
 
@@ -195,10 +191,10 @@ def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> t
         return match[1], bool(match[2])
     # Without this check git would answer for a repository that merely surrounds this folder.
     if (root / ".git").exists():
-        git = ["git", "-C", str(root)]
-        commit = output_of([*git, "rev-parse", "HEAD"])
+        git = ("git", "-C", root)
+        commit = output_of(*git, "rev-parse", "HEAD")
         if commit:
-            return commit, output_of([*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"]) != ""
+            return commit, bool(output_of(*git, "status", "--porcelain", "--", ".", ":!common/results", ":!*.md"))
     if must_be_known:
         raise ToolError("the commit is not known here (no git history): pass --commit HASH")
     return UNKNOWN, True
@@ -207,13 +203,13 @@ def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> t
 def software_versions(build: Path) -> Json:
     """Driver and compiler versions and the highest SM clock, None where they cannot be found out."""
     # Of the first GPU.
-    asked = output_of(["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits"])
-    driver, _, clock = asked.partition("\n")[0].partition(", ")
+    asked = output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits")
+    driver, _, clock = (asked or "").partition("\n")[0].partition(", ")
     # The compiler that CMake configured is the one that matters, not the first one on the path.
     cache = build / "CMakeCache.txt"
     configured = cache.read_text(encoding="utf-8") if cache.is_file() else ""
     found = re.search(r"^CMAKE_CUDA_COMPILER:\w+=(.+)$", configured, re.M)
-    release = re.search(r"\bV(\d+\.\d+\.\d+)", output_of([found[1] if found else "nvcc", "--version"]))
+    release = re.search(r"\bV(\d+\.\d+\.\d+)", output_of(found[1] if found else "nvcc", "--version") or "")
     return {
         "driver_version": driver or None,
         "nvcc": release[1] if release else None,
@@ -288,38 +284,49 @@ class Each(NamedTuple):
     may_be_empty: bool = False
 
 
-OTHERS = "*"  # in an object's schema: a function of the name, for all names that it does not have
+OTHERS = "*"  # in an object's schema: kinds by regular expressions, for all names that it does not have
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """A kind is a regular expression, None, bool, several of these, or a function."""
+    """A kind is a regular expression, a range, None, bool, several of these, a list of as many, or a function."""
     if isinstance(kind, tuple):
         return any(fits(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and len(value) == len(kind) and all(map(fits, value, kind))
     if isinstance(kind, str):
         return isinstance(value, str) and re.fullmatch(kind, value) is not None
+    if isinstance(kind, range):
+        return type(value) is int and value in kind  # True is an int, too
     return value is None if kind is None else type(value) is bool if kind is bool else kind(value)
 
 
-def is_whole(value: Any) -> bool:
-    return type(value) is int and value >= 0  # True is an int, too
+def is_difference(value: Any) -> bool:
+    return type(value) in (int, float)  # load_json lets finite ones through
 
 
 def is_number(value: Any) -> bool:
-    return type(value) in (int, float) and value >= 0  # load_json lets finite ones through
+    return is_difference(value) and value >= 0
 
 
-def is_size(value: Any) -> bool:
-    return is_whole(value) and value > 0
+def is_date(value: Any) -> bool:
+    try:
+        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
+    except (TypeError, ValueError):
+        return False
+
+
+def are_texts(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
 
 
 def check(found: Any, schema: Json, where: str = "it") -> None:
     """Raises ToolError that says which field is missing, or what is in it."""
     if not isinstance(found, dict):
         raise ToolError(f"{where} is {shortened(found)}")
-    others = {name: schema[OTHERS](name) for name in found if name not in schema} if OTHERS in schema else {}
-    for name, kind in {**schema, **others}.items():
-        if name == OTHERS:
-            continue
+    named = {name: kind for name, kind in schema.items() if name != OTHERS}
+    for pattern, kind in schema.get(OTHERS, {}).items():
+        named |= {name: kind for name in found if name not in named and re.search(pattern, name)}
+    for name, kind in named.items():
         if name not in found:
             raise ToolError(f"{where} has no '{name}'")
         if isinstance(kind, Each):
@@ -347,30 +354,6 @@ def check_each(found: Any, each: Each, name: str) -> None:
 def shortened(value: Any) -> str:
     text = ascii(value) if isinstance(value, (str, int, float, type(None))) else type(value).__name__
     return text if len(text) <= 60 else text[:60] + " ..."
-
-
-def is_date(value: Any) -> bool:
-    try:
-        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
-    except (TypeError, ValueError):
-        return False
-
-
-def is_reason(value: Any) -> bool:
-    return isinstance(value, str) and fits(COLOUR.sub("", value), LINE)
-
-
-def are_texts(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
-
-
-def number_named(name: str) -> Any:
-    """A number or nothing; one that is a difference may be negative."""
-    return (is_number, None, lambda value: type(value) in (int, float) and "conflicts" in name)
-
-
-def three_named(name: str) -> Any:
-    return lambda value: isinstance(value, list) and len(value) == 3 and all(fits(n, number_named(name)) for n in value)
 
 
 def check_result(result: Json, where: str) -> None:
@@ -403,10 +386,17 @@ def check_table(table: Json, where: str) -> None:
         raise ToolError(f"{where} has a shape twice")
 
 
+def check_recorded(entry: Json, where: str) -> None:
+    """An entry that is older than its file says where it comes from."""
+    if "recorded" in entry:
+        check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
+
+
 UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some libraries colour their messages
+COLOUR = r"\x1b\[[0-9;]*m"  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
-LINE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,2000}"
+VISIBLE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]"
+LINE, REASON = f"{VISIBLE}{{0,2000}}", f"({COLOUR}|{VISIBLE}){{0,2000}}"
 # What stands in tables, captions and pictures as it is.
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
 # The page of ./run report offers it for copying.
@@ -414,32 +404,35 @@ COMMAND = (
     r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
-MACHINE_NUMBERS = ("multiprocessors", "l2_bytes", "memory_bytes", "max_sm_clock_mhz")
-PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": is_size, "cols": is_size}
-STATUS = {"status": "|".join(STATUSES), "reason": is_reason}
+SIZE, NUMBER, DIFFERENCE = range(1, 10**18), (is_number, None), (is_difference, None)
+PLACE = {"stage": NAME, "variant": NAME, "dtype": "|".join(ELEMENT_BYTES), "rows": SIZE, "cols": SIZE}
+STATUS = {"status": "|".join(STATUSES), "reason": REASON}
 NUMBERS = ("time_us", "spread_percent", "copy_us", "percent_of_copy", "bandwidth_gb_s", "passes", "max_error")
-RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, number_named("")), "stage": (NAME, "", None), "op": NAME, "input": NAME}
-OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": number_named("")}
+RESULT = {**PLACE, **STATUS, **dict.fromkeys(NUMBERS, NUMBER), "stage": (NAME, "", None), "op": NAME, "input": NAME}
+OF_SWEEP = {"contender": PLAIN, "kind": "stage|peer|copy", "noisy": bool, "round_difference_percent": NUMBER}
 TABLE = {"name": "[a-z0-9_]{1,40}", "title": PLAIN, "source": PLAIN, "shapes": are_texts}
-SETTINGS = {"l2": "cold|warm", "repeats": is_size}
-METRICS = {OTHERS: number_named}
+SETTINGS = {"l2": "cold|warm", "repeats": SIZE}
+METRICS = {OTHERS: {"conflicts": DIFFERENCE, "": NUMBER}}
+QUANTITIES = {OTHERS: {"conflicts": [DIFFERENCE] * 3, "": [NUMBER] * 3}}
 KERNELS = Each("kernel", {"kernel": LINE, "metrics": METRICS})
-MADE = {"quantities": {OTHERS: three_named}, "metrics": METRICS, "kernels": KERNELS}
-PROFILE = {**PLACE, "op": NAME, "counted_rows": is_size, **MADE}
+MADE = {"quantities": QUANTITIES, "metrics": METRICS, "kernels": KERNELS}
+PROFILE = {**PLACE, "op": NAME, "counted_rows": SIZE, **MADE}
 
 HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
-MACHINE = {"gpu": PLAIN, OTHERS: lambda name: (is_whole if name in MACHINE_NUMBERS else PLAIN, None)}
+MACHINE_NUMBERS = "^(multiprocessors|l2_bytes|memory_bytes|max_sm_clock_mhz)$"
+MACHINE = {"gpu": PLAIN, OTHERS: {MACHINE_NUMBERS: (range(10**18), None), "": (PLAIN, None)}}
 BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
 RESULTS = Each("result", RESULT, check_result)
 RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
 SWEEP = {
     **RECORDING,
-    "settings": {**SETTINGS, "rounds": is_size, "peer_tolerance": is_number},
+    "settings": {**SETTINGS, "rounds": SIZE, "peer_tolerance": is_number},
     "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),
     "tables": Each("table", TABLE, check_table, may_be_empty=True),
 }
-COUNTS = Each("counted", {**PLACE, **STATUS, OTHERS: number_named}, check_counted)
-COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}
+COUNTS = Each("counted", {**PLACE, **STATUS, **METRICS}, check_counted)
+COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}  # simulator.json
+PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 
 
 def load(path: Path, schema: Json) -> Json:
@@ -455,36 +448,27 @@ def load(path: Path, schema: Json) -> Json:
     return data
 
 
-def load_counted(path: Path) -> Json:
-    """simulator.json."""
-    return load(path, COUNTED)
-
-
-def check_recorded(entry: Json, where: str) -> None:
-    """An entry that is older than its file says where it comes from."""
-    if "recorded" in entry:
-        check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
-
-
-def load_profiles(path: Path) -> Json:
-    """<gpu>-profile.json."""
-    return load(path, {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)})
-
-
-def load_hardware(path: Path, counters: Iterable[str]) -> Json:
-    """<gpu>-simulator.json."""
-    both = {name: number_named(name) for name in counters}
-    schema = {**PLACE, "ncu": both, "simulator": both}
-    return load(path, {**BY_NCU, "entries": Each("entry", schema, check_recorded)})
-
-
 def fastest(found: Iterable[Json]) -> Json | None:
-    """Who leads, in every table and chart: the highest percentage of the copy that was timed beside it.
+    """Who is shown, in every table and chart: the highest percentage of the copy that was timed beside it.
 
     Not the shortest time: single times drift within a run, and the copy's drift with them. The first of equals;
     None where none has a time.
     """
     return max((r for r in found if r["time_us"] is not None), key=lambda r: r["percent_of_copy"], default=None)
+
+
+def as_fast(one: Json, other: Json) -> bool:
+    """Whether neither of two that have a time is ahead: they differ by no more than LEAST_LEAD, or than the samples of
+    one of them spread."""
+    spreads = (r["percent_of_copy"] * (r["spread_percent"] or 0) / 100 for r in (one, other))
+    return round(abs(one["percent_of_copy"] - other["percent_of_copy"]), 2) <= max(LEAST_LEAD, *spreads)
+
+
+def leaders(found: Iterable[Json]) -> list[Json]:
+    """Who leads in a line of a table: the fastest, and whatever is as fast."""
+    timed = [r for r in found if r["time_us"] is not None]
+    best = fastest(timed)
+    return [r for r in timed if best and as_fast(r, best)]
 
 
 class Recorded:
@@ -503,7 +487,7 @@ class Recorded:
         self.tables: list[Json] = data.get("tables", [])
         self._at: dict[Shape, list[Json]] = {}
         for result in self.results:
-            result["reason"] = COLOUR.sub("", result["reason"])
+            result["reason"] = re.sub(COLOUR, "", result["reason"])
             if result["op"] == "softmax":
                 self._at.setdefault(shape_of(result), []).append(result)
 
@@ -547,8 +531,31 @@ class Recorded:
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")
 
 
-def newest(folder: Path, sweep: bool) -> Recorded | None:
-    """The recording (or sweep) with the newest date, None where the folder holds none."""
-    suffixes = ("-sweep",) if sweep else ("-profile", "-sweep", "simulator")
-    files = [path for path in sorted(folder.glob("*.json")) if path.stem.endswith(suffixes) == sweep]
-    return max((Recorded(path) for path in files), key=lambda r: (r.recorded["date_utc"], r.path.name), default=None)
+# --- Which of the recorded files -------------------------------------------------------------------
+
+KINDS = ("", "-sweep", "-profile", "-simulator")  # of the files named <gpu><kind>.json
+# Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
+LESSONS_GPU = "nvidia-h200"
+
+
+def recorded_files(folder: Path, kind: str) -> dict[str, Path]:
+    """The files of a kind, by GPU."""
+    paths = sorted(folder.glob(f"*{kind}.json"))
+    if not kind:
+        paths = [path for path in paths if not path.stem.endswith((*KINDS[1:], "simulator"))]
+    return {path.stem.removesuffix(kind): path for path in paths}
+
+
+def newest(paths: Iterable[Path]) -> Path | None:
+    """By the date in the file."""
+    dates = ((load(path, {"recorded": HEADER})["recorded"]["date_utc"], path.name, path) for path in paths)
+    return max(dates, default=(None,))[-1]
+
+
+def file_of(folder: Path, kind: str, gpu: str = "") -> Path | None:
+    """The file of this GPU, which must be there; of none in particular the lessons' GPU's, or else the newest."""
+    files = recorded_files(folder, kind)
+    if gpu and gpu not in files:
+        there = ", ".join(path.name for path in files.values()) or "none"
+        raise ToolError(f"no {gpu}{kind}.json in common/results; there are: {there}")
+    return files.get(gpu or LESSONS_GPU) or newest(files.values())

@@ -7,7 +7,7 @@
 Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
 gets no time. A peer may err by 4 times what a stage may: cuDNN's 16-bit results err by up to twice that. Then all are
 timed in turn, in two rounds of opposite order, each beside a copy of the same bytes. Peers are taken where
-they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger.
+they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
 
 An interrupted sweep goes on where it was when the same command is given again. The results go to
 common/results/<gpu>-sweep.json when all the tables were measured with the usual settings and with cuDNN, PyTorch and
@@ -16,8 +16,6 @@ Triton, and nothing of ours was wrong; else to build/. --csv writes them as CSV,
 Exit codes: 0 fine, 1 a stage's result is wrong (or the results could not be written), 2 bad usage, 3 no usable
 GPU, 4 a CUDA error, 130 interrupted.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib

@@ -5,8 +5,6 @@ it is finished. Each plan with its settings has a journal of its own; a sweep th
 belongs to another machine, code or commit, or that is damaged, is moved aside, and said so: nothing in it is used.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """What `./run sweep` measures: its options, and the published tables with their shapes."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Callable, NamedTuple, Sequence
 
@@ -39,12 +37,17 @@ AWKWARD = (
 BERT = [Shape("f32", 32 * 64 * s, s) for s in (16, 32, 64, 128, 512)]
 CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
 WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
+VOCABULARIES = (32000, 65536, 151936)
+DECODING = [Shape(dtype, batch, cols) for dtype in ("f32", "bf16") for cols in VOCABULARIES for batch in (1, 4, 16, 64)]
+WIDE = [Shape(dtype, rows, cols) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for cols in (65536, 131072, 262144)]
 VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
 TABLES = [
     Table("fastertransformer", "FasterTransformer's attention: f32, (32·64·s) × s", ONEFLOW, BERT),
     Table("oneflow", "OneFlow's bandwidth curve: f16, 49152 × 32 to 32768", ONEFLOW, CURVE),
     Table("triton_article", "The Triton article's widths: f32, 1024 × 2^8 to 2^17", TRITON, WIDTHS),
     Table("awkward", VOCABULARY, "", parse_shapes(AWKWARD)),
+    Table("decoding", "Decoding: batches of 1, 4, 16, 64 × vocabularies of 32000, 65536, 151936", "", DECODING),
+    Table("wide_rows", "Wide rows: f32 1024 and bf16 4096 × 65536, 131072, 262144", "", WIDE),
 ]
 
 
@@ -72,12 +75,7 @@ def device(text: str) -> str:
 
 def parse_arguments(argv: list[str], description: str | None) -> argparse.Namespace:
     """Sets `chosen`, the tables to measure, too. Raises Usage."""
-    parser = Parser(
-        prog="./run sweep",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser("./run sweep", description, allow_abbrev=False)
     option = parser.add_argument
     names = [table.name for table in TABLES]
     kinds = ", ".join(KINDS)

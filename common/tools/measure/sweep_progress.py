@@ -1,7 +1,5 @@
 """How far a sweep is: on a terminal a bar with the time left, elsewhere a line per shape; and where its time went."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

@@ -1,10 +1,8 @@
 """What a sweep shows: one row of results for each contender and shape, and a table for the screen."""
 
-from __future__ import annotations
-
 import statistics
 
-from measure.results import Json, Shape, fastest, shape_of
+from measure.results import Json, Shape, as_fast, fastest, shape_of
 from measure.sweep_journal import Measurement
 
 NOISY_ROUNDS_PERCENT = 3.0  # between the medians of two rounds ...
@@ -95,6 +93,7 @@ def _line(shape: str, rows: list[Json], peers: list[str]) -> list[str]:
     if stage and rival:
         factor = stage["percent_of_copy"] / rival["percent_of_copy"]
         ahead = f"stages {factor:.2f}x" if factor >= 1 else f"{rival['stage']} {1 / factor:.2f}x"
+        ahead = f"as fast as {rival['stage']}" if as_fast(stage, rival) else ahead
     cells = [_cell(kinds["stage"], True), *(_cell(of, len(of) > 1) for of in rivals)]
     return [shape, _time(copy), _time(stage), *cells, ahead]
 

@@ -4,8 +4,6 @@ BLOCKS and VALUES at the end are the whole list. Each is called with the context
 parameters, and returns Markdown. Every miss raises ToolError.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -13,17 +11,18 @@ import re
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
 from command import ToolError
-from measure import explanations, hardware_table, profiling, results
+from measure import explanations, hardware_table, profiling, quantities, results
 from measure.quantities import (
-    DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, ratio, tensor_bytes,
+    CONFLICTS, DRAM_BUSY, DRAM_READ, DRAM_WRITE, OCCUPANCY_LIMITS, QUANTITIES, REGISTERS, WARPS_ACTIVE, WAVEFRONTS,
+    ratio, tensor_bytes,
 )  # fmt: skip
 from measure.results import Json, Recorded, Shape, parse_shape, shape_of
 from pages import charts
 from pages.charts import Chart, shape_text
-from text import percent_text, short_text, time_text
+from text import Notes, percent_text, short_text, time_text
 
 NOTHING = "–"
 Known = TypeVar("Known")
@@ -38,7 +37,7 @@ def known(what: str, name: str, among: Mapping[str, Known]) -> Known:
 # --- A marker and its context ----------------------------------------------------------------------
 
 
-def call(maker: Callable[..., Known], context: Context, plain: Sequence[str], named: Mapping[str, Any]) -> Known:
+def call(maker: Callable[..., Known], context: "Context", plain: Sequence[str], named: Mapping[str, Any]) -> Known:
     """Raises ToolError where the words are not those that `maker` takes."""
     try:
         bound = inspect.signature(maker).bind(context, *plain, **named)
@@ -47,43 +46,53 @@ def call(maker: Callable[..., Known], context: Context, plain: Sequence[str], na
     return maker(*bound.args, **bound.kwargs)
 
 
-def shapes_in(text: str) -> List[Shape]:
+def shapes_in(text: str) -> list[Shape]:
     return [parse_shape(shape) for shape in text.split(",")]
 
 
 class Context:
-    """What a block may ask for: the stages, the page it stands on, and the recorded files, read on first use."""
+    """What a block may ask for: the stages, the page it stands on, and one GPU's recorded files, read on first use.
 
-    def __init__(self, root: Path, results_file: Optional[Path]) -> None:
-        self.root, self.results_file, self.results = root, results_file, root / "common/results"
+    `gpu` as in results.file_of().
+    """
+
+    def __init__(self, root: Path, results_file: Path | None, gpu: str = "") -> None:
+        self.root, self.results_file, self.gpu, self.results = root, results_file, gpu, root / "common/results"
         self.stages = results.stage_names(root)
         self.page = root / "README.md"
-        self.charts: Dict[str, Chart] = {}  # by file name
+        self.charts: dict[str, Chart] = {}  # by file name
+        self._others: dict[str, Context] = {}  # by GPU
+
+    def of(self, gpu: str) -> "Context":
+        """The same for another GPU."""
+        other = self._others.setdefault(gpu, Context(self.root, None, gpu))
+        other.page, other.charts = self.page, self.charts
+        return other
 
     @cached_property
     def recorded(self) -> Recorded:
-        recorded = Recorded(self.results_file) if self.results_file else results.newest(self.results, sweep=False)
-        if not recorded:
+        path = self.results_file or results.file_of(self.results, "", self.gpu)
+        if not path:
             raise ToolError("no results file in common/results: run python3 common/tools record on a GPU first")
-        return recorded
+        return Recorded(path)
 
     @cached_property
     def sweep(self) -> Recorded:
-        sweep = results.newest(self.results, sweep=True)
-        if not sweep:
+        path = results.file_of(self.results, "-sweep", self.gpu)
+        if not path:
             raise ToolError("no sweep's file in common/results: run ./run sweep on a GPU first")
-        return sweep
+        return Recorded(path)
 
     @cached_property
     def profiles(self) -> Json:
         """What ./run profile --record wrote for the same GPU."""
         path = self.recorded.path
-        return results.load_profiles(path.with_name(f"{path.stem}-profile.json"))
+        return results.load(path.with_name(f"{path.stem}-profile.json"), results.PROFILES)
 
     @cached_property
     def counted(self) -> Json:
         """What the simulator counted."""
-        return results.load_counted(self.results / "simulator.json")
+        return results.load(self.results / "simulator.json", results.COUNTED)
 
     def link(self, path: str) -> str:
         """Relative link from the page to a file or folder of the repository."""
@@ -106,16 +115,15 @@ class Table:
 
     def __init__(self, left: int, *header: str) -> None:
         self.rows = [list(header), ["---"] * left + ["---:"] * (len(header) - left)]
-        self.letters: Dict[str, str] = {}  # of the notes, in order of appearance
+        self.notes = Notes()
 
     def not_applicable(self, result: Json) -> str:
         """A cell without a number."""
-        note = f"not applicable: {escape(result['reason'])}"
-        return f"{NOTHING}<sup>{self.letters.setdefault(note, chr(ord('a') + len(self.letters)))}</sup>"
+        return f"{NOTHING}<sup>{self.notes.mark('not applicable: ' + escape(result['reason']))}</sup>"
 
     def text(self, *below: str) -> str:
         """The table, and as one paragraph its notes and the lines that belong below it."""
-        notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.letters.items()]
+        notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.notes.items()]
         table = "\n".join("| " + " | ".join(cells) + " |" for cells in self.rows)
         return "\n\n".join(filter(None, [table, "<br>\n".join([*notes, *below])]))
 
@@ -184,11 +192,18 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
     return table.text(recorded_caption(recorded, ""))
 
 
-PEER_NAMES = {"cudnn": "cuDNN", "pytorch": "PyTorch", "triton": "Triton", "quack": "quack", "liger": "Liger"}
+PEER_NAMES = {
+    "cudnn": "cuDNN",
+    "pytorch": "PyTorch",
+    "triton": "Triton",
+    "quack": "quack",
+    "liger": "Liger",
+    "flashinfer": "FlashInfer",
+}
 NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
 
 
-def swept_cell(result: Optional[Json], leads: bool) -> str:
+def swept_cell(result: Json | None, leads: bool) -> str:
     """Percent of the copy's speed, marks, and the variant."""
     if result is None:
         return NOTHING
@@ -206,8 +221,8 @@ def sweep_block(context: Context, name: str) -> str:
         found = sweep.at(shape)
         stage = results.fastest(r for r in found if r["kind"] == "stage")
         best = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
-        leader = results.fastest(r for r in best if r is not None)
-        first, *others = (swept_cell(result, result is leader) for result in best)
+        leaders = results.leaders(r for r in best if r is not None)
+        first, *others = (swept_cell(result, result in leaders) for result in best)
         if stage:
             first = f"[{stage['stage'][:2]}]({context.link(context.stage(stage['stage']))}/) {first}"
         table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), first, *others])
@@ -237,7 +252,7 @@ def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -
     return charts.bandwidth(context.recorded, shapes, shown, context.stages)
 
 
-CHARTS: Dict[str, Callable[..., Chart]] = {
+CHARTS: dict[str, Callable[..., Chart]] = {
     "ladder": partial(at_one_shape, charts.ladder),
     "bandwidth": bandwidth_chart,
     "roofline": partial(at_one_shape, charts.roofline),
@@ -262,9 +277,9 @@ class Column(NamedTuple):
     """A number of an entry: the sum of some of its counters, divided by another."""
 
     header: str
-    counters: Tuple[str, ...]
+    counters: tuple[str, ...]
     divisor: str = "one"
-    digits: Optional[int] = None  # behind the point; None is two at most
+    digits: int | None = None  # behind the point; None is two at most
 
     def cell(self, entry: Json) -> str:
         numbers = {**entry, **entry.get("metrics", {}), "one": 1, "bytes": tensor_bytes(entry)}
@@ -281,11 +296,11 @@ class Column(NamedTuple):
 class Counts(NamedTuple):
     """A recorded file with an entry for each variant and shape, and what a table may show of it."""
 
-    entries: Callable[[Context], List[Json]]
+    entries: Callable[[Context], list[Json]]
     missing: str
-    columns: Dict[str, Column]
+    columns: dict[str, Column]
 
-    def of(self, context: Context, stage: str, shape: Optional[Shape]) -> List[Json]:
+    def of(self, context: Context, stage: str, shape: Shape | None) -> list[Json]:
         """The entries of a stage's variants, at one shape or at all."""
         stage = context.stage(stage)
         found = [e for e in self.entries(context) if e["stage"] == stage and shape in (None, shape_of(e))]
@@ -294,8 +309,8 @@ class Counts(NamedTuple):
         return found
 
     def table(
-        self, context: Context, stage: str, columns: str, wanted: Sequence[Optional[Shape]], with_shape: bool
-    ) -> Tuple[Table, List[Shape]]:
+        self, context: Context, stage: str, columns: str, wanted: Sequence[Shape | None], with_shape: bool
+    ) -> tuple[Table, list[Shape]]:
         """One stage's variants, at the shapes that are wanted; several shapes are always shown."""
         shown = [known("unknown column", name, self.columns) for name in columns.split(",")]
         entries = [entry for shape in wanted for entry in self.of(context, stage, shape)]
@@ -316,10 +331,10 @@ COUNTERS = Counts(
     {
         "dram_read": Column("DRAM read passes", (DRAM_READ,), "bytes"),
         "dram_write": Column("DRAM write passes", (DRAM_WRITE,), "bytes"),
-        "load_wavefronts": Column("shared load wavefronts", (hardware_table.WAVEFRONTS.format("ld"),), digits=0),
-        "store_wavefronts": Column("shared store wavefronts", (hardware_table.WAVEFRONTS.format("st"),), digits=0),
-        "load_conflicts": Column("load bank conflicts", (hardware_table.CONFLICTS.format("ld"),), digits=0),
-        "store_conflicts": Column("store bank conflicts", (hardware_table.CONFLICTS.format("st"),), digits=0),
+        "load_wavefronts": Column("shared load wavefronts", (WAVEFRONTS.format("ld"),), digits=0),
+        "store_wavefronts": Column("shared store wavefronts", (WAVEFRONTS.format("st"),), digits=0),
+        "load_conflicts": Column("load bank conflicts", (CONFLICTS.format("ld"),), digits=0),
+        "store_conflicts": Column("store bank conflicts", (CONFLICTS.format("st"),), digits=0),
         "registers": Column("registers per thread", (REGISTERS,), digits=0),
         "register_limit": Column("blocks an SM by registers", OCCUPANCY_LIMITS[:1], digits=0),
         "warps_active": Column("active warps (%)", (WARPS_ACTIVE,), digits=1),
@@ -345,13 +360,13 @@ COUNTED = Counts(
 )
 
 
-def counters_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None) -> str:
+def counters_block(context: Context, stage: str, columns: str, shape: Shape | None = None) -> str:
     table, _ = COUNTERS.table(context, stage, columns, [shape], with_shape=True)
     entry = next(each for each in context.profiles["entries"] if each["stage"] == stage)
     return table.text(profile_caption(context, "Nsight Compute, one launch, summed over the GPU", entry))
 
 
-def counted_block(context: Context, stage: str, columns: str, shape: Optional[Shape] = None, shapes: str = "") -> str:
+def counted_block(context: Context, stage: str, columns: str, shape: Shape | None = None, shapes: str = "") -> str:
     table, found = COUNTED.table(context, stage, columns, shapes_in(shapes) if shapes else [shape], with_shape=False)
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
@@ -369,16 +384,14 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
     entries = COUNTERS.of(context, stage, shape)
     recorded = {q.name.replace(" ", "_"): q for q in QUANTITIES if all(q.name in e["quantities"] for e in entries)}
     table = Table(1, "declared · counted · measured", *(e["variant"] for e in entries))
-    reasons = profiling.Reasons()
     for quantity in (known("no such quantity:", name, recorded) for name in quantities.split(",")):
         rows = [profiling.row_of(quantity, entry) for entry in entries]
         if profiling.is_shown(quantity, rows):
-            marks = [f"<sup>{mark}</sup>" if mark else "" for mark in map(reasons.mark, rows)]
-            cells = [profiling.cell(row, True) + mark for row, mark in zip(rows, marks)]
+            marks = [profiling.mark(row, table.notes) for row in rows]
+            cells = [profiling.cell(row, True) + f"<sup>{mark}</sup>" * bool(mark) for row, mark in zip(rows, marks)]
             table.rows.append([f"{quantity.name}, {quantity.unit}", *cells])
-    notes = [f"<sup>{mark}</sup> <sub>{text}</sub>" for mark, text in reasons.lettered()]
     how = f"counted by the simulator on {entries[0]['counted_rows']} rows, measured by Nsight Compute"
-    return table.text(*notes, profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
+    return table.text(profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
 
 
 # --- The simulator beside Nsight Compute -----------------------------------------------------------
@@ -386,43 +399,40 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
 
 def hardware_table_block(context: Context, part: str) -> str:
     make = known("unknown part", part, {"agreement": agreement, "differences": difference_tables})
-    recorded = hardware_table.load_recorded(context.root)
+    recorded = hardware_table.load_recorded(context.root, context.gpu)
     problems = hardware_table.not_explained(recorded["entries"])
     if problems:
         raise ToolError(f"{len(problems)} times, first: {problems[0]}")
     return make(recorded, hardware_table.differences(recorded["entries"]))
 
 
-def kernel_of(entry: Json) -> Tuple[str, str]:
-    return entry["stage"], entry["variant"]
-
-
-def agreement(recorded: Json, differing: List[hardware_table.Difference]) -> str:
+def agreement(recorded: Json, differing: list[hardware_table.Difference]) -> str:
     """On how many counters both agree, by variant."""
     table = Table(3, "stage", "variant", "columns", "numbers", "the same", "different")
-    kernels: Dict[Tuple[str, str], Dict[str, List[str]]] = {}  # and their widths, by type
+    kernels: dict[tuple[str, str], dict[str, list[str]]] = {}  # and their widths, by type
     for entry in recorded["entries"]:
-        kernels.setdefault(kernel_of(entry), {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
+        kernel = entry["stage"], entry["variant"]
+        kernels.setdefault(kernel, {}).setdefault(entry["dtype"], []).append(str(entry["cols"]))
     for kernel, cols in kernels.items():
         shapes = "; ".join(f"{dtype} {', '.join(some)}" for dtype, some in cols.items())
-        numbers = sum(map(len, cols.values())) * len(hardware_table.COUNTERS)
-        different = sum(kernel_of(d.entry) == kernel for d in differing)
+        numbers = sum(map(len, cols.values())) * len(quantities.COUNTERS)
+        different = sum((d.entry["stage"], d.entry["variant"]) == kernel for d in differing)
         table.rows.append([*kernel, shapes, *map(str, (numbers, numbers - different, different))])
-    numbers, different = len(recorded["entries"]) * len(hardware_table.COUNTERS), len(differing)
+    numbers, different = len(recorded["entries"]) * len(quantities.COUNTERS), len(differing)
     tool = "python3 common/tools hardware_table"
     headers = {json.dumps(e.get("recorded", recorded["recorded"])): e["stage"] for e in recorded["entries"]}  # and its last
     where = "<br>\n".join(caption(json.loads(header), recorded["machine"], tool, f"To {last}: ") for header, last in headers.items())
     return f"{numbers - different} of {numbers} numbers are the same, {different} differ.\n\n{table.text(where)}"
 
 
-def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> str:
+def difference_tables(_: Json, differing: list[hardware_table.Difference]) -> str:
     """Where they differ: the reasons, each with the numbers that it explains."""
     parts = []
     for explanation in explanations.EXPLANATIONS:
-        places: Dict[Tuple[str, str, str], List[str]] = {}
+        places: dict[tuple[str, str, str], list[str]] = {}
         for entry, counter, *_why in (d for d in differing if d.explanation is explanation):
             numbers = f"{entry['dtype']} {entry['cols']}: {entry['ncu'][counter]} / {entry['simulator'][counter]}"
-            places.setdefault((*kernel_of(entry), counter), []).append(numbers)
+            places.setdefault((entry["stage"], entry["variant"], counter), []).append(numbers)
         table = Table(4, "stage", "variant", "counter", "columns: ncu / simulator")
         table.rows += [[*place, "; ".join(numbers)] for place, numbers in places.items()]
         parts.append(f"**{explanation.name}.** {explanation.reason}\n\n{table.text()}")
@@ -434,14 +444,6 @@ def difference_tables(_: Json, differing: List[hardware_table.Difference]) -> st
 
 def result_of(context: Context, stage: str, variant: str, shape: Shape) -> Json:
     return context.recorded.one(context.stage(stage), variant, shape)
-
-
-def percent_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
-    return percent_text(result_of(context, stage, variant, shape)["percent_of_copy"])
-
-
-def time_value(context: Context, stage: str, variant: str, shape: Shape) -> str:
-    return f"{time_text(result_of(context, stage, variant, shape)['time_us'])} µs"
 
 
 def counter_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
@@ -464,7 +466,7 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 
 # --- All of them -----------------------------------------------------------------------------------
 
-BLOCKS: Dict[str, Callable[..., str]] = {
+BLOCKS: dict[str, Callable[..., str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
     "chart": chart_block,
@@ -474,9 +476,11 @@ BLOCKS: Dict[str, Callable[..., str]] = {
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,
 }
-VALUES: Dict[str, Callable[..., str]] = {
-    "percent": percent_value,
-    "time": time_value,
+VALUES: dict[str, Callable[..., str]] = {
+    "percent": lambda context, stage, variant, shape: percent_text(
+        result_of(context, stage, variant, shape)["percent_of_copy"]),
+    "time": lambda context, stage, variant, shape: time_text(
+        result_of(context, stage, variant, shape)["time_us"]) + " µs",
     "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",
     "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,
@@ -485,14 +489,15 @@ VALUES: Dict[str, Callable[..., str]] = {
 
 
 def produce(context: Context, kind: str, marker: str) -> str:
-    """What belongs between a pair of markers. dtype=, rows= and cols= become one argument, the shape."""
+    """What belongs between a pair of markers. All take gpu=; dtype=, rows= and cols= become one argument, the shape."""
     name, *words = marker.split()
     maker = known("unknown value", name, VALUES) if kind == "value" else known("unknown block", name, BLOCKS)
     pairs = [word.split("=", 1) for word in words if "=" in word]
-    named: Dict[str, Any] = dict(pairs)
+    named: dict[str, Any] = dict(pairs)
     if len(named) < len(pairs):
         raise ToolError("an argument is given twice")
     if {"dtype", "rows", "cols"} <= named.keys():
         named["shape"] = parse_shape(f"{named.pop('dtype')}:{named.pop('rows')}x{named.pop('cols')}")
+    context = context.of(named.pop("gpu")) if "gpu" in named else context
     made = call(maker, context, [word for word in words if "=" not in word], named)
     return made if kind == "value" else f"\n{made}\n"

@@ -6,13 +6,11 @@ numbers: see digest().
 Units: time in µs, bandwidth in GB/s (10^9 bytes/s), elements in 10^9 per second.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Sequence
 
 from command import ToolError
 from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, parse_shape
@@ -22,7 +20,7 @@ from text import percent_text, short_text, time_text
 # Native Arithmetic Instructions" in the CUDA C++ Programming Guide, the same from 7.5 to 9.0 and for 12.0.
 SPECIAL_FUNCTIONS_PER_CLOCK = 16
 # The libraries that a sweep may hold, in the order of their looks.
-PEERS = ("pytorch", "triton", "cudnn", "quack", "liger")
+PEERS = ("pytorch", "triton", "cudnn", "quack", "liger", "flashinfer")
 
 
 class Chart(NamedTuple):
@@ -128,7 +126,7 @@ def bandwidth(
     return Chart("bandwidth", title, subtitle(recorded), note, f"{title}, by number of columns", data)
 
 
-def special_function_peak(machine: Json) -> Optional[Json]:
+def special_function_peak(machine: Json) -> Json | None:
     """10^9 special functions a second and how that was reckoned; None where the clock is not known."""
     clock, sms, per_clock = machine.get("max_sm_clock_mhz"), machine.get("multiprocessors"), SPECIAL_FUNCTIONS_PER_CLOCK
     if not clock or not sms:
@@ -208,22 +206,22 @@ def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
 # --- All that a file of results gives --------------------------------------------------------------
 
 
-def stages_of(recorded: Recorded) -> List[str]:
+def stages_of(recorded: Recorded) -> list[str]:
     return sorted({r["stage"] for r in recorded.results if r.get("kind", "stage") == "stage" and r["stage"]})
 
 
-def shapes_of(recorded: Recorded) -> List[Shape]:
+def shapes_of(recorded: Recorded) -> list[Shape]:
     return list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in recorded.results))
 
 
-def widths(recorded: Recorded, dtype: str, rows: str) -> List[Shape]:
+def widths(recorded: Recorded, dtype: str, rows: str) -> list[Shape]:
     """What is recorded of so many rows. Odd widths are left out: they were recorded to compare alignment, and on the
     axis of a chart they would be a kink without a cause."""
     here = [s for s in shapes_of(recorded) if (s.dtype, str(s.rows)) == (dtype, rows) and s.cols & (s.cols - 1) == 0]
     return sorted(here, key=lambda shape: shape.cols)
 
 
-def of_recording(recorded: Recorded) -> Dict[str, Chart]:
+def of_recording(recorded: Recorded) -> dict[str, Chart]:
     """The charts of `record`'s file, by name: the ladder at its first shape, and what else has enough shapes."""
     stages, shapes = stages_of(recorded), shapes_of(recorded)
     first = shapes[0]
@@ -237,7 +235,7 @@ def of_recording(recorded: Recorded) -> Dict[str, Chart]:
     return charts
 
 
-def table_of(sweep: Recorded, name: str) -> Tuple[str, List[Shape]]:
+def table_of(sweep: Recorded, name: str) -> tuple[str, list[Shape]]:
     """The title and the shapes of a published table."""
     tables = {table["name"]: table for table in sweep.tables}
     if name not in tables:
@@ -256,10 +254,11 @@ def of_table(sweep: Recorded, name: str) -> Chart:
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
     chart = bandwidth(sweep, shapes, stages_of(sweep))
-    return chart._replace(subtitle=f"{title}. {chart.subtitle}")
+    whose, _, _shapes = title.partition(":")  # the shapes are in the chart's own title
+    return chart._replace(subtitle=f"{whose}. {chart.subtitle}")
 
 
-def of_sweep(sweep: Recorded) -> Dict[str, Chart]:
+def of_sweep(sweep: Recorded) -> dict[str, Chart]:
     """A chart for each of a sweep's tables that runs over widths, by name."""
     names = [table["name"] for table in sweep.tables if has_width_axis(table_of(sweep, table["name"])[1])]
     return {f"sweep-{name.replace('_', '-')}": of_table(sweep, name) for name in names}

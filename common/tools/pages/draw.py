@@ -10,13 +10,11 @@ in grey as well. Text stays text; it is laid out with matplotlib's own font, and
 place is no wider.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable
 
 from command import MissingTool
 from measure.results import Json
@@ -76,7 +74,7 @@ def load() -> Any:
     return matplotlib
 
 
-def look(index: int) -> Dict[str, Any]:
+def look(index: int) -> dict[str, Any]:
     """A line's colour, dashes and marker: neighbours differ in all three, so that grey suffices."""
     if index < 0:
         return {"color": COPY, "linestyle": DASHES[1] if index == -1 else "-", "linewidth": 2}
@@ -127,7 +125,7 @@ def png(chart: Chart) -> bytes:
 
 def ladder(figure: Any, data: Json) -> None:
     axes = figure.subplots()
-    bars: List[Json] = data["bars"]
+    bars: list[Json] = data["bars"]
     most = max([100.0] + [p for bar in bars for p in (bar["percent"] or 0, *bar["others"])])
     for place, bar in enumerate(bars):
         left = {"x": -0.015, "ha": "right", "va": "center", "transform": axes.get_yaxis_transform()}
@@ -154,8 +152,8 @@ def panel_height(panel: Json) -> int:
 
 
 def bandwidth(figure: Any, data: Json) -> None:
-    panels: List[Json] = data["panels"]
-    cols: List[int] = data["cols"]
+    panels: list[Json] = data["panels"]
+    cols: list[int] = data["cols"]
     rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=list(map(panel_height, panels)))[:, 0]
     for axes, panel in zip(rows, panels):
         for line in sorted([panel["copy"], *panel["lines"]], key=lambda line: -line["points"][-1][1]):
@@ -180,7 +178,7 @@ def bandwidth(figure: Any, data: Json) -> None:
 def roofline(figure: Any, data: Json) -> None:
     axes = figure.subplots()
     copy, size, peak = data["bandwidth_gb_s"], data["element_bytes"], data["peak"]
-    points: List[Json] = data["points"]
+    points: list[Json] = data["points"]
     rates = [p["g_elements_per_s"] for p in points]
     low, high = min(p["elements_per_byte"] for p in points) / 1.7, 6.0
     top = 2 * (peak["g_per_s"] if peak else copy)
@@ -218,7 +216,7 @@ def roofline(figure: Any, data: Json) -> None:
 
 def predicted(figure: Any, data: Json) -> None:
     axes = figure.subplots()
-    points: List[Json] = data["points"]
+    points: list[Json] = data["points"]
     times = [p[key] for p in points for key in ("predicted_us", "measured_us")]
     low, high = min(times) / 1.5, max(times) * 1.5
     axes.plot([low, high], [low, high], color=COPY, linewidth=1.6)
@@ -246,7 +244,7 @@ def predicted(figure: Any, data: Json) -> None:
 
 
 # How each kind is drawn, and its height in px: a chart of many stages grows rather than let its labels touch.
-KINDS: Dict[str, Tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
+KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
     "ladder": (ladder, lambda data: 150 + 46 * len(data["bars"])),
     "bandwidth": (bandwidth, lambda data: 130 + sum(map(panel_height, data["panels"]))),
     "roofline": (roofline, lambda data: max(560, 150 + 56 * len({p["stage"] for p in data["points"]}))),
@@ -254,5 +252,5 @@ KINDS: Dict[str, Tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
 }
 
 
-def main(_argv: List[str]) -> None:
+def main(_argv: list[str]) -> None:
     load()

@@ -3,6 +3,7 @@
     python3 common/tools generate            rewrite README.md, NN_*/README.md, common/results/*.md, the charts
     python3 common/tools generate --check    change nothing; exit 1 and name what differs
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
+    python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
 
 A block stands between two markers on lines of their own, a value within a line:
 
@@ -10,7 +11,7 @@ A block stands between two markers on lines of their own, a value within a line:
     <!-- end generated -->
     It reaches <!-- value: percent stage=02_a variant=best dtype=f32 rows=49152 cols=1024 --><!-- end value -->.
 
-Blocks; SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
+Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
     ladder SHAPE                      every variant of every stage, the copy last
     stage NAME SHAPES                 one stage's variants, percent of the copy by shape
     chart FILE.svg ladder SHAPE
@@ -32,21 +33,19 @@ Values; variant=best is the stage's fastest:
     counter                                       column= stage= variant= SHAPE
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
-The numbers come from the results file with the newest recording date, the profiles and counters from the file
-beside it named <gpu>-profile.json, what the simulator counted from simulator.json, the tables from the newest
-<gpu>-sweep.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker,
-unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
+The numbers come from one GPU's files: of the lessons' GPU where neither --gpu nor the block names another, or else the
+newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json the tables; what the
+simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
+unknown marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is
+written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorded file that is damaged, or a chart is to
 be drawn without matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 from command import Parser, ToolError
 from files import write_whole
@@ -60,15 +59,15 @@ ALIKE = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re
 LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
 
 
-def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
+def regenerate(context: Context, page: Path) -> tuple[str, list[str]]:
     """One page's new text and the blocks that changed, as `file:line: marker`.
 
     Raises ToolError that begins with file:line.
     """
     context.page = page
     old = page.read_text(encoding="utf-8")
-    pieces: List[str] = []
-    changed: List[str] = []
+    pieces: list[str] = []
+    changed: list[str] = []
     done = 0
 
     def line_of(place: int) -> str:
@@ -102,12 +101,12 @@ def regenerate(context: Context, page: Path) -> Tuple[str, List[str]]:
     return "".join(pieces) + old[done:], changed
 
 
-def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> List[str]:
+def run(context: Context, check: bool, redraw: bool) -> list[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
-    context = Context(root, results_file)
+    root = context.root
     pages = [root / "README.md", *(root / stage / "README.md" for stage in context.stages)]
-    files: Dict[Path, str] = {}
-    differing: List[str] = []
+    files: dict[Path, str] = {}
+    differing: list[str] = []
     for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):
         files[page], changed = regenerate(context, page)
         differing += changed
@@ -123,15 +122,19 @@ def run(root: Path, results_file: Optional[Path], check: bool, redraw: bool) -> 
     return differing
 
 
-def main(argv: List[str]) -> int:
-    parser = Parser(prog="python3 common/tools generate", description="Write the recorded numbers into the lessons.")
+def main(argv: list[str]) -> int:
+    parser = Parser("python3 common/tools generate", "Write the recorded numbers into the lessons.")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="change nothing; exit 1 when something differs")
     how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")
-    parser.add_argument("--results", type=Path, help="results file (default: the newest in common/results)")
+    whose = parser.add_mutually_exclusive_group()
+    gpu_help = f"whose files in common/results (default: {results.LESSONS_GPU}, or else the newest)"
+    whose.add_argument("--gpu", metavar="NAME", default="", help=gpu_help)
+    whose.add_argument("--results", type=Path, help="the file of `record`, from anywhere")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    differing = run(arguments.root, arguments.results, arguments.check, arguments.redraw)
+    context = Context(arguments.root, arguments.results, arguments.gpu)
+    differing = run(context, arguments.check, arguments.redraw)
     for what in differing:
         print(f"{'differs' if arguments.check else 'wrote'}: {what}")
     if arguments.check and differing:

@@ -8,11 +8,9 @@ Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that 
 missing and could not be fetched.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from command import file_to_write
 from files import write_whole
@@ -38,7 +36,7 @@ def facts(recorded: Recorded) -> Json:
     """What is known of one file's machine, software and settings, in the order to be shown."""
     machine, header, rounds = recorded.machine, recorded.recorded, recorded.settings.get("rounds")
 
-    def known(name: str, unit: str, size: int = 1) -> Optional[str]:
+    def known(name: str, unit: str, size: int = 1) -> str | None:
         return f"{machine[name] / size:.0f} {unit}" if machine.get(name) else None
 
     return {
@@ -51,7 +49,8 @@ def facts(recorded: Recorded) -> Json:
         "memory": known("memory_bytes", "GiB", 1 << 30),
         "driver": machine.get("driver_version"),
         "CUDA": machine.get("nvcc") or machine.get("cuda_runtime"),
-        **{name: machine.get(name) for name in ("python", "torch", "triton", "cudnn", "quack", "liger")},
+        "python": machine.get("python"),
+        **{name: machine.get(name) for name in ("torch" if peer == "pytorch" else peer for peer in charts.PEERS)},
         "measured": charts.conditions(recorded) + (f", {rounds} rounds" if rounds else ""),
         "recorded": header["date_utc"].replace("T", " ").replace("Z", " UTC"),
         "commit": header["commit"] + (" with local changes" if header["dirty"] else ""),
@@ -60,36 +59,35 @@ def facts(recorded: Recorded) -> Json:
 
 
 class Compared(NamedTuple):
-    """A row of a published table: the fastest of all stages, of all libraries, of both, and of each."""
+    """A row of a published table: the fastest of all stages, of all libraries, and of each; who of these leads."""
 
     shape: Shape
     copy: Json
-    stage: Optional[Json]
-    peer: Optional[Json]
-    leader: Optional[Json]
-    best: List[Optional[Json]]
+    stage: Json | None
+    peer: Json | None
+    leaders: list[Json]
+    best: list[Json | None]
 
 
-def published(sweep: Recorded) -> List[Json]:
+def published(sweep: Recorded) -> list[Json]:
     """The sweep's tables, with a row for each shape."""
     names = charts.stages_of(sweep) + [p for p in charts.PEERS if any(r["stage"] == p for r in sweep.results)]
 
     def row(shape: Shape) -> Compared:
         found = sweep.at(shape)
         stage, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
-        leader = results.fastest(r for r in (stage, peer) if r)
         best = [results.fastest(r for r in found if r["stage"] == name) for name in names]
-        return Compared(shape, sweep.copy(shape), stage, peer, leader, best)
+        return Compared(shape, sweep.copy(shape), stage, peer, results.leaders(filter(None, best)), best)
 
     shapes = {table["name"]: charts.table_of(sweep, table["name"])[1] for table in sweep.tables}
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
 
 
-def all_results(sources: Sources) -> List[Tuple[int, str, Json]]:
+def all_results(sources: Sources) -> list[tuple[int, str, Json]]:
     """Every result, by table and shape: the lessons' recording first, then the sweep."""
     rows = [(0, "lessons", result) for result in (sources.recording.results if sources.recording else [])]
     if sources.sweep:
-        tables: Dict[Shape, str] = {}
+        tables: dict[Shape, str] = {}
         for table in sources.sweep.tables:
             for shape in charts.table_of(sources.sweep, table["name"])[1]:
                 tables[shape] = f"{tables[shape]}, {table['name']}" if shape in tables else table["name"]
@@ -108,7 +106,8 @@ def page(sources: Sources) -> str:
     )
     # A long name may break after its underscores.
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
-    environment.globals.update(time_text=time_text, short_text=short_text, shape_text=charts.shape_text)
+    texts = {"time_text": time_text, "short_text": short_text, "shape_text": charts.shape_text}
+    environment.globals.update(texts, as_fast=results.as_fast)
     files = [recorded for recorded in sources if recorded]
     known = [facts(recorded) for recorded in files]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -122,7 +121,7 @@ def page(sources: Sources) -> str:
     )
 
 
-def main(argv: List[str]) -> None:
+def main(argv: list[str]) -> None:
     parser = plot.argument_parser("report", "Write the recorded results as one HTML page.")
     parser.add_argument("--out", type=file_to_write, metavar="FILE", help="the page (default: build/report.html)")
     arguments = parser.parse_args(argv)

@@ -1,6 +1,6 @@
-"""The other implementations that `./run sweep` measures beside the stages: one file per peer.
+"""The other implementations that `./run sweep` measures beside the stages.
 
-A peer's file offers
+A peer is a file, or one of the LIBRARIES of on_torch.py, that offers
 
     version() -> str                    raises Missing where the peer is not installed
     contenders() -> list[PeerContender]
@@ -10,20 +10,20 @@ The sweep verifies and times each of them briefly and goes on with the fastest, 
 measured at its best. A candidate's launch writes straight into the harness's output, on the harness's
 stream, and may neither allocate nor wait: it is called while the stream is captured into a CUDA graph. It has
 been called once outside of a capture before, which is when compilers compile.
-"""
 
-from __future__ import annotations
+JAX is no peer: what jax.jit compiles runs on a stream of JAX's own and allocates its result, so that it can neither be
+captured nor write where the others do.
+"""
 
 import importlib
 import re
-from types import ModuleType
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from command import ToolError
 
-PEERS = ("cudnn", "pytorch", "triton", "quack", "liger")  # in the order in which they are shown
+PEERS = ("cudnn", "pytorch", "triton", "quack", "liger", "flashinfer")  # in the order in which they are shown
 OPERATIONS = ("softmax", "log_softmax")  # that peers do
-_FILES = {"triton": "triton_kernels"}
+_FILES = {"cudnn": "cudnn", "triton": "triton_kernels"}
 
 
 class Missing(Exception):
@@ -54,11 +54,13 @@ class PeerContender(NamedTuple):
     prepare: Callable[[Problem], list[Candidate]]  # raises NotApplicable
     release: Callable[[], None] = lambda: None  # called when the problem is done
     operations: Sequence[str] = OPERATIONS
-    compile_ahead: Callable[[list[Problem]], None | None] = None  # called once with all the problems, first of all
+    compile_ahead: Callable[[list[Problem]], None] | None = None  # called once with all the problems, first of all
 
 
-def module_of(peer: str) -> ModuleType:
-    return importlib.import_module(f"measure.peers.{_FILES.get(peer, peer)}")
+def load(peer: str) -> Any:
+    """What offers version() and contenders(). Raises Missing."""
+    module = importlib.import_module(f"measure.peers.{_FILES.get(peer, 'on_torch')}")
+    return module if peer in _FILES else module.LIBRARIES[peer]
 
 
 def one_line(error: BaseException) -> str:
@@ -80,9 +82,9 @@ def find(wanted: list[str]) -> tuple[list[PeerContender], dict[str, str], dict[s
     missing: dict[str, str] = {}
     for peer in wanted:
         try:
-            module = module_of(peer)
-            versions[peer] = module.version()
-            contenders += module.contenders()
+            loaded = load(peer)
+            versions[peer] = loaded.version()
+            contenders += loaded.contenders()
         except Missing as error:
             missing[peer] = str(error)
         except Exception as error:  # noqa: BLE001  a broken installation must not end the sweep

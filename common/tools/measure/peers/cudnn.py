@@ -5,8 +5,6 @@ here does. A row can be described as the channels of one image, with two modes t
 are candidates.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -22,7 +22,7 @@ from typing import Any, Callable, NamedTuple
 from command import say
 
 from . import Candidate, Missing, NotApplicable, PeerContender, Problem, one_line
-from .torch_tensors import dtype_of, import_torch, on_tensors, release
+from .on_torch import dtype_of, import_torch, on_tensors, release
 
 try:
     import triton
