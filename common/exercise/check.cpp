@@ -203,6 +203,7 @@ std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
       {Counter::load_bytes, 16, 1e9,
        "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, or all do the same: "
        "one does the work of all. Let every lane take columns of its own."}};
+  if (counts[Counter::read_passes] == 0) rules.pop_back();  // all is copied to shared memory: nothing is loaded
   rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
   rules.push_back(
       {Counter::instructions, 0, exercise.instructions,

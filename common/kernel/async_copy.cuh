@@ -4,7 +4,6 @@
 
 #include <cuda_pipeline.h>
 
-#include <cuda/atomic>
 #include <cuda/ptx>
 
 #include "common/kernel/grid.cuh"
@@ -26,16 +25,15 @@ __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
 
 // ---- Tickets: rows go to the blocks that have time for them, as customers to the counters of a post office.
 
-using TicketCounter = unsigned long long;
+using TicketCounter = unsigned;
 
-/// The next of the tickets 0 to count - 1. A launch draws exactly `count`, and the last one leaves the counter as the
-/// first found it, 0: so a launch can be replayed.
-__device__ inline std::int64_t draw_ticket(TicketCounter* counter, std::int64_t count) {
-  const cuda::atomic_ref<TicketCounter, cuda::thread_scope_device> next(*counter);
-  const auto ticket = static_cast<std::int64_t>(next.fetch_add(1, cuda::memory_order_relaxed));
-  if (ticket == count - 1) next.store(0, cuda::memory_order_relaxed);
-  return ticket;
+/// The next of the tickets 0 to count - 1. A launch draws each once: atomicInc makes 0 of the counter with the last one, as
+/// the first found it, so that a launch can be replayed. The result is on its way for a while: use it late.
+__device__ inline unsigned draw_ticket(TicketCounter* counter, std::int64_t count) {
+  return atomicInc(counter, static_cast<unsigned>(count - 1));
 }
+/// Rows that are drawn have numbers of 32 bits, also those past the last, of which a block draws a few.
+constexpr std::int64_t most_rows_to_draw = std::int64_t{1} << 31;
 
 // ---- Bulk copies: one instruction of one thread, and a barrier in shared memory that counts the bytes that have
 // come. From compute capability 9.0 on.

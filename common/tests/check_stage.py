@@ -33,7 +33,8 @@ MAX_SHARED_COLS = 227 * 1024 // 4 - 33
 MIN_SHARED_COLS = 48 * 1024 // 4 - 33
 
 
-def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, device: str) -> bool | None:
+def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, device: str,
+                  offsets: tuple[int, ...] = (0,)) -> bool | None:
     """Whether the variant does this problem, as its lesson says it; None: that depends on the GPU."""
     pack = 4 if dtype == "f32" else 8
     if stage == "01_naive":
@@ -53,6 +54,17 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         return cols <= 32768
     if stage == "08_unaligned_rows":
         return cols <= {"flat_span": 528, "row_in_flight": 1 << 30}.get(variant, 32760)
+    if stage == "09_async_copy":
+        if any(number % pack for number in (cols, *offsets)):
+            return False
+        if variant == "bulk_copy" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
+        # A block's shared memory, less 1 KiB, holds one row in lines of 128 bytes, or three; registers 32 columns a thread.
+        most, least = ((shared - 1024) // (3 if variant == "bulk_copy" else 1) // 128 * 8 * pack
+                       for shared in (227 * 1024, 48 * 1024))  # fmt: skip
+        if device != "sim" and (variant == "bulk_copy" or least < cols <= most):
+            return None
+        return cols <= (min(most, 32768) if variant == "landing" else most)
     return True
 
 
@@ -85,12 +97,13 @@ def variants_of(command: list[str]) -> list[str]:
     return option(command, "--variant") or listed
 
 
-def wrong_status(row: dict[str, str], stage: str, device: str) -> str:
+def wrong_status(row: dict[str, str], stage: str, device: str, offsets: tuple[int, ...]) -> str:
     """'' or what is wrong with the row."""
-    applicable = is_applicable(stage, row["variant"], row["dtype"], row["op"], int(row["cols"]), device)
+    applicable = is_applicable(stage, row["variant"], row["dtype"], row["op"], int(row["cols"]), device, offsets)
     if applicable is None:  # the stage says from where on it cannot
         limit = re.search(r"at most (\d+) columns", row["reason"])
         applicable = row["status"] != "not applicable" or not limit or int(row["cols"]) <= int(limit.group(1))
+        applicable = applicable and not row["reason"].startswith("needs ")
     expected = "verified" if applicable else "not applicable"
     return "" if row["status"] == expected else f"{row['status']}, and not {expected}"
 
@@ -104,8 +117,9 @@ def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
     problems += [f"not asked for, or twice: {' '.join(map(str, key))}"
                  for key, times in Counter(found).items() if key not in wanted or times > 1]  # fmt: skip
     stage, device = Path(command[0]).name, "".join(option(command, "--device"))
+    offsets = tuple(map(int, option(command, "--offset")))
     for key, row in zip(found, rows):
-        if key in wanted and (wrong := wrong_status(row, stage, device)):
+        if key in wanted and (wrong := wrong_status(row, stage, device, offsets)):
             problems.append(f"{' '.join(key)}: {wrong}: {row['reason']}")
     if not wanted:
         problems.append("these options ask for nothing: give --rows")

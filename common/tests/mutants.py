@@ -78,6 +78,10 @@ CUT = "08_unaligned_rows/cut.cuh"
 SHIFTED = "08_unaligned_rows/shifted.cuh"
 SPAN = "08_unaligned_rows/flat_span.cuh"
 FLIGHT = "08_unaligned_rows/row_in_flight.cuh"
+PACKS = "09_async_copy/own_packs.cuh"
+LANDING = "09_async_copy/landing.cuh"
+BULK = "09_async_copy/bulk_copy.cuh"
+ASYNC = "common/kernel/async_copy.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -258,6 +262,47 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_count("a_warp_too_many", "--variant head_and_tail",
             "^head_and_tail: (special_function_lanes|shuffles|block_barriers): ",
             ("08_unaligned_rows/head_and_tail.cuh", "shape.cols / N; => shape.cols / N + 1;")),
+    ],
+    "09_async_copy_1": [
+        fault("a_group_is_not_waited_for", "own_packs --rows 7 --cols 10000",
+            "read of 16 bytes of shared memory at .*on its way",
+            (PACKS, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
+            at="unpack(load_pack<N>(slot + pack * N), values);\n      Op::add"),
+        fault("one_group_too_many_is_left_under_way", "landing --rows 7 --cols 1000",
+            "read of 16 bytes of shared memory at .*on its way",
+            (LANDING, "__pipeline_wait_prior(packs_per_thread - 1); => __pipeline_wait_prior(packs_per_thread);"),
+            at="unpack(pack < num_packs ? load_pack<N>"),
+        fault("bulk_copies_are_not_waited_for", "bulk_copy --rows 7 --cols 1000",
+            "read of 16 bytes of shared memory at .*on its way",
+            (BULK, "    wait_for_phase(&arrived[slot], step / ring_slots % 2);\n => "),
+            at="unpack(load_pack<N>(slot_at(slot) + pack * N), values);"),
+    ],
+    "09_async_copy_2": [
+        fault("refilled_before_it_is_read_again", "refill --rows 7 --cols 1000",
+            "read of 16 bytes of shared memory at .*on its way",
+            (PACKS, "        write_pack(y + row * shape.cols, slot, pack, result);\n        if (next < shape.rows) => "
+                    "        if (next < shape.rows)"),
+            (PACKS, "request_pack(slot, x + next * shape.cols, pack);\n => request_pack(slot, x + next * shape.cols, pack);\n"
+                    "        write_pack(y + row * shape.cols, slot, pack, result);  // too late\n"),
+            at="// too late"),
+        fault("requested_before_all_are_done_with_the_slot", "bulk_copy --rows 14 --cols 1000",
+            "read of 16 bytes of shared memory at .*on its way",
+            (BULK, "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n => "),
+            (BULK, "ring_slots * gridDim.x + ticket);\n    }\n => ring_slots * gridDim.x + ticket);\n    }\n"
+                   "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n"),
+            at="write_pack(y + row * shape.cols, slot_at(slot), pack, result);"),
+        fault("one_storage_for_all_rows", "landing --rows 7 --cols 1000", "race: (read|write) of 4 bytes of shared memory",
+            (LANDING, "storage[turn]); => storage[0]);"), at="storage[0]);"),
+    ],
+    "09_async_copy_3": [
+        fault("packs_of_other_threads", "own_packs --rows 7 --cols 1000", "read of 16 bytes of shared memory at ",
+            (PACKS, "unpack(load_pack<N>(slot + pack * N), values);\n      Op::add => "
+                    "unpack(load_pack<N>(slot + (num_packs - 1 - pack) * N), values);\n      Op::add"),
+            at="unpack(load_pack<N>(slot + (num_packs"),
+        fault("the_parity_never_changes", "bulk_copy --rows 14 --cols 1000", "waits for ever",
+            (BULK, "step / ring_slots % 2 => 0"), at="wait_for_phase(&arrived[slot], 0);"),
+        wrong_result("tickets_are_not_reset", "landing --rows 7 --cols 1000", "left its workspace other than zero",
+            (ASYNC, "atomicInc(counter, static_cast<unsigned>(count - 1)) => atomicAdd(counter, 1u)")),
     ],
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "common/tests": r".*",
 }
 # What of other libraries a header for kernels may include: it has to do without the host's.
-OF_CUDA = re.compile(r"cuda_(bf16|fp16)\.h|cuda/std/\w+")
+OF_CUDA = re.compile(r"cuda_(bf16|fp16|pipeline)\.h|cuda/(ptx|std/\w+)")
 
 
 def allowed_in(file: str) -> str:

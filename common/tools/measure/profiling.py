@@ -47,6 +47,7 @@ RECORDED_BY_STAGE = {
     "06_online": (Shape("f32", 1024, 131072), Shape("f16", 49152, 16384)),
     "07_split_row": (Shape("f32", 1, 1048576),),
     "08_unaligned_rows": (Shape("f16", 49152, 1001), Shape("f32", 4096, 50257)),
+    "09_async_copy": (Shape("f16", 49152, 8192), Shape("f16", 49152, 32768)),
 }
 
 # How this stage cuts a row depends on the number of rows: it is not recorded at shapes with more than are counted.

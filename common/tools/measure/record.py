@@ -44,6 +44,7 @@ LESSONS = (
     Lesson("f32", 16384, (8193,)),
     Lesson("f32", 4096, (50257,)),
     Lesson("bf16", 4096, (50257,)),
+    Lesson("bf16", 4096, (65536,), since="06"),  # 128 KiB a row
     # Few rows.
     Lesson("f32", 1, (32000, 151936, 1048576), since="05"),
     Lesson("f32", 16, (151936,), since="05"),

@@ -1,0 +1,170 @@
+// Stage 09: a row goes from global to shared memory by itself (cp.async). The copies take no registers, and nobody waits
+// for them until the row is needed.
+//
+// Cost: 2 passes. The row is kept in the matrix's own type, so 227 KiB hold a 16-bit row twice as wide as stage 04's.
+// Each thread requests some packs, and rereads exactly these: what a thread has copied itself it may read once it has
+// waited for it, without a barrier.
+// Sources: CUDA programming guide, "Asynchronous data copies"; the pipelines of CUTLASS.
+#pragma once
+
+#include "common/harness/cuda_check.h"
+#include "common/kernel/async_copy.cuh"
+#include "common/kernel/block_merge.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/pack.cuh"
+#include "common/kernel/shape.h"
+
+template <class T>
+__device__ void request_pack(T* slot, const T* row, int pack) {
+  constexpr int N = elements_per_16_bytes<T>;
+  __pipeline_memcpy_async(slot + pack * N, row + pack * N, 16);
+}
+
+/// Requests nothing where there is no such row; the groups are there all the same.
+template <class T>
+__device__ void request_row(T* slot, const T* row, int num_packs) {
+#pragma unroll
+  for (int group = 0; group < copy_groups; ++group) {
+    for_each_pack_of_group(group, num_packs, [&](int pack) { request_pack(slot, row, pack); });
+    __pipeline_commit();
+  }
+}
+
+/// What this thread has requested of a row, reduced: each group as it arrives.
+template <class Op, class T>
+__device__ typename Op::State reduce_own_packs(const T* slot, int num_packs) {
+  constexpr int N = elements_per_16_bytes<T>;
+  typename Op::State own{};
+#pragma unroll
+  for (int group = 0; group < copy_groups; ++group) {
+    __pipeline_wait_prior(copy_groups - 1 - group);
+    for_each_pack_of_group(group, num_packs, [&](int pack) {
+      float values[N];
+      unpack(load_pack<N>(slot + pack * N), values);
+      Op::add(own, values);
+    });
+  }
+  return own;
+}
+
+template <class Op, class T>
+__device__ void write_pack(T* row, const T* slot, int pack, const RowResult<Op>& result) {
+  constexpr int N = elements_per_16_bytes<T>;
+  float values[N];
+  unpack(load_pack<N>(slot + pack * N), values);
+#pragma unroll
+  for (float& value : values) value = result(value);
+  store_pack(row + pack * N, make_pack<T>(values));
+}
+
+/// A block for each row. The row lies so many bytes past a line of 128 bytes of shared memory.
+template <class Op, int bytes_past_line, class T>
+__global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shape shape) {
+  extern __shared__ __align__(128) unsigned char buffer[];
+  __shared__ typename Op::State storage[32];
+  T* slot = reinterpret_cast<T*>(buffer + bytes_past_line);
+  const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    request_row(slot, x + row * shape.cols, num_packs);
+    const typename Op::State own = reduce_own_packs<Op>(slot, num_packs);
+    const RowResult<Op> result(block_merge<Op>(own, storage));
+    for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {
+      write_pack(y + row * shape.cols, slot, pack, result);
+    }
+  }
+}
+
+/// Blocks that stay. Each draws its rows, one after the other; a thread requests its pack of the next row as soon as it
+/// has written that of this one, into the same place.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    refill_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets) {
+  extern __shared__ __align__(128) unsigned char buffer[];
+  // Two of each, for rows in turn: each is written again only after the other's barrier.
+  __shared__ typename Op::State storage[2][32];
+  __shared__ unsigned drawn[2];
+  T* slot = reinterpret_cast<T*>(buffer);
+  const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
+  unsigned row = blockIdx.x;
+  request_row(slot, x + row * shape.cols, num_packs);
+  for (int turn = 0; row < shape.rows; turn = 1 - turn) {
+    unsigned ticket = 0;
+    if (threadIdx.x == 0) ticket = draw_ticket(tickets, shape.rows);
+    const typename Op::State own = reduce_own_packs<Op>(slot, num_packs);
+    if (threadIdx.x == 0) drawn[turn] = gridDim.x + ticket;  // late: the ticket takes a while to come
+    const RowResult<Op> result(block_merge_once<Op>(own, storage[turn]));
+    const unsigned next = drawn[turn];
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      for_each_pack_of_group(group, num_packs, [&](int pack) {
+        write_pack(y + row * shape.cols, slot, pack, result);
+        if (next < shape.rows) request_pack(slot, x + next * shape.cols, pack);
+      });
+      __pipeline_commit();
+    }
+    row = next;
+  }
+}
+
+/// Threads of a block for a row of so many packs: four packs each, but no more threads than an SM takes with 64
+/// registers, shared among the blocks whose shared memory it holds: 1024.
+inline int threads_for(std::int64_t num_packs, std::int64_t shared_bytes, std::int64_t most_shared_bytes) {
+  const std::int64_t most = 2 * shared_bytes > most_shared_bytes ? 1024 : 512;
+  return static_cast<int>(min(round_up(divide_up(num_packs, 4), 32), most));
+}
+
+/// The most shared memory that a block of the current device may ask for.
+inline int most_shared_bytes() {
+  int device = 0;
+  int bytes = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return bytes;
+}
+
+/// A kernel<<<blocks, threads, shared_bytes>>> with as many blocks as the GPU holds at a time, but no more than rows.
+template <class T>
+unsigned blocks_that_stay(void (*kernel)(const T*, T*, Shape, TicketCounter*), int threads, int shared_bytes,
+                          std::int64_t rows) {
+  int device = 0;
+  int multiprocessors = 0;
+  int blocks = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes));
+  return grid_for(min(rows, std::int64_t{blocks} * multiprocessors));
+}
+
+/// Bytes of static shared memory that a kernel of this stage may have.
+constexpr std::int64_t most_static_bytes = 1024;
+
+/// Softmax (or log-softmax) of each row; rows = 0 does nothing. Every row of x and y begins at a multiple of 16 bytes and
+/// is a multiple of them, and fits shared memory but for most_static_bytes.
+template <int bytes_past_line = 0>
+struct OwnPacks {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto kernel = own_packs_softmax<Op, bytes_past_line, T>;
+    const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)}) + bytes_past_line;
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(x, y, shape);
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+/// The same. workspace: a TicketCounter, 0 before and after.
+struct Refill {
+  template <class Op, class T>
+  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const auto kernel = refill_softmax<Op, T>;
+    const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)});
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, shape.rows);
+    kernel<<<blocks, threads, shared_bytes, stream>>>(x, y, shape, static_cast<TicketCounter*>(workspace));
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
