@@ -106,6 +106,11 @@ void Block::order() {
   }
 }
 
+void Block::begin_turn(Stamp now) {
+  turn_begin = now;
+  launch.order.begin_turn(number, now);
+}
+
 void Block::forget_order() {
   turn_begin = launch.memory.now();
   begin = turn_begin;
@@ -114,6 +119,7 @@ void Block::forget_order() {
   acquired.clear();
   launch.order.begin_turn(number, turn_begin);
   for (Warp& warp : warps) warp.forget_order();
+  for (Arrival& arrival : arrivals) arrival.sender = LaunchOrder::none;
 }
 
 void Block::pass_cluster_barrier() {
@@ -144,9 +150,9 @@ void Block::finish() {
 }
 
 bool Block::run() {
-  turn_begin = launch.next_time();
+  launch.running = this;
+  begin_turn(launch.next_time());
   if (first_turn_begin == 0) first_turn_begin = turn_begin;
-  launch.order.begin_turn(number, turn_begin);
   std::vector<Warp*> turns;
   for (Warp& warp : warps) turns.push_back(&warp);
   std::uint64_t idle_rounds = 0;

@@ -437,6 +437,9 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
   delivered.assign(std::make_move_iterator(first), std::make_move_iterator(arrivals.end()));
   arrivals.erase(first, arrivals.end());
   for (const Arrival& arrival : delivered) {
+    if (arrival.sender != LaunchOrder::none) make_known(arrival.sender, *at.block, at.offset);
+  }
+  for (const Arrival& arrival : delivered) {
     if (arrival.warp != nullptr) {
       land_copies(*arrival.warp, arrival.lane, arrival.group);
       make_known(*arrival.warp, *at.block, at.offset);
@@ -445,7 +448,6 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
     }
     land(arrival.flight, warp, lane);
     make_known(warp, *at.block, at.offset);
-    if (arrival.sender != LaunchOrder::none) make_known(arrival.sender, *at.block, at.offset);
     Mbarrier barrier = Mbarrier::load(at.data);
     barrier.bytes -= static_cast<std::int32_t>(arrival.flight.data.size());
     if (barrier.settle()) complete_phase(*at.block, at.offset);

@@ -73,11 +73,11 @@ Stamp Launch::next_time() {
   if (now < before) {  // time has begun anew: what came before is forgotten
     forgot_ = true;
     order.begin_launch(now, now);
-    for (const auto& cluster : live_) {
-      for (Block& block : cluster->blocks) block.forget_order();
-    }
+    for (const auto& cluster : live_) cluster->forget_order();
+    // All have begun at this moment; what comes now is done by one of them.
+    if (running != nullptr) running->begin_turn(memory.next_time());
   }
-  return now;
+  return memory.now();
 }
 
 std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {
