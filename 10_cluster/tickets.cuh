@@ -4,9 +4,18 @@
 
 #include "10_cluster/cluster_row.cuh"
 
+/// What the compiler is promised. Before compute capability 9.0 the kernel is empty, and an SM may hold 1024 threads alone.
+constexpr int ticket_blocks_per_sm(int packs_per_thread) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  return 1;
+#else
+  return packs_per_thread == 4 ? 3 : 1;
+#endif
+}
+
 /// A thread's pack of the next row takes the place of its pack of this row, as soon as that is written.
 template <class Op, class T, int packs_per_thread>
-__global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, packs_per_thread == 4 ? 3 : 1)
+__global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blocks_per_sm(packs_per_thread))
     ticket_softmax(const T* x, T* y, Shape shape, int part_packs, TicketCounter* tickets) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
