@@ -325,6 +325,12 @@ GROUPS: dict[str, list[Mistake]] = {
             (CLUSTER, "      wait_for_cluster(&received[turn], round / 2 % 2);\n => "),
             at="own = warp_merge<Op>(lane < cluster.num_blocks()"),
     ],
+    "10_cluster_3": [
+        fault("one_inbox_for_all_rows", "tickets --rows 300 --cols 2048", "asynchronous store",
+            (CLUSTER, "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
+            (CLUSTER, "? pairs[turn][lane] => ? pairs[0][lane]"),
+            at="ptx::st_async("),
+    ],
 }  # fmt: skip
 
 
