@@ -65,6 +65,16 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if device != "sim" and (variant == "bulk_copy" or least < cols <= most):
             return None
         return cols <= (min(most, 32768) if variant == "landing" else most)
+    if stage == "10_cluster":
+        if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
+        blocks = 16 if variant in ("tickets", "bulk_ring") else int(variant.removeprefix("cluster_"))
+        # Of a block's shared memory 1 KiB and a line are for other things; the rest holds lines of one part, or of three.
+        most, least = ((shared - 1024 - 128) // (3 if variant == "bulk_ring" else 1) // 128 * 8 * pack * blocks
+                       for shared in (227 * 1024, 48 * 1024))  # fmt: skip
+        if device != "sim" and least < cols <= most:
+            return None
+        return blocks * 32 * pack <= cols <= most
     return True
 
 

@@ -24,14 +24,15 @@ SHAPES = [
 ]
 SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
-    "09_async_copy": ["--rows 150 --cols 38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
+    "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
+    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ]
 }
 
-WHOLE_PACKS_ALONE = {"09_async_copy"}  # do nothing at an offset that is no multiple of 16 bytes
+WHOLE_PACKS_ALONE = {"09_async_copy", "10_cluster"}  # do nothing at an offset that is no multiple of 16 bytes
 
 
 def divide_up(a: float, b: float) -> int:
@@ -252,6 +253,25 @@ def async_copy(r: Row) -> Expected:
         yield "block_barriers", r.rows + blocks
 
 
+def cluster(r: Row) -> Expected:
+    size = 16 if r.variant in ("tickets", "bulk_ring") else int(r.variant.removeprefix("cluster_"))
+    row_packs = r.cols * r.size // 16
+    part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
+    packs = [max(min(part, row_packs - block * part), 0) for block in range(size)]
+    packs_a_thread = 4 if r.variant == "tickets" and r.size == 4 and part <= 4 * 512 else 8 if part <= 8 * 1024 else 16
+    warps = max(divide_up(part, packs_a_thread * 32), 4)
+    tickets = r.rows if r.variant in ("tickets", "bulk_ring") else 0
+    loads = (each > 0 if r.variant == "bulk_ring" else divide_up(each, 32) for each in packs)  # a block copies its part at once
+    yield "passes", 2 + 4 * tickets / r.rows / (r.cols * r.size)
+    yield "global_load_requests", r.rows * sum(loads)
+    yield "global_store_requests", r.rows * sum(divide_up(each, 32) for each in packs) + tickets
+    # A merge in each warp, one over the warps, one over the blocks; and a ticket of two words that goes from lane 0 to all.
+    yield "shuffles", 10 * (warps + 2) * size * r.rows + 2 * tickets
+    yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 32 * (warps + 2) * size) * r.rows
+    if r.variant != "bulk_ring":  # which has one more for each block that is there
+        yield "block_barriers", 2 * size * r.rows
+
+
 def passes_alone(r: Row) -> Expected:
     yield "passes", r.passes
 
@@ -266,6 +286,7 @@ EXPECTED = {
     "07_split_row": split_row,
     "08_unaligned_rows": unaligned_rows,
     "09_async_copy": async_copy,
+    "10_cluster": cluster,
     "softmax_backward": passes_alone,
     "cross_entropy": passes_alone,
 }

@@ -82,6 +82,10 @@ PACKS = "09_async_copy/own_packs.cuh"
 LANDING = "09_async_copy/landing.cuh"
 BULK = "09_async_copy/bulk_copy.cuh"
 ASYNC = "common/kernel/async_copy.cuh"
+CLUSTER = "10_cluster/cluster_exchange.cuh"
+CLUSTER_ROW = "10_cluster/cluster_row.cuh"
+TICKETS = "10_cluster/tickets.cuh"
+RING = "10_cluster/bulk_ring.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -303,6 +307,29 @@ GROUPS: dict[str, list[Mistake]] = {
             (BULK, "step / ring_slots % 2 => 0"), at="wait_for_phase(&arrived[slot], 0);"),
         wrong_result("tickets_are_not_reset", "landing --rows 7 --cols 1000", "left its workspace other than zero",
             (ASYNC, "atomicInc(counter, static_cast<unsigned>(count - 1)) => atomicAdd(counter, 1u)")),
+    ],
+    "10_cluster_1": [
+        fault("sent_before_the_others_have_started", "cluster_2 --rows 3 --cols 2048", "which need not have started",
+            (CLUSTER_ROW, "  ptx::barrier_cluster_wait();\n => "),
+            at="result(exchange.merge(own, 0))"),
+        fault("a_group_is_not_waited_for", "tickets --rows 3 --cols 8192", "read of 16 bytes of shared memory at .*on its way",
+            (TICKETS, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
+            at="unpack(load_pack<N>(kept + pack * N), values);\n        Op::add"),
+        fault("bulk_copies_are_not_waited_for", "bulk_ring --rows 3 --cols 2048",
+            "read of 16 bytes of shared memory at .*on its way",
+            (RING, "    if (part.num_packs > 0) wait_for_phase(&full[round % slots_of_ring], round / slots_of_ring % 2);\n => "),
+            at="unpack(load_pack<N>(kept + pack * N), values);\n      Op::add"),
+    ],
+    "10_cluster_2": [
+        fault("the_pairs_are_not_waited_for", "cluster_2 --rows 3 --cols 2048", "read of .* bytes of shared memory at .*",
+            (CLUSTER, "      wait_for_cluster(&received[turn], round / 2 % 2);\n => "),
+            at="own = warp_merge<Op>(lane < cluster.num_blocks()"),
+    ],
+    "10_cluster_3": [
+        fault("one_inbox_for_all_rows", "tickets --rows 300 --cols 2048", "asynchronous store",
+            (CLUSTER, "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
+            (CLUSTER, "? pairs[turn][lane] => ? pairs[0][lane]"),
+            at="ptx::st_async("),
     ],
 }  # fmt: skip
 

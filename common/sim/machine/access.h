@@ -94,6 +94,7 @@ void check_is_there(const Warp& warp, int lane, const Block& other);
 
 /// What the warp did so far is known to whoever waits for the phase of this barrier in shared memory.
 void make_known(Warp& warp, const Block& block, std::size_t offset);
+void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset);
 void complete_phase(const Block& block, std::size_t offset);
 void learn(Warp& warp, const Block& block, std::size_t offset);
 

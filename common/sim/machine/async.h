@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/sim/machine/races.h"
 #include "common/sim/ptx/program.h"
 
 namespace sim {
@@ -32,6 +33,8 @@ struct Arrival {
   Warp* warp = nullptr;      ///< cp.async.mbarrier.arrive: whose copies, of which lane, up to which group
   int lane = 0;
   std::uint32_t group = 0;
+  /// st.async, red.async: what came before it, which is known when the bytes have come.
+  std::uint32_t sender = LaunchOrder::none;
 };
 
 /// cp.async of the lanes of a warp, and bulk copies out of shared memory, in groups.

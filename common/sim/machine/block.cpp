@@ -108,6 +108,11 @@ void Block::order() {
   }
 }
 
+void Block::begin_turn(Stamp now) {
+  turn_begin = now;
+  launch.order.begin_turn(id, now);
+}
+
 void Block::forget_order() {
   turn_begin = launch.memory.now();
   begin = turn_begin;
@@ -116,6 +121,7 @@ void Block::forget_order() {
   acquired.clear();
   launch.order.begin_turn(id, turn_begin);
   for (Warp& warp : warps) warp.forget_order();
+  for (Arrival& arrival : arrivals) arrival.sender = LaunchOrder::none;
 }
 
 void Block::pass_cluster_barrier() {
@@ -150,9 +156,9 @@ void Block::finish() {
 }
 
 bool Block::run() {
-  turn_begin = launch.next_time();
+  launch.running = this;
+  begin_turn(launch.next_time());
   if (first_turn_begin == 0) first_turn_begin = turn_begin;
-  launch.order.begin_turn(id, turn_begin);
   std::vector<Warp*> turns;
   for (Warp& warp : warps) turns.push_back(&warp);
   std::uint64_t idle_rounds = 0;

@@ -50,6 +50,7 @@ class Block {
   /// Everything that every thread of the block did so far comes before what any of them does from now on.
   void order();
   void forget_order();
+  void begin_turn(Stamp now);
 
   // ---- Order, as the race shadows know it
   Stamp begin = 0;

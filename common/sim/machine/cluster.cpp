@@ -51,18 +51,29 @@ void Cluster::complete_barrier() {
   if (arrived_ < alive) return;
   ++phase_;
   arrived_ = 0;
+  if (releases_) {
+    for (Block& block : blocks) block.order();
+  }
+  make_known(releases_);
+  releases_ = true;
+  ++blocks.front().launch.progress;
+}
+
+void Cluster::make_known(bool releases) {
   LaunchOrder& order = blocks.front().launch.order;
   std::vector<std::uint32_t> known;
-  for (Block& block : blocks) {
-    if (releases_) block.order();
-    const Stamp before = releases_ ? block.last_barrier : block.begin + 1;  // at least that it has started
+  for (const Block& block : blocks) {
+    const Stamp before = releases ? block.last_barrier : block.begin + 1;
     known.push_back(order.add({block.id, before, 0, 0, block.acquired.list()}));
   }
   for (Block& block : blocks) {
     for (const std::uint32_t index : known) block.acquired.add(index);
   }
-  releases_ = true;
-  ++blocks.front().launch.progress;
+}
+
+void Cluster::forget_order() {
+  for (Block& block : blocks) block.forget_order();
+  if (phase_ > 1) make_known(false);
 }
 
 void Cluster::report_endless() const {

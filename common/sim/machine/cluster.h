@@ -28,10 +28,14 @@ class Cluster {
   [[nodiscard]] bool has_passed(const Warp& warp) const { return phase_ != warp.cluster_phase; }
   /// Completes the phase if all threads that have not returned have arrived.
   void complete_barrier();
+  void forget_order();
 
   [[noreturn]] void report_endless() const;
 
  private:
+  /// All blocks know of each other what came before the last barrier, or at least that they have started.
+  void make_known(bool releases);
+
   std::uint64_t phase_ = 1;
   std::uint64_t arrived_ = 0;  ///< threads
   bool releases_ = true;

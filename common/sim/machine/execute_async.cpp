@@ -436,6 +436,9 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
   delivered.assign(std::make_move_iterator(first), std::make_move_iterator(arrivals.end()));
   arrivals.erase(first, arrivals.end());
   for (const Arrival& arrival : delivered) {
+    if (arrival.sender != LaunchOrder::none) make_known(arrival.sender, *at.block, at.offset);
+  }
+  for (const Arrival& arrival : delivered) {
     if (arrival.warp != nullptr) {
       land_copies(*arrival.warp, arrival.lane, arrival.group);
       make_known(*arrival.warp, *at.block, at.offset);
@@ -599,6 +602,9 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const Combine combines = instruction.option == 0 ? nullptr : reductions.at(instruction.option - 1U).combine;
   const std::size_t bytes = instruction.access_bytes;
   const std::size_t each = bytes / instruction.vector;
+  // The bytes arrive with a release at the scope of the cluster.
+  Launch& launch = warp.block.launch;
+  const std::uint32_t sender = launch.order.add(warp.knowledge(launch.next_time()));
   for_each_lane(lanes, [&](int lane) {
     const auto l = static_cast<std::size_t>(lane);
     std::byte* data = nullptr;
@@ -638,7 +644,7 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     to.owner->in_flight.add(offset, bytes);
     ++to.owner->flights;
     to.owner->arrivals.push_back(
-        {static_cast<std::size_t>(mbarrier - barrier.data), std::move(flight), nullptr, 0, 0});
+        {static_cast<std::size_t>(mbarrier - barrier.data), std::move(flight), nullptr, 0, 0, sender});
   });
 }
 

@@ -177,6 +177,8 @@ void assemble_st(Assembler& a) {
 
 // ---- Order between threads
 
+void do_nothing(Warp& /*warp*/, const Instruction& /*instruction*/, LaneMask /*lanes*/) {}
+
 void fence(Warp& warp, const Instruction& instruction, LaneMask /*lanes*/) {
   warp.fence(instruction.system);
 }
@@ -194,14 +196,13 @@ void assemble_fence(Assembler& a) {
     a.instruction.handler = &fence_proxy;
     return;
   }
-  (void)a.take("mbarrier_init");
+  const bool of_init_alone = a.take("mbarrier_init");  // orders nothing but mbarrier.init
   (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
   a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"}) == std::size_t{3};
   a.refuse_if(a.operand_count() != 0);
-  a.instruction.handler = &fence;
+  a.instruction.handler = of_init_alone ? &do_nothing : &fence;
 }
 
-void do_nothing(Warp& /*warp*/, const Instruction& /*instruction*/, LaneMask /*lanes*/) {}
 void assemble_prefetch(Assembler& a) {
   (void)take_space(a);
   (void)a.take_one_of({"L1", "L2", "L2::evict_last", "L2::evict_normal"});

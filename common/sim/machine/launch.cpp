@@ -110,8 +110,10 @@ Stamp Launch::next_time() {
   if (now < before) {  // time has begun anew: what came before is forgotten
     order.clear();
     forget_order(now);
+    // All have begun at this moment; what comes now is done by one of them.
+    if (running != nullptr) running->begin_turn(memory.next_time());
   }
-  return now;
+  return memory.now();
 }
 
 void Launch::forget_order(Stamp now) {
@@ -120,9 +122,7 @@ void Launch::forget_order(Stamp now) {
   dependent_begin = now;
   knows.clear();
   learned.clear();
-  for (const auto& cluster : live_) {
-    for (Block& block : cluster->blocks) block.forget_order();
-  }
+  for (const auto& cluster : live_) cluster->forget_order();
 }
 
 std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {

@@ -111,6 +111,7 @@ class Launch {
   std::uint64_t instructions = 0;              ///< executed by warps whose turn has ended: what %clock counts
   std::uint64_t patience = ~std::uint64_t{0};  ///< so many may there be before a block's turn ends
   std::uint64_t progress = 0;   ///< goes on when something happened that others may be waiting for
+  Block* running = nullptr;     ///< the block that has its turn
   std::vector<Fault> warnings;  ///< with Check::warn, each once for an instruction ...
   std::set<std::pair<FaultKind, std::size_t>> warned;  ///< ... of these
   /// With SIM_SEED: in which order blocks and warps have their turns, and how long these are.

@@ -357,6 +357,9 @@ void make_known(Warp& warp, const Block& block, std::size_t offset) {
   Launch& launch = warp.block.launch;
   launch.order.release(key(block, offset), warp.knowledge(launch.next_time()), true);
 }
+void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset) {
+  block.launch.order.release(key(block, offset), knowledge);
+}
 
 void learn(Warp& warp, const Block& block, std::size_t offset) {
   const std::uint32_t known = warp.block.launch.order.of_phase(key(block, offset));

@@ -260,6 +260,14 @@ std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool 
   return released_[address] = add(std::move(known));
 }
 
+void LaunchOrder::release(std::uint64_t address, std::uint32_t known) {
+  const auto [at, is_first] = released_.try_emplace(address, known);
+  if (is_first) return;
+  Knowledge both = knowledge_[known];
+  both.earlier = {known, at->second};
+  at->second = add(std::move(both));
+}
+
 std::uint32_t LaunchOrder::add(Knowledge known) {
   knowledge_.push_back(std::move(known));
   return static_cast<std::uint32_t>(knowledge_.size() - 1);
@@ -288,6 +296,7 @@ void Acquired::clear() {
   list_.clear();
   blocks_.clear();
   works_ = {};
+  seen_.clear();
   found_out_ = 0;
 }
 
@@ -295,11 +304,10 @@ void Acquired::find_out(const LaunchOrder& order) const {
   if (found_out_ == list_.size()) return;
   std::vector<std::uint32_t> next(list_.begin() + static_cast<std::ptrdiff_t>(found_out_), list_.end());
   found_out_ = list_.size();
-  std::unordered_map<std::uint32_t, bool> seen;
   while (!next.empty()) {
     const std::uint32_t index = next.back();
     next.pop_back();
-    if (std::exchange(seen[index], true)) continue;
+    if (!seen_.insert(index).second) continue;
     const Knowledge& known = order.known(index & ~from_another_device);
     const bool here = (index & from_another_device) == 0;
     const Stamp barrier = here ? known.block_barrier : std::min(known.block_barrier, known.system_time);

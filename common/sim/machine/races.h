@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace sim {
@@ -112,6 +113,8 @@ class LaunchOrder {
   static constexpr std::uint64_t no_block = ~std::uint64_t{0};  ///< block_at() what an earlier launch did
   std::uint32_t add(Knowledge known);
   std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
+  /// What was added before is released there, too.
+  void release(std::uint64_t address, std::uint32_t known);
   void forget_release(std::uint64_t address) { released_.erase(address); }
   /// Of what was released at the address; none: nothing.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -157,7 +160,8 @@ class Acquired {
   std::vector<std::uint32_t> list_;
   mutable std::unordered_map<std::uint64_t, OfBlock> blocks_;
   mutable Clock works_;
-  mutable std::size_t found_out_ = 0;  ///< how much of the list is in blocks_
+  mutable std::unordered_set<std::uint32_t> seen_;  ///< what is in blocks_
+  mutable std::size_t found_out_ = 0;               ///< how much of the list is in blocks_
 };
 
 /// What orders an access after earlier ones.

@@ -246,6 +246,38 @@ __global__ void sends(const float* x, float* y) {
   cluster.sync();
 }
 
+/// The blocks of a cluster send each other a number again and again, to two places by turns. `bug`: to one place, which the other
+/// one may not have read yet.
+template <bool bug>
+__global__ void sends_by_turns(float* y) {
+  __shared__ __align__(8) unsigned received[2];
+  __shared__ std::uint64_t arrived[2];
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    for (std::uint64_t& one : arrived) ptx::mbarrier_init(&one, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+  }
+  cluster.sync();
+  const unsigned other = 1 - cluster.block_rank();
+  unsigned sum = 0;
+  for (unsigned round = 0; round < 6; ++round) {
+    const unsigned turn = round % 2;
+    unsigned* const place = &received[bug ? 0 : turn];
+    if (threadIdx.x == 0) {
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived[turn],
+                                     sizeof *place);
+      ptx::st_async(cluster.map_shared_rank(place, other), round,
+                    cluster.map_shared_rank(&arrived[turn], other));
+    }
+    while (
+        !ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived[turn], round / 2 % 2)) {
+    }
+    sum += *place;
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = static_cast<float>(sum);
+}
+
 cudaLaunchAttribute cluster_of(unsigned blocks) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -364,6 +396,8 @@ int main() {
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
     right("sends, right", 1, 31, [&] { launch_with(cluster_of(2), 2, sends<false>, x, y); });
     wrong("sends", "of shared memory at byte 0", [&] { launch_with(cluster_of(2), 2, sends<true>, x, y); });
+    right("sends_by_turns, right", 1, 15, [&] { launch_with(cluster_of(2), 2, sends_by_turns<false>, y); });
+    wrong("sends_by_turns", "a", [&] { launch_with(cluster_of(2), 2, sends_by_turns<true>, y); });
     right("multicast", 64 + 5, 5, [&] { launch_with(cluster_of(2), 2, multicast, x, y); });
     right("second_kernel, right", 9, 9, [&] {
       first_kernel<<<1, threads>>>(x);

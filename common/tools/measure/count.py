@@ -30,6 +30,7 @@ EXTRA_SHAPES = {
     "07_split_row": (Shape("f32", 1, 151936),),  # a single row
     "08_unaligned_rows": (Shape("f32", ROWS, 33), Shape("f16", ROWS, 1001), Shape("f32", ROWS, 50257)),
     "09_async_copy": (Shape("f16", ROWS, 8192), Shape("f16", ROWS, 32768)),
+    "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
 }
 
 KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")

@@ -48,6 +48,7 @@ RECORDED_BY_STAGE = {
     "07_split_row": (Shape("f32", 1, 1048576),),
     "08_unaligned_rows": (Shape("f16", 49152, 1001), Shape("f32", 4096, 50257)),
     "09_async_copy": (Shape("f16", 49152, 8192), Shape("f16", 49152, 32768)),
+    "10_cluster": (Shape("f32", 1024, 65536),),
 }
 
 # How this stage cuts a row depends on the number of rows: it is not recorded at shapes with more than are counted.

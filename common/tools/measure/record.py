@@ -45,9 +45,14 @@ LESSONS = (
     Lesson("f32", 4096, (50257,)),
     Lesson("bf16", 4096, (50257,)),
     Lesson("bf16", 4096, (65536,), since="06"),  # 128 KiB a row
+    # Rows larger than an SM.
+    Lesson("f32", 1024, (262144,), since="06"),
+    Lesson("bf16", 4096, (262144,), since="06"),
+    Lesson("bf16", 256, (1048576,), since="06"),
     # Few rows.
     Lesson("f32", 1, (32000, 151936, 1048576), since="05"),
-    Lesson("f32", 16, (151936,), since="05"),
+    Lesson("f32", 16, (32000, 151936), since="05"),
+    Lesson("f32", 64, (32000,), since="05"),
     Lesson("bf16", 8, (262144,), since="05"),
 )
 

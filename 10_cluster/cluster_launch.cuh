@@ -1,0 +1,66 @@
+// How a row is laid out on a cluster, and how clusters are launched: what the launchers of this stage share.
+#pragma once
+
+#include "10_cluster/cluster_exchange.cuh"
+#include "common/harness/cuda_check.h"
+
+/// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
+constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
+  return static_cast<int>(round_up(divide_up(row_bytes / 16, cluster_size), 8));
+}
+
+/// The most that these kernels declare of shared memory, beside what a launch asks for; some is lost to alignment.
+constexpr int most_static_bytes = 1024;
+
+struct RowOnCluster {
+  int cluster_size;
+  int part_packs;
+  int packs_per_thread;  ///< at most
+  int shared_bytes;      ///< of a block, beside the exchange
+  [[nodiscard]] int block_size() const {
+    return static_cast<int>(max(round_up(divide_up(part_packs, packs_per_thread), 32), std::int64_t{128}));
+  }
+};
+
+/// Says what the kernel must be allowed before it is launched so. `size` must live as long as what is returned.
+template <class Kernel>
+cudaLaunchConfig_t cluster_config(Kernel kernel, const RowOnCluster& row, std::int64_t clusters,
+                                  cudaLaunchAttribute& size) {
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row.shared_bytes));
+  if (row.cluster_size > 8) {
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim.x = static_cast<unsigned>(row.cluster_size);
+  size.val.clusterDim.y = 1;
+  size.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(clusters * row.cluster_size);
+  config.blockDim = static_cast<unsigned>(row.block_size());
+  config.dynamicSmemBytes = static_cast<std::size_t>(row.shared_bytes);
+  config.attrs = &size;
+  config.numAttrs = 1;
+  return config;
+}
+
+/// How many such clusters the GPU holds at a time; 0: not even one.
+template <class Kernel>
+int clusters_at_once(Kernel kernel, const RowOnCluster& row) {
+  cudaLaunchAttribute size{};
+  const cudaLaunchConfig_t config = cluster_config(kernel, row, 1, size);
+  int clusters = 0;
+  if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess) {
+    (void)cudaGetLastError();  // a size that this GPU does not know
+    return 0;
+  }
+  return clusters;
+}
+
+template <class... Parameters, class... Arguments>
+void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std::int64_t clusters,
+                     cudaStream_t stream, Arguments... arguments) {
+  cudaLaunchAttribute size{};
+  cudaLaunchConfig_t config = cluster_config(kernel, row, clusters, size);
+  config.stream = stream;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}

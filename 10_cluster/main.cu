@@ -1,0 +1,87 @@
+#include "10_cluster/bulk_ring.cuh"
+#include "10_cluster/cluster_row.cuh"
+#include "10_cluster/tickets.cuh"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/launches.cuh"
+
+namespace {
+
+template <class Launcher>
+int clusters_that_fit(const Problem& problem, const RowOnCluster& row) {
+  int clusters = 0;
+  (void)dispatch(SoftmaxOperations{}, problem, [&]<class Op, class T>() {
+    clusters = Launcher::template with_kernel<Op, T>(
+        row, [&](auto kernel) { return clusters_at_once(kernel, row); });
+    return Plan{};
+  });
+  return clusters;
+}
+
+template <class Launcher>
+std::string unsupported(const Problem& problem, const Device& device) {
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t row_bytes = problem.shape.cols * size;
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (row_bytes % 16 != 0 || problem.offsets.input * size % 16 != 0 ||
+      problem.offsets.output * size % 16 != 0) {
+    return "rows must begin at packs of 16 bytes and be made of them";
+  }
+  const std::int64_t least_cols = Launcher::cluster_size * 32 * 16 / size;
+  if (problem.shape.cols < least_cols) {
+    return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";
+  }
+  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  const std::int64_t most_part_bytes = (shared_bytes - 128) / Launcher::slots / 128 * 128;
+  const std::int64_t most_cols = most_part_bytes * Launcher::cluster_size / size;
+  if (problem.shape.cols > most_cols) {
+    return at_most_columns(most_cols, "a block's shared memory must hold its part of the row")(problem,
+                                                                                               device);
+  }
+  const RowOnCluster row = Launcher::layout(row_bytes, size_of(problem.dtype));
+  if (clusters_that_fit<Launcher>(problem, row) == 0) {
+    return "the GPU holds no cluster of " + text(row.cluster_size) + " such blocks";
+  }
+  return "";
+}
+
+template <int cluster_size>
+Variant row_per_cluster(std::string idea) {
+  using Launcher = ClusterRow<cluster_size>;
+  return {.name = "cluster_" + std::to_string(cluster_size),
+          .idea = std::move(idea),
+          .prepare = launches<Launcher>,
+          .traffic = whole_passes(1, 1),
+          .unsupported = unsupported<Launcher>};
+}
+
+template <class Launcher>
+Variant drawing_tickets(std::string name, std::string idea) {
+  return {.name = std::move(name),
+          .idea = std::move(idea),
+          .prepare = launches_with_workspace<Launcher>,
+          .traffic = whole_passes(1, 1),
+          .unsupported = unsupported<Launcher>,
+          .workspace = [](const Problem&, const Device&) {
+            return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true};
+          }};
+}
+
+}  // namespace
+
+Stage stage() {
+  return {.name = "10_cluster",
+          .idea = "rows larger than an SM: the blocks of a cluster share one",
+          .variants = {
+              row_per_cluster<2>("two blocks share a row and send each other their pairs"),
+              row_per_cluster<4>("four blocks"),
+              row_per_cluster<8>("eight, the most that every GPU with clusters takes"),
+              row_per_cluster<16>("sixteen, where the kernel asks for them"),
+              drawing_tickets<Tickets>("tickets", "clusters of sixteen stay and draw rows"),
+              drawing_tickets<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way"),
+          }};
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
+}
