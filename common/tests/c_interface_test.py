@@ -91,7 +91,7 @@ def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
         for number, contender in enumerate(harness.contenders()):
             reason, passes = harness.applies(number)
             if reason:
-                assert contender.stage[:2] in ("01", "02", "03") or contender.name == "flat_span"
+                assert contender.stage[:2] in ("01", "02", "03", "09", "10") or contender.name == "flat_span"
                 continue
             verdict = harness.verify(number)
             assert verdict[:2] == (True, "") and verdict.max_error <= 1 and passes >= 2, (contender, verdict)

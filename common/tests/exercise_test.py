@@ -257,12 +257,17 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "if (next < shape.rows) request_row(slots[1 - turn], x + next * shape.cols, cols);\n"
             "    if (next < shape.rows) __pipeline_commit();"),
         "only the group": (r"shared memory", "    __pipeline_wait_prior(1);\n    __syncthreads(); =>     __pipeline_wait_prior(1);"),
-        "through registers": (r"passes of reading, where 0 .*loaded through registers",
-            "__pipeline_memcpy_async(slot + col, row_x + col, 16); => "
-            "*reinterpret_cast<float4*>(slot + col) = *reinterpret_cast<const float4*>(row_x + col);"),
         "barriers everywhere": (r"7 barriers per row, where 6 are expected",
             "    const float* slot = slots[turn]; =>     __syncthreads();\n    const float* slot = slots[turn];"),
         "nothing left under way": (None, "__pipeline_wait_prior(1); => __pipeline_wait_prior(0);"),
+    },
+    "pairs_in_a_cluster": {
+        "starter": ("Wrong result: row 0",),
+        "sends to itself alone": ("Wrong result: row 0|nobody has written", "cluster.block_rank()], threadIdx.x) => cluster.block_rank()], cluster.block_rank())"),
+        "does not wait": ("race|nobody has written", "  cluster.sync();  // all have sent\n => "),
+        "sends at once": ("has not started|race", "  cluster.sync();  // all have started\n => "),
+        "over one another": ("race|nobody has written", "received[cluster.block_rank()], threadIdx.x => received[0], threadIdx.x"),
+        "a barrier more": (None, "  cluster.sync();  // all have sent => " "  cluster.sync();\n  cluster.sync();  // all have sent"),
     },
 }
 # fmt: on
