@@ -233,7 +233,7 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("a_pack_before_the_first_row", "shifted --rows 7 --cols 1001 --offset 1",
             "read of 16 bytes of global memory at .*, which nobody has written yet: 4 bytes before the",
             (SHIFTED, "return 0 <= element && element + N => return element + N"),
-            at="return {*reinterpret_cast<const decltype", file=PACK),
+            at="in_tensor(i) ? load_pack<N>(row_x + col(i))"),
         wrong_result("neighbours_are_not_masked", "shifted --rows 4 --cols 1001", "4 x 1001",
             (SHIFTED, "if (!in_row(col(i) + e)) values => if (false) values")),
         wrong_result("tail_is_forgotten", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements never written",

@@ -32,7 +32,11 @@ DTYPES = ("f32", "f16")
 # 1000: rows that fill neither a warp's last access nor a block; 8192: several turns of every loop.
 COLS = (1000, 8192)
 # Some variants take narrow rows only, or rows that fill every lane: each has two widths at least.
-COLS_OF_STAGE = {"02_fused_block": (96, 1000, 8192), "03_warp_reduce": (96, 128, 256, 1000, 1024)}
+COLS_OF_STAGE = {
+    "02_fused_block": (96, 1000, 8192),
+    "03_warp_reduce": (96, 128, 256, 1000, 1024),
+    "10_cluster": (8192, 32768),
+}
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
 COUNTS = {name: results.DIFFERENCE if "conflicts" in name else results.NUMBER for name in COUNTERS}
 ENTRY = {**results.PLACE, "ncu": COUNTS, "simulator": COUNTS}

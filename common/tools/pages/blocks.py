@@ -246,7 +246,10 @@ def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart], conte
 
 def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -> Chart:
     shown = [context.stage(name) for name in stages.split(",")] if stages else context.stages
-    shapes = [context.complete(shape, shown) for shape in charts.widths(context.recorded, dtype, rows)]
+    shapes = charts.widths(context.recorded, dtype, rows)
+    # Some widths are recorded from a later stage on.
+    of_all = [shape for shape in shapes if set(shown) <= {r["stage"] for r in context.recorded.at(shape)}]
+    shapes = of_all or [context.complete(shape, shown) for shape in shapes]
     if not shapes:
         raise ToolError(f"nothing recorded for {dtype} with {rows} rows in {context.recorded.path.name}")
     return charts.bandwidth(context.recorded, shapes, shown, context.stages)
