@@ -52,7 +52,7 @@ def test_odd_numbers(words: str, digits: str) -> None:
     check_refused("", *words.format(digits).split())
 
 
-NO_EXERCISE = ["9", "nosuch", "3 --hint --reset", "3 4", "3 --device tpu", "--reset", "3 --reset"]
+NO_EXERCISE = ["99", "nosuch", "3 --hint --reset", "3 4", "3 --device tpu", "--reset", "3 --reset"]
 
 
 @pytest.mark.parametrize("words, said", [("03.9", "stage 03 has 03.1, 03.2"), *((words, "") for words in NO_EXERCISE)])

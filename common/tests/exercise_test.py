@@ -263,11 +263,14 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
     },
     "pairs_in_a_cluster": {
         "starter": ("Wrong result: row 0",),
-        "sends to itself alone": ("Wrong result: row 0|nobody has written", "cluster.block_rank()], threadIdx.x) => cluster.block_rank()], cluster.block_rank())"),
+        "sends to itself alone": ("race: write of 4 bytes of shared memory",
+            "cluster.block_rank()], threadIdx.x) => cluster.block_rank()], cluster.block_rank())"),
         "does not wait": ("race|nobody has written", "  cluster.sync();  // all have sent\n => "),
         "sends at once": ("need not have started", "  cluster.sync();  // all have started\n => "),
-        "over one another": ("race|nobody has written", "received[cluster.block_rank()], threadIdx.x => received[0], threadIdx.x"),
-        "a barrier more": (None, "  cluster.sync();  // all have sent => " "  cluster.sync();\n  cluster.sync();  // all have sent"),
+        "over one another": ("race|nobody has written", 
+            "received[cluster.block_rank()], threadIdx.x => received[0], threadIdx.x"),
+        "a barrier more": (None,
+            "  cluster.sync();  // all have sent =>   cluster.sync();\n  cluster.sync();  // all have sent"),
     },
 }
 # fmt: on

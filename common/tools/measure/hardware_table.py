@@ -37,6 +37,8 @@ COLS_OF_STAGE = {
     "03_warp_reduce": (96, 128, 256, 1000, 1024),
     "10_cluster": (8192, 32768),
 }
+# Not beside a GPU yet: whoever records next takes them off the list.
+TO_RECORD = ("03_warp_reduce two_packs_per_lane ", "08_unaligned_rows row_in_flight ", "09_async_copy ", "10_cluster ")
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
 COUNTS = {name: results.DIFFERENCE if "conflicts" in name else results.NUMBER for name in COUNTERS}
 ENTRY = {**results.PLACE, "ncu": COUNTS, "simulator": COUNTS}
@@ -117,6 +119,10 @@ def check(arguments: argparse.Namespace) -> int:
     recorded = load_recorded(arguments.root)
     counted = simulated(results.stage_executables(arguments.root, arguments.build))
     measured = {place_of(entry): entry["ncu"] for entry in recorded["entries"]}
+    to_record = [e for e in counted if place_of(e).startswith(TO_RECORD) and place_of(e) not in measured]
+    if to_record:
+        print(f"not recorded yet: {len(to_record)} runs of {', '.join(text.strip() for text in TO_RECORD)}")
+    counted = [entry for entry in counted if entry not in to_record]
     beside = [{**entry, "ncu": measured[place_of(entry)]} for entry in counted if place_of(entry) in measured]
 
     def flat(entries: list[Json]) -> list[Json]:
