@@ -140,7 +140,7 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
 bool names_library(const std::string& text) {
   // Cooperative groups may be used, but for what they compute.
   const std::array<const char*, 6> parts{
-      "cub::", "thrust::", "/cub/", "/thrust/", "cooperative_groups/details/reduce", "coalesced_"};
+      "cub::", "thrust::", "/cub/", "/thrust/", "groups/details/reduce", "groups/details/coalesced_"};
   return std::any_of(parts.begin(), parts.end(),
                      [&](const char* part) { return text.find(part) != std::string::npos; });
 }
