@@ -99,9 +99,10 @@ struct Tickets {
 
   template <class Op, class T, class Use>
   static auto with_kernel(const RowOnCluster& layout, Use use) {
-    return layout.packs_per_thread == 4   ? use(ticket_softmax<Op, T, 4>)
-           : layout.packs_per_thread == 8 ? use(ticket_softmax<Op, T, 8>)
-                                          : use(ticket_softmax<Op, T, 16>);
+    if constexpr (sizeof(T) == 4) {
+      if (layout.packs_per_thread == 4) return use(ticket_softmax<Op, T, 4>);
+    }
+    return layout.packs_per_thread == 8 ? use(ticket_softmax<Op, T, 8>) : use(ticket_softmax<Op, T, 16>);
   }
 
   template <class Op, class T>
