@@ -313,6 +313,12 @@ int check(const Exercise& exercise, int argc, const char* const* argv) {
   if (simulator() == nullptr) {
     if (arguments.on_gpu) {
       arguments.verified_on = open_device().gpu;
+      int has_clusters = 0;
+      CUDA_CHECK(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, 0));
+      if (exercise.clusters && has_clusters == 0) {
+        throw NoDeviceError(arguments.verified_on +
+                            " has no clusters: compute capability 9.0 or newer is needed, or --device sim");
+      }
       const Prepare prepare = load(arguments.learners, exercise.launcher);
       try {
         verify_on_gpu(exercise, prepare);

@@ -34,6 +34,7 @@ struct Rule {
 struct Exercise {
   std::string kernel;  ///< the name of the one kernel to launch
   Launcher launcher = Launcher::softmax;
+  bool clusters = false;      ///< what it needs: a GPU of compute capability 9.0 or newer
   std::vector<Shape> shapes;  ///< the result is verified for each of them, with each input, in this order
   std::vector<InputKind> inputs;
   std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too

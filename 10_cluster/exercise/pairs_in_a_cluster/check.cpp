@@ -4,6 +4,7 @@
 int main(int argc, char** argv) {
   Exercise exercise;
   exercise.kernel = "cluster_row_softmax";
+  exercise.clusters = true;
   exercise.shapes = {{2, 10000}, {1, 7}, {5, 4096}};
   exercise.inputs = {InputKind::normal,         InputKind::ascending,   InputKind::very_negative,
                      InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan};

@@ -162,12 +162,15 @@ class Checker:
             sys.exit(code)
 
     def compiler(self) -> list[str]:
-        """For the oldest of the architectures that the checks were built for: PTX, and for a GPU its machine code, too."""
+        """For the GPU that the simulator is; for a GPU, the oldest of those that the stages are compiled for."""
         cache = cache_of(self.checks.parent)
-        architectures = re.findall(r"\d+", cache.get("CMAKE_CUDA_ARCHITECTURES", ""))
-        oldest = min(map(int, architectures), default=80)
-        code = f"[compute_{oldest},sm_{oldest}]" if self.device == "gpu" else f"compute_{oldest}"
-        options = ["-ftz=true", "-gencode", f"arch=compute_{oldest},code={code}", "-shared", "-Xcompiler=-fPIC"]
+        if self.device == "gpu":
+            architectures = re.findall(r"\d+", cache.get("compiled_for", ""))
+            oldest = min(map(int, architectures), default=80)
+            code = f"arch=compute_{oldest},code=[compute_{oldest},sm_{oldest}]"
+        else:
+            code = "arch=compute_90,code=compute_90"
+        options = ["-ftz=true", "-gencode", code, "-shared", "-Xcompiler=-fPIC"]
         return [*nvcc(cache, self.root), *options]
 
     def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
@@ -175,6 +178,10 @@ class Checker:
         self.build_check(exercise)
         if exercise.kind == "predict":
             return self.run_check(exercise, [str(source)])
+        if self.device == "gpu":
+            code, text = self.run_check(exercise, ["no library", "no library", "--device", "gpu"])
+            if code == NO_DEVICE:
+                return code, text
         self.work.mkdir(parents=True, exist_ok=True)
         library = self.work / f"{exercise.name}-{self.device}.so"
         # What a learner's counters are compared with.
