@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <exception>
 
 #include "common/harness/device.h"
 #include "common/harness/errors.h"
@@ -11,8 +12,8 @@ template <class Test>
 int run_on_device(Test test) {
   try {
     return static_cast<int>(test(open_device()) ? ExitCode::fine : ExitCode::wrong_result);
-  } catch (const NoDeviceError& error) {
+  } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
-    return static_cast<int>(ExitCode::no_device);
+    return static_cast<int>(exit_code(error));
   }
 }

@@ -1,0 +1,156 @@
+// Every variant of a stage beyond one right result: a launch that a graph repeats, and launches on two streams at once.
+// Arguments: the library of a stage, as common/harness/c/c_interface.h takes it, and the variant, if not all.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/harness/cuda_handles.h"
+#include "common/harness/variant.h"
+#include "common/tests/device_test.h"
+
+namespace {
+
+using HostTensor = std::vector<unsigned char>;
+
+/// A problem's inputs on host and device.
+struct Inputs {
+  explicit Inputs(const Problem& problem) {
+    std::vector<void*> pointers;
+    for (const Tensor& tensor : problem.inputs()) {
+      pointers.push_back(host.emplace_back(tensor.bytes()).data());
+    }
+    problem.op->fill(problem, InputKind::normal, 7, pointers, Space::host);
+    for (const HostTensor& tensor : host) {
+      const auto& memory = device.emplace_back(allocate_device(tensor.size()));
+      CUDA_CHECK(cudaMemcpy(memory.get(), tensor.data(), tensor.size(), cudaMemcpyHostToDevice));
+    }
+  }
+  std::vector<HostTensor> host;
+  std::vector<DeviceMemory> device;
+};
+
+/// Launches with outputs, a workspace and a stream of their own.
+class Launches {
+ public:
+  Launches(const Variant& variant, const Problem& problem, const Device& device, const Inputs& inputs) {
+    Memory memory;
+    for (const DeviceMemory& input : inputs.device) memory.inputs.push_back(input.get());
+    for (const Tensor& tensor : problem.outputs()) {
+      memory.outputs.push_back(outputs_.emplace_back(allocate_device(tensor.bytes())).get());
+      CUDA_CHECK(cudaMemset(memory.outputs.back(), 0xff, tensor.bytes()));
+      output_bytes_.push_back(tensor.bytes());
+    }
+    const Workspace workspace = variant.workspace(problem, device);
+    workspace_ = allocate_device(workspace.bytes);
+    memory.workspace = workspace_.get();
+    if (workspace.bytes > 0) {
+      CUDA_CHECK(cudaMemset(memory.workspace, workspace.zeroed ? 0 : 0xff, workspace.bytes));
+    }
+    CUDA_CHECK(cudaDeviceSynchronize());
+    plan_ = variant.prepare(problem, device, memory);
+  }
+
+  void launch() { plan_(stream_.get()); }
+
+  /// What a launch leaves in the workspace is what the next one finds.
+  void launch_from_a_graph(int times) {
+    cudaGraph_t captured = nullptr;
+    CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+    launch();
+    CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &captured));
+    const Graph graph(captured);
+    cudaGraphExec_t executable = nullptr;
+    CUDA_CHECK(cudaGraphInstantiate(&executable, captured, 0));
+    const GraphExec exec(executable);
+    for (int i = 0; i < times; ++i) CUDA_CHECK(cudaGraphLaunch(exec.get(), stream_.get()));
+    CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+  }
+
+  std::vector<HostTensor> results() {
+    CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+    std::vector<HostTensor> results;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      HostTensor& result = results.emplace_back(output_bytes_[i]);
+      CUDA_CHECK(cudaMemcpy(result.data(), outputs_[i].get(), result.size(), cudaMemcpyDeviceToHost));
+    }
+    return results;
+  }
+
+ private:
+  std::vector<DeviceMemory> outputs_;
+  std::vector<std::size_t> output_bytes_;
+  DeviceMemory workspace_;
+  Stream stream_ = make_stream();
+  Plan plan_;
+};
+
+/// "", or what is wrong.
+std::string what_is_wrong(const Variant& variant, const Problem& problem, const Device& device,
+                          const Inputs& inputs) {
+  const auto make = [&] { return Launches(variant, problem, device, inputs); };
+  Launches once = make();
+  once.launch();
+  std::vector<HostTensor> expected = once.results();
+  Memory memory;
+  for (const HostTensor& input : inputs.host) memory.inputs.push_back(input.data());
+  for (HostTensor& output : expected) memory.outputs.push_back(output.data());
+  for (const Verdict& verdict : problem.op->verify(problem, memory, Space::host, 1)) {
+    if (!verdict.correct) return "one launch: " + verdict.explanation;
+  }
+
+  if (variant.capturable) {
+    Launches repeated = make();
+    repeated.launch_from_a_graph(device.simulated ? 3 : 100);
+    if (repeated.results() != expected) return "other bits after a graph was launched again and again";
+  }
+
+  Launches one = make();
+  Launches other = make();
+  for (int turn = 0; turn < 2; ++turn) {
+    one.launch();
+    other.launch();
+  }
+  const bool alike = one.results() == expected && other.results() == expected;
+  return alike ? "" : "other bits with another launch on a second stream";
+}
+
+const Stage& load_stage(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  void* const entry = handle == nullptr ? nullptr : dlsym(handle, "softmax_stage");
+  if (entry == nullptr) throw std::runtime_error(dlerror());
+  return *reinterpret_cast<const Stage* (*)()>(entry)();
+}
+
+/// only: the variant's name, or "".
+bool check_stage(const Stage& stage, const std::string& only, const Device& device) {
+  bool all = true;
+  std::vector<Shape> shapes{{5, 500}, {5, 8192}};
+  // More rows than blocks at once: rows are drawn from a counter. Takes the simulator a minute.
+  if (!device.simulated) shapes.push_back({1000, 19200});
+  for (const Shape shape : shapes) {
+    const Problem problem{shape, DType::f32, stage.operations.front(), {}};
+    const Inputs inputs(problem);
+    for (const Variant& variant : stage.variants) {
+      if (!only.empty() && variant.name != only) continue;
+      const std::string reason = variant.unsupported(problem, device);
+      const std::string wrong = reason.empty() ? what_is_wrong(variant, problem, device, inputs) : "";
+      const std::string verdict = wrong.empty() ? "ok" : "WRONG: " + wrong;
+      std::printf("%s %s, %s: %s\n", stage.name.c_str(), variant.name.c_str(), describe(problem).c_str(),
+                  reason.empty() ? verdict.c_str() : ("not applicable: " + reason).c_str());
+      all &= wrong.empty();
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_on_device([&](const Device& device) {
+    return check_stage(load_stage(argv[1]), argc > 2 ? argv[2] : "", device);
+  });
+}
