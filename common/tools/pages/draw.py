@@ -291,7 +291,7 @@ KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
     "ladder": (ladder, lambda data: 110 + 62 * len(data["bars"])),
     "change": (change, lambda data: 10 + 52 * len(data["bars"])),
     "bandwidth": (bandwidth, lambda data: sum(map(panel_height, data["panels"]))),
-    "roofline": (roofline, lambda data: 450 + 48 * len({p["stage"] for p in data["points"]})),
+    "roofline": (roofline, lambda data: 475 + 48 * len({p["stage"] for p in data["points"]})),
     "predicted": (predicted, lambda data: 420 + (LINE + 5) * len(data["stages"])),
 }
 
