@@ -357,6 +357,7 @@ COUNTED = Counts(
     {
         "declared": Column("passes, declared", ("passes",)),
         "passes": Column("passes, counted", ("counted_passes",)),
+        "load_requests": Column("load requests per row", ("counted_global_load_requests",), "rows"),
         "load_sectors": Column("sectors per load request", ("counted_sectors_per_load_request",)),
         "store_sectors": Column("sectors per store request", ("counted_sectors_per_store_request",)),
         "shared_requests": Column("shared-memory requests per row", SHARED_REQUESTS, "rows"),
