@@ -310,6 +310,8 @@ def test_what_a_stage_changes(recorded: Repository) -> None:
     assert [name for name, _ in changes(recorded, "03_fast", "f16:49152x4096")] == ["02 wide", "03 only"]
     with pytest.raises(ToolError, match="no variant of 03_fast is applicable"):
         changes(recorded, "03_fast", "f16:49152x8192")
+    recorded.change(lambda data: data.update(results=[r for r in data["results"] if r["stage"] != "01_naive"]))
+    assert changes(recorded, "02_tiled", "f32:49152x1024") == [("02 narrow", 60.0)]
 
 
 def recorded_charts(repository: Repository) -> dict[str, charts.Chart]:

@@ -90,7 +90,8 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
 
 def change(recorded: Recorded, shape: Shape, stage: str, stages: Sequence[str]) -> Chart:
     """What a stage changes at a shape: the best variant of all stages before it, its own best, and the copy."""
-    before = [recorded.best(name, shape) for name in stages[: stages.index(stage)]]
+    here = {r["stage"] for r in recorded.at(shape)}  # some shapes are recorded from a later stage on
+    before = [recorded.best(name, shape) for name in stages[: stages.index(stage)] if name in here]
     bars = []
     for best in (fastest(best for best in before if best), recorded.best(stage, shape)):
         if best:
