@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import synthetic_sweep
+from command import ToolError
 from fake_stages import COMMIT, TOOLS, Repository
 from measure import record, results
 from pages import charts, draw, plot
@@ -59,7 +60,7 @@ def test_ladder(lessons: Repository) -> None:
     assert rows[4] == "| [02_tiled](02_tiled/) | narrow | – | – | – | –<sup>a</sup> |"
     assert rows[7] == "| copy | the ceiling: one read, one write | 2 | 4096 | 4000 | 100.0 |"
     assert rows[9] == "<sup>a</sup> <sub>not applicable: cols &gt; 2048 &amp; too wide</sub><br>"
-    for part in ("NVIDIA Fake 1", "f16 49152 × 4096", "cold L2", "medians of 25 samples", COMMIT[:10]):
+    for part in ("NVIDIA Fake 1", "f16 49152\u00a0×\u00a04096", "cold L2", "medians of 25 samples", COMMIT[:10]):
         assert part in rows[10]
 
 
@@ -71,6 +72,8 @@ def test_links_are_relative_to_the_page(lessons: Repository) -> None:
 
 def test_stage(lessons: Repository) -> None:
     rows = filled(lessons, block("stage 02_tiled shapes=f32:65536x32,f16:49152x4096")).splitlines()
+    assert rows[0] == "| variant | passes | f32 65536\u00a0×\u00a032 | f16 49152\u00a0×\u00a04096 |"
+    assert "percent of the copy's speed" in rows[-1]
     assert rows[2] == "| narrow | 2.12 | **60.0** | –<sup>a</sup> |"
     assert rows[3] == "| wide | 2 to 2.12 | 50.0 | **50.0** |"
 
@@ -155,6 +158,7 @@ def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) 
         block("chart a.svg bandwidth dtype=bf16 rows=49152"): "nothing recorded for bf16",
         block("chart a.svg table oneflow"): "no sweep's file in common/results",
         block("counters 01_naive columns=registers"): "nvidia-fake-1-profile.json",
+        value(f"counted column=shuffles stage=01_naive variant=block_per_row {SHAPE}"): "simulator.json",
         block(f"chart a.svg ladder {SHAPE}") + block("chart a.svg predicted"): "two different charts are named a.svg",
         value(f"percent stage=01_naive variant=none {SHAPE}"): "no variant 'none'",
         value(f"percent stage=02_tiled variant=narrow {WIDE}"): "has no time at f16:49152x4096: cols > 2048",
@@ -291,6 +295,23 @@ def test_who_leads_and_whatever_is_as_fast_is_bold(lessons: Repository) -> None:
 
 
 # --- The numbers of the charts ---------------------------------------------------------------------
+
+
+def changes(repository: Repository, stage: str, shape: str) -> list[tuple[str, float]]:
+    names = ["01_naive", "02_tiled", "03_fast"]
+    chart = charts.change(results.Recorded(repository.file), results.parse_shape(shape), stage, names)
+    assert chart.alt.endswith("; the copy 100 %")
+    return [(bar["name"], bar["percent"]) for bar in chart.data["bars"]]
+
+
+def test_what_a_stage_changes(recorded: Repository) -> None:
+    assert changes(recorded, "02_tiled", "f32:49152x1024") == [("01 block_per_row", 20.0), ("02 narrow", 60.0)]
+    assert changes(recorded, "01_naive", "f32:49152x1024") == [("01 block_per_row", 20.0)]  # none was before it
+    assert [name for name, _ in changes(recorded, "03_fast", "f16:49152x4096")] == ["02 wide", "03 only"]
+    with pytest.raises(ToolError, match="no variant of 03_fast is applicable"):
+        changes(recorded, "03_fast", "f16:49152x8192")
+    recorded.change(lambda data: data.update(results=[r for r in data["results"] if r["stage"] != "01_naive"]))
+    assert changes(recorded, "02_tiled", "f32:49152x1024") == [("02 narrow", 60.0)]
 
 
 def recorded_charts(repository: Repository) -> dict[str, charts.Chart]:

@@ -12,6 +12,7 @@ from command import NoDevice, ToolError
 from fake_programs import has_ended
 from fake_stages import COMMIT, Repository, fake_ncu, script
 from measure import explanations, ncu, profiling, quantities, results
+from pages import blocks
 from measure.explanations import Explanation
 from measure.results import Shape
 
@@ -271,11 +272,32 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
         "counters 01_naive columns=speed": "column 'speed'",
         "counters 01_naive dtype=f16 rows=1 cols=1 columns=registers": "no profile of 01_naive at f16:1x1",
         f"profile 01_naive {shape} quantities=speed": "'speed'",
-        f"profile 01_naive {shape} quantities=barriers": "",
+        f"profile 01_naive {shape} quantities=registers,barriers": "",
     }.items():
         page = profiled.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
         profiled.tool("generate", 1 if said else 0, said)
-    assert " | 4 · 16 · 0.02<sup>a</sup> |" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    # What only ncu knows is one number; where declared, counted and measured differ, all three stand there.
+    assert "| variant | registers, a thread | barriers, a row |" in text
+    assert " | 32 | 4 · 16 · 0.02<sup>a</sup> |" in text
+    assert "Three: declared · counted · measured." in text
+
+
+@pytest.mark.parametrize(
+    "numbers, text",
+    {
+        (8, 8.01, 8.0): "8.01",  # agree, and the counted one is exact
+        (None, 4, None): "4",
+        (None, None, 5.04): "5.04",
+        (0, 0, 3.58): "0 · 0 · 3.58",
+        (None, 14, 12): "– · 14 · 12",
+        (4, 8, 8): "4 · 8 · 8",  # a variant that declares something else
+        (None, None, None): "–",
+    }.items(),
+)
+def test_one_number_where_all_agree(numbers: tuple[float | None, ...], text: str) -> None:
+    differs = None not in numbers[1:] and not quantities.same(*numbers[1:])  # type: ignore[arg-type]
+    assert blocks.profile_cell(quantities.Row(quantities.QUANTITIES[0], numbers, differs, None)) == text  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_it_renders(page: Any, sources: plot.Sources) -> None:
     for name in drawn:
         chart = page.locator(f"#chart-{name} svg")
         box = chart.bounding_box()
-        assert box["width"] > 600 and box["height"] > 300 and chart.locator("text").count() > 10, name
+        assert box["width"] > 400 and box["height"] > 300 and chart.locator("text").count() > 10, name
     for name in ("fastertransformer", "oneflow", "triton_article", "awkward"):
         assert page.locator(f"#table-{name}").is_visible(), name
     recording, sweep = sources

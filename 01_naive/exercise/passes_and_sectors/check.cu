@@ -110,10 +110,9 @@ int main(int argc, char** argv) {
             {8, "Only the two ends of the 128 bytes are cut by the shift."}},
            "The bytes 4 to 131: mark the multiples of 32 between them."},
       },
-      "What a kernel moves is known before it runs: the passes follow from the matrices that it names, and "
-      "the sectors "
-      "from the addresses of 32 neighbouring lanes. A thread per row asks for 8 times the sectors for the "
-      "same bytes, and "
-      "that is what `./run 01` shows as time."};
+      "What a kernel moves is known before it runs: the passes follow from the matrices that it names, "
+      "and the sectors from the addresses of 32 neighbouring lanes. A thread per row asks for 8 times the "
+      "sectors for the same bytes. That need not take 8 times the time: the caches keep a sector until it "
+      "is used up, and `./run profile 01` shows that DRAM delivers no more bytes."};
   return check_prediction(prediction, argc, argv);
 }

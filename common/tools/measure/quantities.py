@@ -143,6 +143,10 @@ def ratio(above: Number, below: Number) -> Number:
 SAME = 0.02
 
 
+def same(a: float, b: float) -> bool:
+    return abs(a - b) <= SAME * max(abs(a), abs(b))
+
+
 def tensor_bytes(entry: Json) -> int:
     return shape_of(entry).tensor_bytes
 
@@ -250,7 +254,7 @@ def rows(entry: Json) -> list[Row]:
 
 def compared(entry: Json, quantity: Quantity, declared: Number, counted: Number, measured: Number) -> Row:
     numbers = declared, counted, measured
-    if counted is None or measured is None or abs(counted - measured) <= SAME * max(abs(counted), abs(measured)):
+    if counted is None or measured is None or same(counted, measured):
         return Row(quantity, numbers, False, None)
     more = measured > counted
     asked = [(counter, more) for counter in quantity.explained_by or quantity.of] + [(quantity.divided_by, not more)]

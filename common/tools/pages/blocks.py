@@ -25,6 +25,7 @@ from pages.charts import Chart, shape_text
 from text import Notes, percent_text, short_text, time_text
 
 NOTHING = "–"
+NO_BREAK = "\u00a0"
 Known = TypeVar("Known")
 
 
@@ -175,7 +176,7 @@ def ladder_block(context: Context, shape: Shape) -> str:
 def stage_block(context: Context, stage: str, shapes: str) -> str:
     recorded, columns = context.recorded, shapes_in(shapes)
     found = [{r["variant"]: r for r in recorded.variants(context.stage(stage), shape)} for shape in columns]
-    table = Table(1, "variant", "passes", *(f"{shape_text(shape)}, % of copy" for shape in columns))
+    table = Table(1, "variant", "passes", *map(shape_text, columns))
     for variant in dict.fromkeys(name for column in found for name in column):
         cells, passes = [], []
         for shape, column in zip(columns, found):
@@ -189,7 +190,7 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(percent_cell(result, result is recorded.best(stage, shape)))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    return table.text(recorded_caption(recorded, ""))
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, "))
 
 
 PEER_NAMES = {
@@ -244,6 +245,10 @@ def at_one_shape(chart: Callable[[Recorded, Shape, Sequence[str]], Chart], conte
     return chart(context.recorded, context.complete(shape, context.stages), context.stages)
 
 
+def change_chart(context: Context, stage: str, shape: Shape) -> Chart:
+    return charts.change(context.recorded, shape, context.stage(stage), context.stages)
+
+
 def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -> Chart:
     shown = [context.stage(name) for name in stages.split(",")] if stages else context.stages
     shapes = charts.widths(context.recorded, dtype, rows)
@@ -257,6 +262,7 @@ def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -
 
 CHARTS: dict[str, Callable[..., Chart]] = {
     "ladder": partial(at_one_shape, charts.ladder),
+    "change": change_chart,
     "bandwidth": bandwidth_chart,
     "roofline": partial(at_one_shape, charts.roofline),
     "predicted": lambda context: charts.predicted(context.recorded, context.stages),
@@ -351,6 +357,7 @@ COUNTED = Counts(
     {
         "declared": Column("passes, declared", ("passes",)),
         "passes": Column("passes, counted", ("counted_passes",)),
+        "load_requests": Column("load requests per row", ("counted_global_load_requests",), "rows"),
         "load_sectors": Column("sectors per load request", ("counted_sectors_per_load_request",)),
         "store_sectors": Column("sectors per store request", ("counted_sectors_per_store_request",)),
         "shared_requests": Column("shared-memory requests per row", SHARED_REQUESTS, "rows"),
@@ -382,19 +389,38 @@ def profile_caption(context: Context, what: str, entry: Json) -> str:
     return caption(header, context.profiles["machine"], "./run profile --record", before=f"{what}: ")
 
 
+def profile_cell(row: quantities.Row) -> str:
+    """One number where all that are known agree; where not, all three."""
+    declared, counted, measured = row.numbers
+    exact = measured if counted is None else counted
+    if exact is None:
+        return NOTHING
+    if not row.differs and (declared is None or quantities.same(declared, exact)):
+        return profiling.number_text(exact)
+    return " · ".join(NOTHING if number is None else profiling.number_text(number) for number in row.numbers)
+
+
 def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -> str:
-    """What ./run profile shows of one stage: a row for each quantity, a column for each variant."""
+    """What ./run profile shows of one stage: a row for each variant, a column for each quantity."""
     entries = COUNTERS.of(context, stage, shape)
     recorded = {q.name.replace(" ", "_"): q for q in QUANTITIES if all(q.name in e["quantities"] for e in entries)}
-    table = Table(1, "declared · counted · measured", *(e["variant"] for e in entries))
-    for quantity in (known("no such quantity:", name, recorded) for name in quantities.split(",")):
-        rows = [profiling.row_of(quantity, entry) for entry in entries]
-        if profiling.is_shown(quantity, rows):
-            marks = [profiling.mark(row, table.notes) for row in rows]
-            cells = [profiling.cell(row, True) + f"<sup>{mark}</sup>" * bool(mark) for row, mark in zip(rows, marks)]
-            table.rows.append([f"{quantity.name}, {quantity.unit}", *cells])
+    shown = [known("no such quantity:", name, recorded) for name in quantities.split(",")]
+    columns = [[profiling.row_of(quantity, entry) for entry in entries] for quantity in shown]
+    table = Table(1, "variant", *(f"{quantity.name}, {quantity.unit}" for quantity in shown))
+    why = f"counted and measured differ: [why]({context.link('common/results/simulator.md')}#where-they-differ-and-why)"
+    three = False
+    for number, entry in enumerate(entries):
+        cells = []
+        for row in (column[number] for column in columns):
+            cell = profile_cell(row)
+            three = three or "·" in cell
+            note = f"{row.why.name}: {why}" if row.why else profiling.UNKNOWN
+            cells.append(f"{cell}<sup>{table.notes.mark(note)}</sup>" if row.differs else cell)
+        table.rows.append([entry["variant"], *cells])
     how = f"counted by the simulator on {entries[0]['counted_rows']} rows, measured by Nsight Compute"
-    return table.text(profile_caption(context, f"{shape_text(shape)}, softmax, {how}", entries[0]))
+    reading = "<sub>One number: all that is known agrees. Three: declared · counted · measured.</sub>" if three else ""
+    what = f"{shape_text(shape)}, softmax, {how}"
+    return table.text(*filter(None, [reading]), profile_caption(context, what, entries[0]))
 
 
 # --- The simulator beside Nsight Compute -----------------------------------------------------------
@@ -460,6 +486,15 @@ def counter_value(context: Context, column: str, stage: str, variant: str, shape
     raise ToolError(COUNTERS.missing.format(f"{stage} {variant} at {shape}"))
 
 
+def counted_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
+    """What the simulator counted."""
+    shown = known("unknown column", column, COUNTED.columns)
+    found = [entry for entry in COUNTED.of(context, stage, shape) if entry["variant"] == variant]
+    if not found or shown.cell(found[0]) == NOTHING:
+        raise ToolError(COUNTED.missing.format(f"{stage} {variant} at {shape}"))
+    return shown.cell(found[0])
+
+
 def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
     """Of two times, each of a STAGE/VARIANT."""
     times = [result_of(context, *name.partition("/")[::2], shape)["time_us"] for name in (a, b)]
@@ -488,6 +523,7 @@ VALUES: dict[str, Callable[..., str]] = {
     "copy_bandwidth": lambda context, shape: f"{context.recorded.copy(shape)['bandwidth_gb_s']:.0f} GB/s",
     "ratio": ratio_value,
     "counter": counter_value,
+    "counted": counted_value,
 }
 
 
@@ -503,4 +539,6 @@ def produce(context: Context, kind: str, marker: str) -> str:
         named["shape"] = parse_shape(f"{named.pop('dtype')}:{named.pop('rows')}x{named.pop('cols')}")
     context = context.of(named.pop("gpu")) if "gpu" in named else context
     made = call(maker, context, [word for word in words if "=" not in word], named)
+    # A shape is one word: a table on a telephone must not break it into four lines.
+    made = re.sub(r"(?<=\d) × (?=\d)", f"{NO_BREAK}×{NO_BREAK}", made)
     return made if kind == "value" else f"\n{made}\n"

@@ -84,8 +84,24 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     copy_label = f"a plain copy: {time_text(copy['time_us'])} µs, {copy['bandwidth_gb_s']:.0f} GB/s"
     title = f"Softmax, {shape_text(shape)}: speed in percent of a plain copy"
     alt = "; ".join(f"{bar['stage']} {percent_text(bar['percent'])}" for bar in bars if bar["percent"] is not None)
-    note = "Bar: the stage's best variant. Black mark: another variant."
+    note = "Bar: the stage's best variant. Mark on it: another variant."
     return Chart("ladder", title, subtitle(recorded), note, f"{title}. {alt}", {"copy": copy_label, "bars": bars})
+
+
+def change(recorded: Recorded, shape: Shape, stage: str, stages: Sequence[str]) -> Chart:
+    """What a stage changes at a shape: the best variant of all stages before it, its own best, and the copy."""
+    here = {r["stage"] for r in recorded.at(shape)}  # some shapes are recorded from a later stage on
+    before = [recorded.best(name, shape) for name in stages[: stages.index(stage)] if name in here]
+    bars = []
+    for best in (fastest(best for best in before if best), recorded.best(stage, shape)):
+        if best:
+            name = f"{best['stage'][:2]} {best['variant']}"
+            bars.append({"name": name, "percent": best["percent_of_copy"], "now": best["stage"] == stage})
+    if not bars or not bars[-1]["now"]:
+        raise ToolError(f"no variant of {stage} is applicable at {shape}")
+    title = f"% of the copy's speed, {shape_text(shape)}"
+    alt = "; ".join([f"{bar['name']} {percent_text(bar['percent'])}" for bar in bars] + ["the copy 100 %"])
+    return Chart("change", title, subtitle(recorded), "", f"{title}. {alt}", {"bars": bars})
 
 
 def bandwidth(

@@ -5,14 +5,15 @@
 The packages are those of .tools/python, where ./run plot and ./run report put them, or else python3's own.
 The same Chart gives the same SVG, byte for byte, with the versions that requirements.txt pins.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers; dashes and markers tell the lines apart
-in grey as well. Text stays text; it is laid out with matplotlib's own font, and what a reader has in its
-place is no wider.
+A picture is as wide as a telephone's text at 10 px, and has colours for a light and a dark page. The lines'
+colours have a contrast of 3 to both; dashes and markers tell the lines apart in grey as well. Text stays text;
+it is laid out with matplotlib's own font, and what a reader has in its place is no wider.
 """
 
 import io
 import math
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Callable
 
@@ -22,29 +23,34 @@ from pages import charts
 from pages.charts import Chart
 
 PACKAGES = Path(__file__).resolve().parents[3] / ".tools/python"
-WIDTH = 880  # px, the width of a page on GitHub
+WIDTH = 480  # px; on 360 px the text is three quarters as large
+TITLE, TEXT = 12, 10.2  # points, of which 96 / 72 are a pixel
+TITLE_LETTERS, TEXT_LETTERS = 43, 62  # that fit a line
 OLDEST_MATPLOTLIB = (3, 7)
 
-INK, FAINT, GRID = "#1f2328", "#59636e", "#e3e6ea"
-BAR, COPY = "#0072b2", "#000000"
-# Okabe and Ito's without yellow, which white swallows, and black, which is the copy's.
-COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+PAGE, INK, FAINT, GRID = "#ffffff", "#1f2328", "#59636e", "#848d97"
+DARK = {PAGE: "#0d1117", INK: "#e6edf3", FAINT: "#9198a1"}  # the others do for both
+BAR, COPY, BEFORE = "#0072b2", INK, "#848d97"
+# Okabe and Ito's, but two that white would swallow are darker.
+COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#9a6700", "#7f5fd0")
 DASHES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 STYLE = {
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],
-    "font.size": 9.5,
+    "font.size": TEXT,
     "text.color": INK,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": FAINT,
-    "axes.titlesize": 9.5,
+    "axes.titlesize": TEXT,
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.facecolor": PAGE,
     "grid.color": GRID,
-    "grid.linewidth": 0.8,
+    "grid.linestyle": (0, (1, 4)),
+    "grid.linewidth": 0.7,
     "legend.frameon": False,
     "legend.loc": "upper left",
     "legend.borderaxespad": 0,
@@ -55,7 +61,7 @@ STYLE = {
     "ytick.color": FAINT,
     "svg.fonttype": "none",
 }
-BESIDE = (1.02, 1.02)  # the legend's corner: right of the axes
+LINE = 19  # px, of text
 
 
 def load() -> Any:
@@ -84,21 +90,36 @@ def look(index: int) -> dict[str, Any]:
         "linestyle": DASHES[index % len(DASHES)],
         "marker": marker,
         "markersize": 6.5 if marker in "PX" else 5,
-        "markeredgecolor": "white",
+        "markeredgecolor": PAGE,
         "markeredgewidth": 0.6,
     }
+
+
+def lines_of(chart: Chart) -> tuple[list[str], list[str], list[str]]:
+    """Title, subtitle and note, in lines that fit."""
+    note = [line for part in chart.note.splitlines() for line in textwrap.wrap(part, TEXT_LETTERS)]
+    return textwrap.wrap(chart.title, TITLE_LETTERS), textwrap.wrap(chart.subtitle, TEXT_LETTERS), note
 
 
 def figure_of(chart: Chart) -> Any:
     """The matplotlib figure of a chart; call it within matplotlib.rc_context(STYLE)."""
     draw, height_of = KINDS[chart.kind]
-    height = height_of(chart.data)
-    figure = load().figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor="white")
-    head, foot = 70 / height, (14 + 17 * len(chart.note.splitlines())) / height
-    figure.set_layout_engine("constrained", rect=(0.015, foot, 0.97, 1 - head - foot), h_pad=0.06)
-    figure.text(20 / WIDTH, 1 - 20 / height, chart.title, size=12.5, weight="bold", va="top")
-    figure.text(20 / WIDTH, 1 - 46 / height, chart.subtitle, color=FAINT, va="top")
-    figure.text(20 / WIDTH, 14 / height, chart.note, color=FAINT, size=9, va="bottom")
+    title, subtitle, note = lines_of(chart)
+    above, below = 16 + (LINE + 3) * len(title) + LINE * len(subtitle) + 8, 24 + LINE * len(note)
+    height = height_of(chart.data) + above + below
+    figure = load().figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor=PAGE)
+    rect = (0.02, below / height, 0.96, 1 - (above + below) / height)
+    figure.set_layout_engine("constrained", rect=rect, h_pad=0.06)
+    down = 14
+    for lines, step, style in (
+        (title, LINE + 3, {"size": TITLE, "weight": "bold"}),
+        (subtitle, LINE, {"color": FAINT}),
+        (note, LINE, {"color": FAINT}),
+    ):
+        down = height - below + 14 if lines is note else down
+        for line in lines:
+            figure.text(12 / WIDTH, 1 - down / height, line, va="top", **style)
+            down += step
     draw(figure, chart.data)
     return figure
 
@@ -114,8 +135,12 @@ def saved(chart: Chart, about: Json, **options: Any) -> bytes:
 
 def svg(chart: Chart) -> str:
     """The signed SVG text: see charts.signed."""
-    lines = saved(chart, {"Date": None}, format="svg").decode().splitlines()
-    return charts.signed("\n".join(line.rstrip() for line in lines) + "\n", chart)
+    text = saved(chart, {"Date": None}, format="svg").decode()
+    for light, dark in DARK.items():
+        text = text.replace(f": {light}", f": var(--on-{dark[1:]}, {light})")
+    names = " ".join(f"--on-{dark[1:]}: {dark};" for dark in DARK.values())
+    text = text.replace("</style>", f"@media (prefers-color-scheme: dark) {{svg {{{names}}}}}</style>", 1)
+    return charts.signed("\n".join(line.rstrip() for line in text.splitlines()) + "\n", chart)
 
 
 def png(chart: Chart) -> bytes:
@@ -128,27 +153,43 @@ def ladder(figure: Any, data: Json) -> None:
     bars: list[Json] = data["bars"]
     most = max([100.0] + [p for bar in bars for p in (bar["percent"] or 0, *bar["others"])])
     for place, bar in enumerate(bars):
-        left = {"x": -0.015, "ha": "right", "va": "center", "transform": axes.get_yaxis_transform()}
-        right = {**left, "x": 1.02, "ha": "left"}
-        axes.text(y=place - 0.18, s=bar["stage"], weight="bold", **left)
+        axes.text(0, place - 0.3, bar["stage"], weight="bold", va="bottom")
         if bar["percent"] is None:
-            axes.text(1, place, "not applicable at this shape", color=FAINT, va="center")
+            axes.text(0, place, "not applicable at this shape", color=FAINT, va="bottom")
             continue
-        axes.text(y=place + 0.2, s=bar["variant"], color=FAINT, size=9, **left)
-        axes.text(y=place - 0.18, s=f"{bar['percent']:.1f} %", weight="bold", **right)
-        axes.text(y=place + 0.2, s=bar["time"], color=FAINT, size=9, **right)
-        axes.barh(place, bar["percent"], height=0.55, color=BAR)
+        axes.text(98, place - 0.3, f"{bar['percent']:.1f} %", weight="bold", ha="right", va="bottom")
+        axes.text(0, place, bar["variant"], color=FAINT, va="bottom")
+        axes.barh(place + 0.2, bar["percent"], height=0.32, color=BAR)
         # White around the mark keeps it visible on the bar, black on the white beside it.
-        for colour, width in (("white", 3.5), (INK, 1.4)):
-            axes.vlines(bar["others"], place - 0.32, place + 0.32, color=colour, linewidth=width)
-    axes.axvline(100, color=COPY, linewidth=1.4, linestyle=DASHES[1])
-    axes.text(100, -0.75, data["copy"], ha="right", va="bottom")
-    axes.set(xlim=(0, most * 1.01), ylim=(len(bars) - 0.4, -0.6), xticks=range(0, 101, 20), yticks=[])
+        for colour, width in ((PAGE, 3.5), (INK, 1.4)):
+            axes.vlines(bar["others"], place + 0.02, place + 0.38, color=colour, linewidth=width)
+    axes.axvline(100, color=COPY, linewidth=1.4, linestyle=DASHES[1], ymax=1 - 0.5 / (len(bars) + 0.5))
+    axes.text(100, -0.68, data["copy"], ha="right", va="bottom")
+    axes.set(xlim=(0, most * 1.01), ylim=(len(bars) - 0.5, -1), xticks=range(0, 101, 20), yticks=[])
     axes.set_xlabel("percent of the copy's speed")
 
 
+def change(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    bars: list[Json] = data["bars"]
+    for place, bar in enumerate(bars):
+        axes.text(0, place - 0.2, bar["name"], va="bottom", weight="bold" if bar["now"] else None)
+        text = f"{bar['percent']:.1f} %"
+        axes.text(98, place - 0.2, text, ha="right", va="bottom", weight="bold" if bar["now"] else None)
+        axes.barh(place + 0.08, bar["percent"], height=0.42, color=BAR if bar["now"] else BEFORE)
+    axes.axvline(100, color=COPY, linewidth=1.6, linestyle=DASHES[1])
+    axes.text(101, -0.2, "the copy", va="bottom")
+    axes.set(xlim=(0, 120), ylim=(len(bars) - 0.5, -0.75), xticks=[], yticks=[])
+    axes.spines["bottom"].set_visible(False)
+
+
 def panel_height(panel: Json) -> int:
-    return max(370, 60 + 22 * (len(panel["lines"]) + 1))
+    return 330 + (LINE + 5) * (len(panel["lines"]) + 1)
+
+
+def below(axes: Any, **style: Any) -> None:
+    """The legend."""
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.12, -52 / 280), **style)
 
 
 def bandwidth(figure: Any, data: Json) -> None:
@@ -162,17 +203,17 @@ def bandwidth(figure: Any, data: Json) -> None:
             values = [by_cols.get(col, math.nan) for col in cols]
             axes.plot(cols, values, label=line["label"], clip_on=False, zorder=3, **look(line["look"]))
             noisy = [by_cols[col] for col in line["noisy"]]
-            axes.plot(line["noisy"], noisy, "o", mfc="white", mec=look(line["look"])["color"], ms=6, zorder=4)
+            axes.plot(line["noisy"], noisy, "o", mfc=PAGE, mec=look(line["look"])["color"], ms=6, zorder=4)
         axes.set_xscale("log", base=2)
-        every = math.ceil(len(cols) / 11)  # as many labels as fit, the last one always
+        every = math.ceil(len(cols) / 6)  # as many labels as fit, the last one always
         axes.set_xticks(cols, ["" if (len(cols) - 1 - i) % every else str(col) for i, col in enumerate(cols)])
         axes.minorticks_off()
         axes.set_ylim(bottom=0)
         axes.set_ylabel("GB/s")
         if len(panels) > 1:
             axes.set_title(panel["title"], loc="left", weight="bold")
-        axes.legend(bbox_to_anchor=BESIDE)
-    rows[-1].set_xlabel("columns")
+        axes.set_xlabel("columns")
+        below(axes)
 
 
 def roofline(figure: Any, data: Json) -> None:
@@ -189,27 +230,29 @@ def roofline(figure: Any, data: Json) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
 
-    axes.plot([low, high], [low * copy, high * copy], color=COPY, linewidth=2)
-    axes.text(0.75, 0.8 * copy, f"the copy, {copy:.0f} GB/s  ", ha="right", va="center")
+    axes.plot([low, high], [low * copy, high * copy], color=COPY, linewidth=2, label=f"the copy, {copy:.0f} GB/s")
     for count in (1, 2, 4, 8) if peak else ():
         y = peak["g_per_s"] / count
         axes.plot([y / copy, high], [y, y], color=INK, linewidth=1.6 if count == 1 else 0.9, linestyle=DASHES[1])
         text = f"{count} exponential{'s' if count > 1 else ''} per element"
-        axes.text(high, y * 1.03, text, ha="right", va="bottom", size=9)
+        axes.text(high, y * 1.03, text, ha="right", va="bottom")
+    labelled = math.inf
     for passes in sorted({round(p["passes"], 1) for p in points}):
         x = 1 / (passes * size)
         axes.axvline(x, color=FAINT, linewidth=0.7, linestyle=DASHES[2], zorder=1)
         up = {"rotation": 90, "ha": "right", "va": "top", "transform": axes.get_xaxis_transform()}
-        axes.text(x, 0.99, f"{passes:g} passes ", size=9, color=FAINT, **up)
+        if labelled / x > 1.25:  # or else the label would lie on its neighbour
+            axes.text(x, 0.99, f"{passes:g} passes ", color=FAINT, **up)
+            labelled = x
     for point in sorted(points, key=lambda p: (p["best"], p["stage"])):
         style = look(point["look"])
         style.update(linestyle="none", markersize=1.6 * style["markersize"] if point["best"] else style["markersize"])
         if not point["best"]:
-            style.update(markerfacecolor="white", markeredgecolor=style["color"], markeredgewidth=1)
+            style.update(markerfacecolor=PAGE, markeredgecolor=style["color"], markeredgewidth=1)
         where = f"{point['passes']:.3g} passes, {point['g_elements_per_s']:.0f}"
-        label = f"{point['stage']}\n{point['variant']}\n{where}" if point["best"] else None
+        label = f"{point['stage']}: {where}\n{point['variant']}" if point["best"] else None
         axes.plot(point["elements_per_byte"], point["g_elements_per_s"], label=label, zorder=5, **style)
-    axes.legend(bbox_to_anchor=BESIDE, labelspacing=0.9, handlelength=1.2)
+    below(axes, labelspacing=0.9, handlelength=1.2)
     axes.set(xlabel="elements per byte requested", ylabel="10⁹ elements per second")
     axes.grid(visible=False)
 
@@ -232,23 +275,24 @@ def predicted(figure: Any, data: Json) -> None:
         point = data["extremes"][where]
         ratio = point["measured_us"] / point["predicted_us"]
         rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
-        text = f"{rounded} times the prediction:\n{point['stage']} {point['variant']}\n{point['shape']}"
-        style = {"size": 9, "ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
+        text = f"{rounded} times the prediction:\n{point['stage']}\n{point['variant']}\n{point['shape']}"
+        style = {"ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
         axes.annotate(text, (point["predicted_us"], point["measured_us"]), corner, "data", "axes fraction", **style)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter("")
-    axes.legend(bbox_to_anchor=BESIDE, handlelength=1.2)
+    below(axes, handlelength=1.2)
 
 
 # How each kind is drawn, and its height in px: a chart of many stages grows rather than let its labels touch.
 KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
-    "ladder": (ladder, lambda data: 150 + 46 * len(data["bars"])),
-    "bandwidth": (bandwidth, lambda data: 130 + sum(map(panel_height, data["panels"]))),
-    "roofline": (roofline, lambda data: max(560, 150 + 56 * len({p["stage"] for p in data["points"]}))),
-    "predicted": (predicted, lambda data: max(600, 150 + 22 * len(data["stages"]))),
+    "ladder": (ladder, lambda data: 110 + 62 * len(data["bars"])),
+    "change": (change, lambda data: 10 + 52 * len(data["bars"])),
+    "bandwidth": (bandwidth, lambda data: sum(map(panel_height, data["panels"]))),
+    "roofline": (roofline, lambda data: 475 + 48 * len({p["stage"] for p in data["points"]})),
+    "predicted": (predicted, lambda data: 420 + (LINE + 5) * len(data["stages"])),
 }
 
 

@@ -15,13 +15,14 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     ladder SHAPE                      every variant of every stage, the copy last
     stage NAME SHAPES                 one stage's variants, percent of the copy by shape
     chart FILE.svg ladder SHAPE
+    chart FILE.svg change stage=NAME SHAPE                  what the stage changes: the best before it, its own best, the copy
     chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
-    profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as ./run profile shows it; the quantities
-                                             are QUANTITIES of quantities.py, with _ for spaces
+    profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as one number where they agree; the
+                                             quantities are QUANTITIES of quantities.py, with _ for spaces
     counters NAME [SHAPE] columns=A,B,…      what Nsight Compute counted: COUNTERS of blocks.py
     counted NAME [SHAPE or SHAPES] columns=A,B,…   what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
@@ -30,7 +31,7 @@ Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE
     ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
-    counter                                       column= stage= variant= SHAPE
+    counter | counted                             column= stage= variant= SHAPE   of Nsight Compute, of the simulator
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from one GPU's files: of the lessons' GPU where neither --gpu nor the block names another, or else the

@@ -1,0 +1,115 @@
+"""Tests that a lesson can be read: so long and no longer, few tables and narrow ones, and arithmetic that is right."""
+
+import ast
+import operator
+import re
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from prose_test import FENCE, ROOT, blanked
+
+LESSONS = sorted(ROOT.glob("0[1-6]_*/README.md"))
+PARTS = ["The question", "The idea", "The code", "What it should cost", "What was counted and measured",
+         "What to look at in ncu", "Trap", "Exercise", "Next"]  # fmt: skip
+LEAST_WORDS, MOST_WORDS = 600, 1200
+MOST_TABLES, MOST_COLUMNS = 3, 6
+GENERATED = re.compile(r"<!-- generated: .*?<!-- end generated -->", re.S)
+COMMENT = re.compile(r"<!--.*?-->", re.S)
+FOLDED = re.compile(r"<details>.*?</details>", re.S)
+LABEL = re.compile(r"^\[[^\]]+\]: \S+$", re.M)
+TABLE = re.compile(r"^\|.*\n\|[ :|-]+\|$", re.M)
+BREAKABLE = re.compile(r"\d × \d")  # with blanks that let a line end
+NUMBER = r"\d+(?:\.\d+)?"
+EQUATION = re.compile(rf"(?<![\w.^{{])((?:\(?{NUMBER}\)? [·/+−] )+\(?{NUMBER}\)?(?: [·/+−] \(?{NUMBER}\)?)*) = ({NUMBER})(?![\w.]*\d| [·/+])")
+OPERATORS = {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Add: operator.add, ast.Sub: operator.sub}
+
+
+def words(text: str) -> int:
+    """Of prose outside of what is folded, generated or code."""
+    for pattern in (GENERATED, FENCE, FOLDED, COMMENT, LABEL):
+        text = blanked(text, pattern)
+    text = re.sub(r"\]\([^)]*\)|\]\[[^\]]*\]", "", text)
+    return len(re.findall(r"\S*\w\S*", text))
+
+
+def worth(node: ast.expr) -> float:
+    if isinstance(node, ast.BinOp):
+        return OPERATORS[type(node.op)](worth(node.left), worth(node.right))
+    assert isinstance(node, ast.Constant)
+    return float(node.value)  # type: ignore[arg-type]
+
+
+def wrong_equations(text: str) -> Iterator[str]:
+    """The left side, rounded as the right one is, must be the right one. Units are left out of it."""
+    plain = re.sub(r"(?<=\d)[\u00a0 ](?=\d{3}\b)", "", COMMENT.sub("", text))
+    plain = re.sub(rf"({NUMBER}) (?:bytes|lanes|warps|KiB|%)", r"\1", plain)
+    for left, right in EQUATION.findall(plain):
+        python = left.replace("·", "*").replace("−", "-")
+        if python.count("(") != python.count(")"):
+            continue
+        digits = len(right.partition(".")[2])
+        value = worth(ast.parse(python, mode="eval").body)
+        if abs(value - float(right)) > 0.5 * 10**-digits + 1e-9:
+            yield f"{left} = {right}: it is {value:g}"
+
+
+def wide_tables(text: str) -> list[str]:
+    columns = [table.split("\n")[0].count("|") - 1 for table in TABLE.findall(text)]
+    return [f"a table of {count} columns" for count in columns if count > MOST_COLUMNS]
+
+
+def problems(text: str) -> list[str]:
+    found = []
+    headings = re.findall(r"^## (.*)$", blanked(text, FENCE), re.M)
+    if headings != PARTS:
+        found.append(f"parts: {', '.join(headings)}")
+    if not LEAST_WORDS <= words(text) <= MOST_WORDS:
+        found.append(f"{words(text)} words")
+    if len(TABLE.findall(FOLDED.sub("", text))) > MOST_TABLES:
+        found.append(f"{len(TABLE.findall(FOLDED.sub('', text)))} tables")
+    found += wide_tables(text)
+    if text.find("Predict first") not in range(1, text.rfind("<!-- generated: stage")):
+        found.append("no prediction before the table")
+    found += [f"breaks in the middle: {shape}" for shape in BREAKABLE.findall(text)]
+    return list(dict.fromkeys(found + list(wrong_equations(text))))
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.parent.name)
+def test_lesson(lesson: Path) -> None:
+    assert problems(lesson.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("[0-9][0-9]_*/README.md")), ids=lambda page: page.parent.name)
+def test_tables_and_equations(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert wide_tables(text) + list(wrong_equations(text)) == []
+
+
+def lesson(words: int = 700, tables: int = 2, columns: int = 3, rest: str = "") -> str:
+    table = "|" + " a |" * columns + "\n|" + " ---: |" * columns + "\n"
+    parts = "".join(f"## {part}\nword\n" for part in PARTS)
+    generated = "<!-- generated: stage x -->\n{}\n<!-- end generated -->\n".format((table + "\n") * tables)
+    return f"{parts}\nPredict first\n{generated}{'word ' * words}\n{rest}"
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    {
+        lesson(): "",
+        lesson(rest="<details>\n" + "word " * 900 + "</details>"): "",
+        lesson(words=10): "words",
+        lesson(words=1300): "words",
+        lesson(tables=4): "4 tables",
+        lesson(columns=7): "a table of 7 columns",
+        lesson().replace("## Trap", "## Traps"): "parts: ",
+        lesson().replace("Predict first", ""): "no prediction before the table",
+        lesson(rest="at 49152 × 1024"): "breaks in the middle: 2 × 1",
+        lesson(rest="is 2 · (8 + 1) · 5 = 90 of 1024 / 132 = 7.76"): "",
+        lesson(rest="is 2 · (8 + 1) · 5 = 91"): "2 · (8 + 1) · 5 = 91: it is 90",
+        lesson(rest="8 lanes · 16 bytes = 128 bytes, 65 536 / (128 · 32) = 15"): "65536 / (128 · 32) = 15: it is 16",
+    }.items(),
+)
+def test_what_cannot_be_read_is_found(text: str, said: str) -> None:
+    found = problems(text)
+    assert said in (found or [""])[0] and len(found) <= 1 and bool(found) == bool(said)
