@@ -11,7 +11,9 @@ MADE = ("build", ".tools", "mine.", ".exercise-progress.json")  # by the build, 
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
 CPP = re.compile(r"^```cpp\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"")
+LINK = re.compile(
+    r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"", re.M
+)
 HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
 PATH = re.compile(r"\.?[\w.+-]+(?:/[\w.+-]+)*/?")
 # In sources only what can be nothing else: a file below one of the top folders.
@@ -42,7 +44,7 @@ def files(root: Path) -> list[Path]:
 
 def dead_links(root: Path, page: Path, text: str) -> Iterator[tuple[int, str]]:
     for found in LINK.finditer(blanked(blanked(text, FENCE), CODE)):
-        target, _, anchor = (found[1] or found[2]).partition("#")
+        target, _, anchor = (found[1] or found[2] or found[3]).partition("#")
         if re.match(r"[a-z]+:", target):
             continue
         file = page.parent / target if target else page
@@ -123,12 +125,14 @@ def test_dead_ones_are_found(tmp_path: Path) -> None:
         "```\n[not a link](nowhere) `nowhere.h`\n```\n"
         "[4](gone.md) [5](#nowhere) [6](../common/README.md#a-title) `gone.cu` `common/gone/`\n"
         '<img src="gone.svg">\n'
+        "[label]: gone.txt\n[6]: a.h\n"
     )
     assert dead(tmp_path) == [
         "common/README.md:7: gone.md does not exist",
         "common/README.md:7: #nowhere: there is no such heading",
         "common/README.md:7: ../common/README.md#a-title: there is no such heading",
         "common/README.md:8: gone.svg does not exist",
+        "common/README.md:9: gone.txt does not exist",
         "common/README.md:7: `gone.cu` does not exist",
         "common/README.md:7: `common/gone/` does not exist",
         "common/b.cmake:1: common/gone.py does not exist",
