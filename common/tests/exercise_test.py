@@ -418,6 +418,17 @@ def test_solution_of_another_exercise(work: Path, name: str, other: str, message
     check_wrong(work, name, solution_of(other).replace(kernel_of(other), kernel_of(name)), message)
 
 
+@pytest.mark.parametrize("name", ["block_sum"], ids=lambda name: f"{name}: ")
+def test_the_answer_in_the_readme(work: Path, name: str) -> None:
+    """Shown there with other line breaks and the name that a learner's file has."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
+    assert shown
+    _, said = check(work, name, solution_of(name).replace("  __syncthreads();", ""))
+    said = said.replace(str(work / "answer.cu"), EXERCISES[name].file("mine").relative_to(ROOT).as_posix())
+    assert " ".join(shown[1].split()) in " ".join(said.split()), said
+
+
 @pytest.mark.parametrize("name", COMPILED, ids=lambda name: f"{name}: ")
 def test_one_thread(work: Path, name: str) -> None:
     check_wrong(work, name, ONE_THREAD_OF.get(name, ONE_THREAD).replace("KERNEL", kernel_of(name)), LANES)

@@ -8,7 +8,7 @@ import pytest
 from prose_test import CODE, FENCE, HEADING, ROOT, anchors, blanked
 
 GLOSSARY = ROOT / "common/glossary.md"
-PAGES = ["common/primer/README.md"]
+PAGES = ["README.md", "common/primer/README.md"]
 PAGES += [f"{stage}/README.md" for stage in ("07_split_row", "08_unaligned_rows", "09_async_copy", "10_cluster")]
 
 # What a reader meets in prose where it is not the heading in singular or plural, and for common words, the uses that

@@ -79,7 +79,8 @@ def dead(root: Path) -> list[str]:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        gone = (path for path in PATH_IN_SOURCE.finditer(text) if not (root / path[0]).exists())
+        named = (path for path in PATH_IN_SOURCE.finditer(text) if "/mine." not in path[0])
+        gone = (path for path in named if not (root / path[0]).exists())
         found = [(path.start(), f"{path[0]} does not exist") for path in gone]
         if file.suffix == ".md":
             found += [*dead_links(root, file, text), *dead_paths(root, file, text, names)]
@@ -88,11 +89,11 @@ def dead(root: Path) -> list[str]:
 
 
 def misquoted(root: Path) -> list[str]:
-    """Lines of C++ in a stage's lesson that are in no source of the repository."""
+    """Lines of C++ in the README or a stage's lesson that are in no source of the repository."""
     sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
     known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}
     problems = []
-    for page in sorted(root.glob("[0-9][0-9]_*/README.md")):
+    for page in sorted([*root.glob("README.md"), *root.glob("[0-9][0-9]_*/README.md")]):
         text = page.read_text(encoding="utf-8")
         for block in CPP.finditer(text):
             for number, line in enumerate(block[1].splitlines(), text.count("\n", 0, block.start(1)) + 1):

@@ -17,6 +17,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     chart FILE.svg ladder SHAPE
     chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
+    chart FILE.svg heat_map wider=SHAPE,… unaligned=SHAPE,… few=SHAPE,…     stages and libraries by shape
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
