@@ -10,7 +10,8 @@ from prose_test import CODE, FENCE, HEADING, ROOT, anchors, blanked
 GLOSSARY = ROOT / "common/glossary.md"
 NOT_YET = ("01_naive", "02_fused_block", "03_warp_reduce", "04_smem_bank_conflict", "05_uncached", "06_online")
 LESSONS = [page for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")) if page.parent.name not in NOT_YET]
-PAGES = [page.relative_to(ROOT).as_posix() for page in (ROOT / "README.md", ROOT / "common/primer/README.md", *LESSONS)]
+PAGES = ["README.md", "common/primer/README.md", "common/commands.md", "common/results/README.md"]
+PAGES += [page.relative_to(ROOT).as_posix() for page in LESSONS]
 
 # What a reader meets in prose where it is not the heading in singular or plural, and for common words, the uses that
 # mean the term.
