@@ -102,6 +102,20 @@ def misquoted(root: Path) -> list[str]:
     return problems
 
 
+def least_width(table: str) -> float:
+    """Of a Markdown table in px, as a code host shows it, with each line broken wherever it can be."""
+    text = re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", table))
+    rows = [[cell.strip(" ") for cell in row.strip(" |").split("|")] for row in text.splitlines() if not re.match(r"\|[ :-]+\|", row)]
+    letter, around = 8.8, 27  # px: a wide letter; a cell's padding and border
+    return sum(letter * max(len(word) for cell in column for word in cell.split(" ")) + around for column in zip(*rows))
+
+
+def test_tables_of_the_readme_fit_a_telephone() -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert tables and [table for table in tables if least_width(table) > 358] == []
+    assert least_width("| a | [bcd ef](x.md) |\n| --- | ---: |\n| `1\u00a0×\u00a02` | **2** |\n") == 8.8 * (5 + 3) + 54
+
+
 def test_lessons_quote_the_code_as_it_is(tmp_path: Path) -> None:
     assert misquoted(ROOT) == []
     (tmp_path / "01_a").mkdir()
