@@ -28,7 +28,6 @@ OLDEST_MATPLOTLIB = (3, 7)
 
 INK, FAINT, GRID = "#1f2328", "#59636e", "#e3e6ea"
 BAR, COPY = "#0072b2", "#000000"
-ON_BAR = "#fefefe"  # the text on a bar, on a dark page, too
 # Okabe and Ito's without yellow, which white swallows, and black, which is the copy's.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
@@ -123,6 +122,41 @@ def svg(chart: Chart) -> str:
 def png(chart: Chart) -> bytes:
     """A picture of twice the SVG's pixels."""
     return saved(chart, {}, format="png", dpi=192)
+
+
+ON_BAR = "#fefefe"  # the text on a bar, on a dark page, too
+LABEL_CELLS = 4.6  # the labels left of a heat map are so many cells wide
+HEAD_CELLS = 4.3  # and the shapes above it so many high
+
+
+def short_label(stage: str) -> str:
+    """04_smem_bank_conflict -> 04 smem bank: as many words as there is room for."""
+    return textwrap.wrap(stage.replace("_", " "), 17)[0]
+
+
+def heat_map(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    stages, peers, groups = data["stages"], data["peers"], data["groups"]
+    # The cells of a group touch; between two groups, and between stages and libraries, is a gap.
+    shapes = [shape for group in groups for shape in group]
+    left = [place + 0.3 * gap for place, gap in enumerate(gap for gap, group in enumerate(groups) for _ in group)]
+    best = [max((line["percent"][col] or 0 for line in stages), default=0) for col in range(len(shapes))]
+    for x, shape in zip(left, shapes):
+        axes.text(x + 0.5, -0.2, shape, rotation=90, ha="center", va="bottom", color=FAINT)
+    for row, line in enumerate([*stages, *peers]):
+        y = row + 0.3 * (row >= len(stages))
+        axes.text(-LABEL_CELLS, y + 0.5, short_label(line["label"]), va="center")
+        for col, (x, percent) in enumerate(zip(left, line["percent"])):
+            if percent is None:
+                axes.text(x + 0.5, y + 0.5, "–", color=FAINT, ha="center", va="center")
+                continue
+            strength = 0.06 + 0.94 * min(percent / 100, 1) ** 2.5
+            axes.fill([x, x + 0.95, x + 0.95, x], [y, y, y + 0.92, y + 0.92], color=BAR, alpha=strength, linewidth=0)
+            leads = row < len(stages) and percent >= best[col] - 1
+            style = {"color": ON_BAR if strength > 0.85 else INK, "weight": "bold" if leads else "normal"}
+            axes.text(x + 0.48, y + 0.46, f"{percent:.0f}", ha="center", va="center", **style)
+    axes.set(xlim=(-LABEL_CELLS, left[-1] + 1), ylim=(len(stages) + len(peers) + 0.4, -HEAD_CELLS))
+    axes.set_axis_off()
 
 
 def ladder(figure: Any, data: Json) -> None:
@@ -243,40 +277,6 @@ def predicted(figure: Any, data: Json) -> None:
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter("")
     axes.legend(bbox_to_anchor=BESIDE, handlelength=1.2)
-
-
-LABEL_CELLS = 4.6  # the labels left of a heat map are so many cells wide
-HEAD_CELLS = 4.3  # and the shapes above it so many high
-
-
-def short_label(stage: str) -> str:
-    """04_smem_bank_conflict -> 04 smem bank: as many words as there is room for."""
-    return textwrap.wrap(stage.replace("_", " "), 17)[0]
-
-
-def heat_map(figure: Any, data: Json) -> None:
-    axes = figure.subplots()
-    stages, peers, groups = data["stages"], data["peers"], data["groups"]
-    # The cells of a group touch; between two groups, and between stages and libraries, is a gap.
-    shapes = [shape for group in groups for shape in group]
-    left = [place + 0.3 * gap for place, gap in enumerate(gap for gap, group in enumerate(groups) for _ in group)]
-    best = [max((line["percent"][col] or 0 for line in stages), default=0) for col in range(len(shapes))]
-    for x, shape in zip(left, shapes):
-        axes.text(x + 0.5, -0.2, shape, rotation=90, ha="center", va="bottom", color=FAINT)
-    for row, line in enumerate([*stages, *peers]):
-        y = row + 0.3 * (row >= len(stages))
-        axes.text(-LABEL_CELLS, y + 0.5, short_label(line["label"]), va="center")
-        for col, (x, percent) in enumerate(zip(left, line["percent"])):
-            if percent is None:
-                axes.text(x + 0.5, y + 0.5, "–", color=FAINT, ha="center", va="center")
-                continue
-            strength = 0.06 + 0.94 * min(percent / 100, 1) ** 2.5
-            axes.fill([x, x + 0.95, x + 0.95, x], [y, y, y + 0.92, y + 0.92], color=BAR, alpha=strength, linewidth=0)
-            leads = row < len(stages) and percent >= best[col] - 1
-            style = {"color": ON_BAR if strength > 0.85 else INK, "weight": "bold" if leads else "normal"}
-            axes.text(x + 0.48, y + 0.46, f"{percent:.0f}", ha="center", va="center", **style)
-    axes.set(xlim=(-LABEL_CELLS, left[-1] + 1), ylim=(len(stages) + len(peers) + 0.4, -HEAD_CELLS))
-    axes.set_axis_off()
 
 
 # How each kind is drawn, and its height in px: a chart of many stages grows rather than let its labels touch.
