@@ -12,6 +12,7 @@
 #include "common/exercise/exercise.h"
 #include "common/exercise/launchers.cuh"
 #include "common/exercise/messages.h"
+#include "common/exercise/warm_up.h"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/errors.h"
 #include "common/harness/problem_run.h"
@@ -97,10 +98,21 @@ Prepare load(const std::string& path, Launcher launcher) {
       return [=](cudaStream_t stream) { launch(x - before, y - before, of.first_row, of.shape, stream); };
     };
   }
-  auto* launch = find<decltype(softmax)>(library, "softmax");
+  if (launcher == Launcher::copy_vector) {
+    auto* launch = find<decltype(copy_vector)>(library, "copy_vector");
+    return [launch](const Case& of, const float* x, float* y) -> Plan {
+      return [=, n = of.shape.elements()](cudaStream_t stream) { launch(x, y, n, stream); };
+    };
+  }
+  auto* launch = find<decltype(softmax)>(library, launcher == Launcher::sum_rows ? "sum_rows" : "softmax");
   return [launch](const Case& of, const float* x, float* y) -> Plan {
     return [=, shape = of.shape](cudaStream_t stream) { launch(x, y, shape, stream); };
   };
+}
+
+const Operation& operation_of(const Exercise& exercise) {
+  if (exercise.launcher == Launcher::copy_vector) return copy_operation;
+  return exercise.launcher == Launcher::sum_rows ? row_sums_operation : softmax_operation;
 }
 
 void launch_and_wait(const Plan& plan) {
@@ -110,10 +122,12 @@ void launch_and_wait(const Plan& plan) {
   CUDA_CHECK(cudaDeviceSynchronize());
 }
 
-/// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
+/// Runs the exercise's launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
 /// is done. Then throws WrongResultError when the result is wrong.
-void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
-  ProblemRun problem({of.shape, DType::f32, &softmax_operation}, {.seed = seed, .takes_times = false}, {});
+void run_case(const Exercise& exercise, const Case& of, const Prepare& prepare,
+              const std::function<void(const Plan&)>& run) {
+  const Operation& operation = operation_of(exercise);
+  ProblemRun problem({of.shape, DType::f32, &operation}, {.seed = seed, .takes_times = false}, {});
   problem.fill(of.input);
   const float* x = nullptr;
   float* y = nullptr;
@@ -128,6 +142,9 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
   if (verdict.first_wrong < 0) {
     const char* input = verdict.explanation == "changed its input" ? " x." : ".";
     throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
+  }
+  if (&operation != &softmax_operation) {
+    throw WrongResultError("Wrong result, " + describe(of) + ": " + verdict.explanation + ".");
   }
   const std::int64_t cols = of.shape.cols;
   const std::int64_t row = verdict.first_wrong / cols;
@@ -233,7 +250,7 @@ Case counted_case(const Exercise& exercise, Shape shape) {
 Counts check_all(const Exercise& exercise, const Prepare& prepare) {
   Counts counts;
   const auto count_case = [&](const Case& of, void (*check)(const Exercise&, const Counts&)) {
-    run_case(of, prepare, [&](const Plan& plan) {
+    run_case(exercise, of, prepare, [&](const Plan& plan) {
       try {
         counts = count(of.shape, [&] { launch_and_wait(plan); });
       } catch (const CudaError& error) {
@@ -253,7 +270,7 @@ void verify_on_gpu(const Exercise& exercise, const Prepare& prepare) {
   constexpr std::int64_t many_rows = 5000;
   cases.push_back(
       {{many_rows, exercise.counted.back().cols}, exercise.inputs.front(), exercise.first_rows.front()});
-  for (const Case& of : cases) run_case(of, prepare, launch_and_wait);
+  for (const Case& of : cases) run_case(exercise, of, prepare, launch_and_wait);
 }
 
 /// Nothing where what the exercise is compared with fails: it may be wrong on purpose.
@@ -261,7 +278,7 @@ std::optional<Counts> count_before(const Exercise& exercise, const std::string& 
   const Shape shape = exercise.counted.back();
   std::optional<Counts> counts;
   try {
-    run_case(counted_case(exercise, shape), load(path, exercise.launcher),
+    run_case(exercise, counted_case(exercise, shape), load(path, exercise.launcher),
              [&](const Plan& plan) { counts = count(shape, [&] { launch_and_wait(plan); }); });
   } catch (const std::exception&) {
     return counts;

@@ -1,4 +1,4 @@
-// An exercise that checks itself. A folder NN_stage/exercise/NAME holds
+// An exercise that checks itself. A folder NN_stage/exercise/NAME, or common/primer/exercise/NAME, holds
 //
 //   starter.cu    what the learner begins with (starter.txt where the exercise is to predict); its first
 //                 line is the title that `./run exercise` shows
@@ -20,7 +20,7 @@
 #include "common/harness/problem.h"
 
 /// Which function of launchers.cuh the learner's file defines.
-enum class Launcher { softmax, softmax_from_max_and_sum, softmax_of_rows };
+enum class Launcher { softmax, softmax_from_max_and_sum, softmax_of_rows, copy_vector, sum_rows };
 
 /// A number that the technique fixes or bounds.
 struct Rule {

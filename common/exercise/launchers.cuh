@@ -19,4 +19,10 @@ void softmax_from_max_and_sum(const float* x, const float* row_max, const float*
 /// The same for shape.rows rows of a matrix that is too large for one GPU, beginning with row `first_row`.
 /// Only these rows are in memory; x and y point to where the matrix's row 0 would be.
 void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape shape, cudaStream_t stream);
+
+/// The primer's: n floats of x into y.
+void copy_vector(const float* x, float* y, std::int64_t n, cudaStream_t stream);
+
+/// The primer's: the sum of each row of x (rows x cols) into `sums`, one float for each row.
+void sum_rows(const float* x, float* sums, Shape shape, cudaStream_t stream);
 }

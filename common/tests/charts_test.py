@@ -37,7 +37,9 @@ def many_stages(count: int, flat: bool, folder: Path) -> dict[str, Chart]:
     path = folder / "many-sweep.json"
     path.write_text(json.dumps({**synthetic_sweep.sweep(), "tables": [table], "results": found}))
     recorded = results.Recorded(path)
-    return {**charts.of_recording(recorded), **charts.of_sweep(recorded)}
+    wide = [*map(results.parse_shape, shapes)]
+    stages = charts.heat_map([recorded], wide[3:8], wide[8:11], wide[11:], charts.stages_of(recorded))
+    return {**charts.of_recording(recorded), **charts.of_sweep(recorded), "stages": stages}
 
 
 @pytest.fixture

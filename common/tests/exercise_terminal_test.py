@@ -193,6 +193,20 @@ def test_solved(learner: Learner) -> None:
     assert learner.piped().startswith("Exercises: all 3 solved.\n")
 
 
+def test_the_primer_has_number_00(learner: Learner) -> None:
+    folder = learner.root / "common/primer/exercise/first"
+    folder.mkdir(parents=True)
+    (folder / "starter.cu").write_text("// Exercise 00.1, write it, 5 minutes: The first\n")
+    (folder / "hints.md").write_text(HINTS)
+    learner.piped("", 0, "primer\n  next  00.1")
+    learner.piped("", 0, "Next: read common/primer/README.md, then ./run exercise 00.1\n")
+    for name in ("0", "00", "0.1", "00.1", "primer", "first"):
+        (learner.root / tool.PROGRESS_FILE).unlink(missing_ok=True)
+        learner.piped(f"{name} --hint", 0, "00.1 Hint 1")
+    learner.piped("00.2", 2, "there is no exercise '00.2'; stage 00 has 00.1")
+    learner.piped("7", 2, "accepted: 00, 01, 02, a number such as 00.1")
+
+
 @pytest.mark.parametrize(
     "before, solved, said",
     [

@@ -28,6 +28,40 @@ BEYOND_AN_INT = r"first row 5000000000 \(more than an int holds\).*out of bounds
 # replaced by what in the solution.
 # fmt: off
 ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
+    "vector_copy": {
+        "starter": ("Wrong result, 1 x 256, input normal: 256 of 256 elements never written.*To do: in `vector_copy`",),
+        "no bound": (r"1 x 1000.*element 1000 of an array[^\n]*is the index too large.*\| y\[i\] = x\[i\]", "if (i < n) => "),
+        "all blocks the same": ("744 of 1000 elements never written", "blockIdx.x * std::int64_t{block_size} + => "),
+        "a byte offset": ("never written", "y[i] = x[i] => y[4 * i % n] = x[4 * i % n]"),
+        "one too few": ("1 of 256 elements never written", "i < n => i < n - 1"),
+        "a piece for each thread": ("32 sectors per load request, where at most 16.*a piece of its own",
+            "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = 8 * i; j < 8 * i + 8 && j < n; ++j) y[j] = x[j];"),
+        "a grid that strides": (None, "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = i; j < n; j += 3 * block_size) y[j] = x[j];",
+            "grid_for(divide_up(n, block_size)) => 3"),
+        "one block": (None, "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = i; j < n; j += block_size) y[j] = x[j];",
+            "grid_for(divide_up(n, block_size)) => 1"),
+        "packs": (None, "  if (i < n) y[i] = x[i]; => "
+            "  if (4 * i + 4 <= n) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i];\n"
+            "  else for (std::int64_t j = 4 * i; j < n; ++j) y[j] = x[j];"),
+    },
+    "block_sum": {
+        "starter": ("Wrong result, 3 x 1000, input normal: 3 of 3 elements never written.*To do: after all threads",),
+        "no barrier": (
+            r"at byte \d+, which nobody has written yet|race: read of 4 bytes of shared memory", "  __syncthreads();\n => "),
+        "the barrier in the branch": ("barrier",
+            "  __syncthreads();\n => ", "    float total = 0; =>     __syncthreads();\n    float total = 0;"),
+        "only what it has": (r"3 of 3 elements wrong; first at row 0, column 0: got",
+            "total += values[thread] => total = values[thread]"),
+        "every row into the first": ("race: write|never written", "sums[blockIdx.x] => sums[0]"),
+        "reads the row twice": ("2 passes of reading, where 1 is expected",
+            "  values[threadIdx.x] = sum; =>   for (std::int64_t col = threadIdx.x; col < shape.cols; col += block_size) sum += row_x[col];\n"
+            "  values[threadIdx.x] = sum / 2;"),
+        "a tree": (None,
+            "  __syncthreads();\n =>   for (int stride = block_size / 2; stride > 0; stride /= 2) {\n    __syncthreads();\n"
+            "    if (threadIdx.x < stride) values[threadIdx.x] += values[threadIdx.x + stride];\n  }\n",
+            "thread < block_size => thread < 1"),
+        "the last thread": (None, "threadIdx.x == 0 => threadIdx.x == block_size - 1"),
+    },
     "passes_and_sectors": {
         "starter": ("`passes_of_the_maximum` has no answer yet",),
         "reads only": (
@@ -303,6 +337,27 @@ void softmax_from_max_and_sum(const float* x, const float*, const float*, float*
   softmax(x, y, shape, stream);
 }
 """
+# The primer's, with launchers of their own.
+ONE_THREAD_OF = {
+    "vector_copy": """#include "common/exercise/launchers.cuh"
+__global__ void vector_copy(const float* x, float* y, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i];
+}
+void copy_vector(const float* x, float* y, std::int64_t n, cudaStream_t stream) {
+  vector_copy<<<1, 1, 0, stream>>>(x, y, n);
+}
+""",
+    "block_sum": """#include "common/exercise/launchers.cuh"
+__global__ void block_sum(const float* x, float* sums, Shape shape) {
+  float sum = 0;
+  for (std::int64_t col = 0; col < shape.cols; ++col) sum += x[blockIdx.x * shape.cols + col];
+  sums[blockIdx.x] = sum;
+}
+void sum_rows(const float* x, float* sums, Shape shape, cudaStream_t stream) {
+  block_sum<<<grid_for(shape.rows), 1, 0, stream>>>(x, sums, shape);
+}
+""",
+}
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"
 
 COMPILED = [name for name, exercise in EXERCISES.items() if exercise.kind != "predict"]
@@ -363,9 +418,20 @@ def test_solution_of_another_exercise(work: Path, name: str, other: str, message
     check_wrong(work, name, solution_of(other).replace(kernel_of(other), kernel_of(name)), message)
 
 
+@pytest.mark.parametrize("name", ["block_sum"], ids=lambda name: f"{name}: ")
+def test_the_answer_in_the_readme(work: Path, name: str) -> None:
+    """Shown there with other line breaks and the name that a learner's file has."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
+    assert shown
+    _, said = check(work, name, solution_of(name).replace("  __syncthreads();", ""))
+    said = said.replace(str(work / "answer.cu"), EXERCISES[name].file("mine").relative_to(ROOT).as_posix())
+    assert " ".join(shown[1].split()) in " ".join(said.split()), said
+
+
 @pytest.mark.parametrize("name", COMPILED, ids=lambda name: f"{name}: ")
 def test_one_thread(work: Path, name: str) -> None:
-    check_wrong(work, name, ONE_THREAD.replace("KERNEL", kernel_of(name)), LANES)
+    check_wrong(work, name, ONE_THREAD_OF.get(name, ONE_THREAD).replace("KERNEL", kernel_of(name)), LANES)
 
 
 @pytest.mark.parametrize(
@@ -406,9 +472,10 @@ def test_nothing_is_forgotten() -> None:
     """And no solution is a starter: the one has to fail, and the other to pass."""
     assert set(ANSWERS) == set(EXERCISES)
     assert len({exercise.number for exercise in EXERCISES.values()}) == len(EXERCISES)
-    assert {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu")} == {e.stage for e in EXERCISES.values()}
+    stages = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu")}
+    assert stages | {"primer"} == {exercise.stage for exercise in EXERCISES.values()}
     for name, exercise in EXERCISES.items():
-        assert exercise.number[:2] == exercise.stage[:2]
+        assert exercise.stage_number == ("00" if exercise.stage == "primer" else exercise.stage[:2])
         wrong = [which for which, (message, *_) in ANSWERS[name].items() if message is not None]
         assert "starter" in wrong and len(wrong) >= 3, name
         starter = exercise.file("starter").read_text(encoding="utf-8").splitlines()
@@ -416,4 +483,4 @@ def test_nothing_is_forgotten() -> None:
         assert starter[0] == solution[0] and starter[1:] != solution[1:], name
         assert len(tool.HINT.findall((exercise.folder / "hints.md").read_text(encoding="utf-8"))) == 3, name
         assert len(list(exercise.folder.glob("check.c*"))) == 1, name
-        assert f"./run exercise {exercise.number}" in (ROOT / exercise.stage / "README.md").read_text(encoding="utf-8")
+        assert f"./run exercise {exercise.number}" in (exercise.folder.parents[1] / "README.md").read_text(encoding="utf-8")

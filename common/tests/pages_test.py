@@ -349,6 +349,28 @@ def test_libraries_have_a_panel_of_their_own(recorded: Repository) -> None:
     assert [line["label"] for line in stages["lines"] if line["noisy"]] == ["06_online"]
 
 
+def test_heat_map(recorded: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    for result in data["results"]:
+        if result["stage"] == "02_fused_block":
+            result["stage"] = "02_tiled"  # as the recording's
+    sweep = results.Recorded(recorded.page(json.dumps(data), "common/results/a-sweep.json"))
+    both, alone, neither = map(results.parse_shape, ("f16:49152x4096", "f32:1024x256", "f32:7x7"))
+    record = results.Recorded(recorded.file)
+
+    def percent(sources: list[results.Recorded], label: str) -> list[float | None]:
+        chart = charts.heat_map(sources, [both], [alone], [neither], ["02_tiled", "03_fast"])
+        assert chart.data["groups"] == [["f16 49152 × 4096"], ["f32 1024 × 256"], ["f32 7 × 7"]]
+        return next(line["percent"] for line in chart.data["stages"] + chart.data["peers"] if line["label"] == label)
+
+    swept = [sweep.best("02_tiled", shape) for shape in (both, alone)]
+    assert percent([sweep, record], "02_tiled") == [*(best and best["percent_of_copy"] for best in swept), None]
+    assert percent([record, sweep], "02_tiled")[0] == record.best("02_tiled", both)["percent_of_copy"]
+    assert percent([sweep, record], "03_fast") == [record.best("03_fast", both)["percent_of_copy"], None, None]
+    best = [max(r["percent_of_copy"] for r in sweep.at(shape) if r["kind"] == "peer" and r["time_us"]) for shape in (both, alone)]
+    assert percent([sweep, record], "best library") == [*best, None] != percent([sweep, record], "PyTorch")
+
+
 def test_roofline_and_prediction(recorded: Repository) -> None:
     found = recorded_charts(recorded)
     point = next(p for p in found["roofline-f32"].data["points"] if p["variant"] == "narrow")

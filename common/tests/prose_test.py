@@ -11,7 +11,9 @@ MADE = ("build", ".tools", "mine.", ".exercise-progress.json")  # by the build, 
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
 CPP = re.compile(r"^```cpp\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"")
+LINK = re.compile(
+    r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"", re.M
+)
 HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
 PATH = re.compile(r"\.?[\w.+-]+(?:/[\w.+-]+)*/?")
 # In sources only what can be nothing else: a file below one of the top folders.
@@ -42,7 +44,7 @@ def files(root: Path) -> list[Path]:
 
 def dead_links(root: Path, page: Path, text: str) -> Iterator[tuple[int, str]]:
     for found in LINK.finditer(blanked(blanked(text, FENCE), CODE)):
-        target, _, anchor = (found[1] or found[2]).partition("#")
+        target, _, anchor = (found[1] or found[2] or found[3]).partition("#")
         if re.match(r"[a-z]+:", target):
             continue
         file = page.parent / target if target else page
@@ -77,7 +79,8 @@ def dead(root: Path) -> list[str]:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        gone = (path for path in PATH_IN_SOURCE.finditer(text) if not (root / path[0]).exists())
+        named = (path for path in PATH_IN_SOURCE.finditer(text) if "/mine." not in path[0])
+        gone = (path for path in named if not (root / path[0]).exists())
         found = [(path.start(), f"{path[0]} does not exist") for path in gone]
         if file.suffix == ".md":
             found += [*dead_links(root, file, text), *dead_paths(root, file, text, names)]
@@ -86,17 +89,31 @@ def dead(root: Path) -> list[str]:
 
 
 def misquoted(root: Path) -> list[str]:
-    """Lines of C++ in a stage's lesson that are in no source of the repository."""
+    """Lines of C++ in the README or a stage's lesson that are in no source of the repository."""
     sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
     known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}
     problems = []
-    for page in sorted(root.glob("[0-9][0-9]_*/README.md")):
+    for page in sorted([*root.glob("README.md"), *root.glob("[0-9][0-9]_*/README.md")]):
         text = page.read_text(encoding="utf-8")
         for block in CPP.finditer(text):
             for number, line in enumerate(block[1].splitlines(), text.count("\n", 0, block.start(1)) + 1):
                 if line.strip() not in known:
                     problems.append(f"{page.relative_to(root)}:{number}: no source has this line: {line.strip()}")
     return problems
+
+
+def least_width(table: str) -> float:
+    """Of a Markdown table in px, as a code host shows it, with each line broken wherever it can be."""
+    text = re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", table))
+    rows = [[cell.strip(" ") for cell in row.strip(" |").split("|")] for row in text.splitlines() if not re.match(r"\|[ :-]+\|", row)]
+    letter, around = 8.8, 27  # px: a wide letter; a cell's padding and border
+    return sum(letter * max(len(word) for cell in column for word in cell.split(" ")) + around for column in zip(*rows))
+
+
+def test_tables_of_the_readme_fit_a_telephone() -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert tables and [table for table in tables if least_width(table) > 358] == []
+    assert least_width("| a | [bcd ef](x.md) |\n| --- | ---: |\n| `1\u00a0×\u00a02` | **2** |\n") == 8.8 * (5 + 3) + 54
 
 
 def test_lessons_quote_the_code_as_it_is(tmp_path: Path) -> None:
@@ -123,12 +140,14 @@ def test_dead_ones_are_found(tmp_path: Path) -> None:
         "```\n[not a link](nowhere) `nowhere.h`\n```\n"
         "[4](gone.md) [5](#nowhere) [6](../common/README.md#a-title) `gone.cu` `common/gone/`\n"
         '<img src="gone.svg">\n'
+        "[label]: gone.txt\n[6]: a.h\n"
     )
     assert dead(tmp_path) == [
         "common/README.md:7: gone.md does not exist",
         "common/README.md:7: #nowhere: there is no such heading",
         "common/README.md:7: ../common/README.md#a-title: there is no such heading",
         "common/README.md:8: gone.svg does not exist",
+        "common/README.md:9: gone.txt does not exist",
         "common/README.md:7: `gone.cu` does not exist",
         "common/README.md:7: `common/gone/` does not exist",
         "common/b.cmake:1: common/gone.py does not exist",

@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "common/sim": r"common/sim/.*",
     "common/sim/tests": r"common/(sim|harness)/.*",
     "common/exercise": rf"common/(exercise|harness|kernel)/.*|{COUNTERS}",
+    "common/primer": r"common/exercise/.*",
     "common/tests": r".*",
 }
 # What of other libraries a header for kernels may include: it has to do without the host's.

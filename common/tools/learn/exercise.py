@@ -41,6 +41,7 @@ PROGRESS_FILE = ".exercise-progress.json"
 CHECK_TIMEOUT_S = 60
 WATCH_INTERVAL_S = 0.3
 WIDTH = 100
+LESSONS = ("common/primer", "[0-9][0-9]_*")
 
 TITLE = re.compile(r"Exercise (\d\d\.\d+), (write|fix|predict) it, (\d+) minutes: (.+)")
 HINT = re.compile(r"^## (Hint \d+: .+)$", re.MULTILINE)
@@ -59,7 +60,12 @@ class Exercise(NamedTuple):
 
     @property
     def stage(self) -> str:
+        """The folder of its lesson: that of a stage, or the primer's, whose number is 00."""
         return self.folder.parent.parent.name
+
+    @property
+    def stage_number(self) -> str:
+        return self.number[:2]
 
     @property
     def suffix(self) -> str:
@@ -77,7 +83,8 @@ class Exercise(NamedTuple):
 def find_exercises(root: Path) -> list[Exercise]:
     """All exercises, in the order of their numbers. What is told of them stands in the starters' first lines."""
     exercises = []
-    for starter in root.glob("[0-9][0-9]_*/exercise/*/starter.*"):
+    starters = (root.glob(f"{lesson}/exercise/*/starter.*") for lesson in LESSONS)
+    for starter in itertools.chain.from_iterable(starters):
         with starter.open(encoding="utf-8") as lines:
             title = TITLE.search(lines.readline())
         if title is None:
@@ -255,15 +262,18 @@ class Workshop:
         number = re.fullmatch(r"0*([0-9]{1,2})(?:\.0*([0-9]{1,2}))?", name)
         if number:
             name = f"{int(number[1]):02d}" + (f".{number[2]}" if number[2] else "")
-        fitting = [e for e in self.exercises if name in (e.number, e.name, e.stage, e.stage[:2])]
+        fitting = [e for e in self.exercises if name in (e.number, e.name, e.stage, e.stage_number)]
         if not fitting:
-            of_stage = [exercise.number for exercise in self.exercises if exercise.stage[:2] == name[:2]]
+            of_stage = [exercise.number for exercise in self.exercises if exercise.stage_number == name[:2]]
             if number and of_stage:
                 raise Usage(f"there is no exercise '{which}'; stage {name[:2]} has {', '.join(of_stage)}")
-            stages = sorted({exercise.stage[:2] for exercise in self.exercises})
+            stages = sorted({exercise.stage_number for exercise in self.exercises})
             raise Usage(f"there is no exercise '{which}'; accepted: {', '.join(stages)}, a number such as "
                              f"{self.exercises[0].number}, or a name such as {self.exercises[0].name}")
         return fitting
+
+    def lesson(self, exercise: Exercise) -> str:
+        return self.short(exercise.folder.parent.parent / "README.md")
 
     def short(self, path: Path) -> str:
         return str(path.relative_to(self.root))
@@ -282,7 +292,7 @@ class Workshop:
                 mark = styled("done", "32") if e in solved else styled("next", "33") if e is following else "    "
                 print(f"  {mark}  {e.number}  {e.kind + ' it':<10}  {e.minutes:>2} min  {e.title}")
         if following:
-            print(f"\nNext: read {following.stage}/README.md, then {bold(following.command)}")
+            print(f"\nNext: read {self.lesson(following)}, then {bold(following.command)}")
         else:
             print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
 
@@ -327,7 +337,7 @@ class Workshop:
         if following is None:
             print("\nThat was the last one: all exercises are solved.")
             return
-        lesson = f"read {following.stage}/README.md, then " if following.stage != exercise.stage else ""
+        lesson = f"read {self.lesson(following)}, then " if following.stage != exercise.stage else ""
         print(f"\nGo on: {lesson}{bold(following.command)} ({following.title}, {following.minutes} minutes)")
 
     def watch(self, exercise: Exercise) -> int:

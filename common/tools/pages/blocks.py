@@ -260,10 +260,16 @@ def bandwidth_chart(context: Context, dtype: str, rows: str, stages: str = "") -
     return charts.bandwidth(context.recorded, shapes, shown, context.stages)
 
 
+def heat_map_chart(context: Context, wider: str, unaligned: str, few: str) -> Chart:
+    recordings = [context.sweep, context.recorded] if results.file_of(context.results, "-sweep", context.gpu) else [context.recorded]
+    return charts.heat_map(recordings, shapes_in(wider), shapes_in(unaligned), shapes_in(few), context.stages)
+
+
 CHARTS: dict[str, Callable[..., Chart]] = {
     "ladder": partial(at_one_shape, charts.ladder),
     "change": change_chart,
     "bandwidth": bandwidth_chart,
+    "heat_map": heat_map_chart,
     "roofline": partial(at_one_shape, charts.roofline),
     "predicted": lambda context: charts.predicted(context.recorded, context.stages),
     "table": lambda context, name: charts.of_table(context.sweep, name),

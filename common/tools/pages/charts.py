@@ -7,6 +7,7 @@ Units: time in µs, bandwidth in GB/s (10^9 bytes/s), elements in 10^9 per secon
 """
 
 import hashlib
+import itertools
 import json
 import math
 from pathlib import Path
@@ -217,6 +218,35 @@ def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
     data = {"points": points, "extremes": extremes, "stages": known}
     dtypes = ", ".join(dict.fromkeys(r["dtype"] for r in recorded.results))
     return Chart("predicted", title, f"{subtitle(recorded)}, {dtypes}", note, f"{title}. {note}", data)
+
+
+def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: Sequence[Shape], few: Sequence[Shape],
+             stages: Sequence[str]) -> Chart:
+    """Percent of the copy, by stage and shape, and below the stages the libraries. Where several recordings have a
+    result of a stage at a shape, the first one's counts: of a sweep and a record the sweep, which timed libraries, too."""
+    groups = [wider, unaligned, few]
+
+    def line(label: str, kind: str, names: Sequence[str]) -> Json:
+        cells = []
+        for shape in itertools.chain(*groups):
+            of_shape = (r.at(shape) for r in recordings if shape in shapes_of(r))
+            bests = (fastest(r for r in found if r.get("kind", "stage") == kind and r["stage"] in names) for found in of_shape)
+            best = next(filter(None, bests), None)
+            cells.append(best["percent_of_copy"] if best else None)
+        return {"label": label, "percent": cells}
+
+    of_stages = [line(stage, "stage", [stage]) for stage in stages]
+    peers = [line("PyTorch", "peer", ["pytorch"]), line("best library", "peer", PEERS)]
+    peers = [peer for peer in peers if any(peer["percent"])]
+    first = recordings[0]
+    title = "Softmax: speed in percent of a plain copy"
+    dates = ", ".join(dict.fromkeys(r.recorded["date_utc"][:10] for r in recordings))
+    about = f"{first.machine['gpu']}, {first.settings['l2']} L2, best variant of each stage, recorded {dates}"
+    note = ("From left: wider and wider rows, widths that no pack divides, few rows. –: cannot do that shape.\n"
+            "Bold: the fastest stage there, and whatever is as fast within a point.")
+    reached = "; ".join(f"{line['label']} {percent_text(max(filter(None, line['percent']), default=0))}" for line in of_stages)
+    data = {"groups": [[shape_text(shape) for shape in group] for group in groups], "stages": of_stages, "peers": peers}
+    return Chart("heat_map", title, about, note, f"{title}, by stage and shape. At its best shape: {reached}", data)
 
 
 # --- All that a file of results gives --------------------------------------------------------------

@@ -148,6 +148,41 @@ def png(chart: Chart) -> bytes:
     return saved(chart, {}, format="png", dpi=192)
 
 
+ON_BAR = "#fefefe"  # the text on a bar, on a dark page, too
+LABEL_CELLS = 4.6  # the labels left of a heat map are so many cells wide
+HEAD_CELLS = 4.3  # and the shapes above it so many high
+
+
+def short_label(stage: str) -> str:
+    """04_smem_bank_conflict -> 04 smem bank: as many words as there is room for."""
+    return textwrap.wrap(stage.replace("_", " "), 17)[0]
+
+
+def heat_map(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    stages, peers, groups = data["stages"], data["peers"], data["groups"]
+    # The cells of a group touch; between two groups, and between stages and libraries, is a gap.
+    shapes = [shape for group in groups for shape in group]
+    left = [place + 0.3 * gap for place, gap in enumerate(gap for gap, group in enumerate(groups) for _ in group)]
+    best = [max((line["percent"][col] or 0 for line in stages), default=0) for col in range(len(shapes))]
+    for x, shape in zip(left, shapes):
+        axes.text(x + 0.5, -0.2, shape, rotation=90, ha="center", va="bottom", color=FAINT)
+    for row, line in enumerate([*stages, *peers]):
+        y = row + 0.3 * (row >= len(stages))
+        axes.text(-LABEL_CELLS, y + 0.5, short_label(line["label"]), va="center")
+        for col, (x, percent) in enumerate(zip(left, line["percent"])):
+            if percent is None:
+                axes.text(x + 0.5, y + 0.5, "–", color=FAINT, ha="center", va="center")
+                continue
+            strength = 0.06 + 0.94 * min(percent / 100, 1) ** 2.5
+            axes.fill([x, x + 0.95, x + 0.95, x], [y, y, y + 0.92, y + 0.92], color=BAR, alpha=strength, linewidth=0)
+            leads = row < len(stages) and percent >= best[col] - 1
+            style = {"color": ON_BAR if strength > 0.85 else INK, "weight": "bold" if leads else "normal"}
+            axes.text(x + 0.48, y + 0.46, f"{percent:.0f}", ha="center", va="center", **style)
+    axes.set(xlim=(-LABEL_CELLS, left[-1] + 1), ylim=(len(stages) + len(peers) + 0.4, -HEAD_CELLS))
+    axes.set_axis_off()
+
+
 def ladder(figure: Any, data: Json) -> None:
     axes = figure.subplots()
     bars: list[Json] = data["bars"]
@@ -292,6 +327,7 @@ KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
     "change": (change, lambda data: 10 + 52 * len(data["bars"])),
     "bandwidth": (bandwidth, lambda data: sum(map(panel_height, data["panels"]))),
     "roofline": (roofline, lambda data: 475 + 48 * len({p["stage"] for p in data["points"]})),
+    "heat_map": (heat_map, lambda data: int(100 + 28 * (len(data["stages"]) + len(data["peers"]) + HEAD_CELLS + 1))),
     "predicted": (predicted, lambda data: 420 + (LINE + 5) * len(data["stages"])),
 }
 

@@ -1,6 +1,6 @@
 """Writes the measured tables, charts and numbers into the lessons.
 
-    python3 common/tools generate            rewrite README.md, NN_*/README.md, common/results/*.md, the charts
+    python3 common/tools generate            rewrite README.md, NN_*/README.md, the primer, common/results/*.md, charts
     python3 common/tools generate --check    change nothing; exit 1 and name what differs
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
     python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
@@ -18,6 +18,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     chart FILE.svg change stage=NAME SHAPE                  what the stage changes: the best before it, its own best, the copy
     chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
+    chart FILE.svg heat_map wider=SHAPE,… unaligned=SHAPE,… few=SHAPE,…     stages and libraries by shape
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
@@ -105,7 +106,8 @@ def regenerate(context: Context, page: Path) -> tuple[str, list[str]]:
 def run(context: Context, check: bool, redraw: bool) -> list[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
     root = context.root
-    pages = [root / "README.md", *(root / stage / "README.md" for stage in context.stages)]
+    pages = [root / "README.md", root / "common/primer/README.md"]
+    pages += [root / stage / "README.md" for stage in context.stages]
     files: dict[Path, str] = {}
     differing: list[str] = []
     for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):
