@@ -8,7 +8,7 @@ WARM_UPS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "all blocks the same": ("744 of 1000 elements never written", "blockIdx.x * std::int64_t{block_size} + => "),
         "a byte offset": ("never written", "y[i] = x[i] => y[4 * i % n] = x[4 * i % n]"),
         "one too few": ("1 of 256 elements never written", "i < n => i < n - 1"),
-        "a piece for each thread": ("32 sectors per load request, where at most 16.*a piece of its own",
+        "a piece for each thread": ("32 sectors per load request, where at most.*a piece of its own",
             "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = 8 * i; j < 8 * i + 8 && j < n; ++j) y[j] = x[j];"),
         "a grid that strides": (None, "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = i; j < n; j += 3 * block_size) y[j] = x[j];",
             "grid_for(divide_up(n, block_size)) => 3"),
