@@ -116,6 +116,11 @@ def test_tables_of_the_readme_fit_a_telephone() -> None:
     assert least_width("| a | [bcd ef](x.md) |\n| --- | ---: |\n| `1\u00a0×\u00a02` | **2** |\n") == 8.8 * (5 + 3) + 54
 
 
+def test_the_readme_leads_to_every_lesson() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [p.parent.name for p in ROOT.glob("[0-9][0-9]_*/README.md") if f"({p.parent.name}/README.md)" not in readme] == []
+
+
 def test_lessons_quote_the_code_as_it_is(tmp_path: Path) -> None:
     assert misquoted(ROOT) == []
     (tmp_path / "01_a").mkdir()

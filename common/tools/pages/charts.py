@@ -237,7 +237,7 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
 
     of_stages = [line(stage, "stage", [stage]) for stage in stages]
     peers = [line("PyTorch", "peer", ["pytorch"]), line("best library", "peer", PEERS)]
-    peers = [peer for peer in peers if any(peer["percent"])]
+    of_stages, peers = ([each for each in lines if any(each["percent"])] for lines in (of_stages, peers))
     first = recordings[0]
     title = "Softmax: speed in percent of a plain copy"
     dates = ", ".join(dict.fromkeys(r.recorded["date_utc"][:10] for r in recordings))
