@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from measure import results
+from pages import blocks
 from prose_test import FENCE, ROOT, blanked
 
 LESSONS = sorted(ROOT.glob("0[1-6]_*/README.md"))
@@ -84,6 +86,29 @@ def test_lesson(lesson: Path) -> None:
 def test_tables_and_equations(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert wide_tables(text) + list(wrong_equations(text)) == []
+
+
+# What a lesson derives with a pencil: a stage, a column of COUNTED, the variant and the shape that it is counted at.
+DERIVED = """
+02_fused_block shuffles warp_then_shared f32:64x1024
+03_warp_reduce load_sectors scalar_loads f32:64x1024
+03_warp_reduce load_sectors packs f32:64x1024
+04_smem_bank_conflict wavefronts vector_layout f32:64x1024
+04_smem_bank_conflict wavefronts vector_layout f16:64x8192
+04_smem_bank_conflict wavefronts interleaved_layout f16:64x8192
+04_smem_bank_conflict wavefronts interleaved_scalar_layout f16:64x8192
+06_online special online_per_element f32:64x1024
+06_online special online f32:64x1024
+06_online special fused f32:64x1024
+"""
+
+
+@pytest.mark.parametrize("derived", DERIVED.strip().splitlines())
+def test_what_is_derived_is_what_is_counted(derived: str) -> None:
+    stage, column, variant, shape = derived.split()
+    counted = blocks.counted_value(blocks.Context(ROOT, None), column, stage, variant, results.parse_shape(shape))
+    text = (ROOT / stage / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf" = {re.escape(counted)}(?!\.?\d)", text), counted
 
 
 def lesson(words: int = 700, tables: int = 2, columns: int = 3, rest: str = "") -> str:

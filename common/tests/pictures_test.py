@@ -12,7 +12,7 @@ from prose_test import ROOT, files
 SVG = "{http://www.w3.org/2000/svg}"
 PAGES = {"light": "#ffffff", "dark": "#0d1117"}
 TELEPHONE, SMALLEST = 360, 10  # px: how wide a picture is there, and how small its text may be
-OF_STROKES, OF_TEXT = 3.0, 4.5  # contrasts to the page, of WCAG 2.1
+OF_STROKES, OF_TEXT, OF_LABELS = 3.0, 4.5, 3.0  # contrasts: to the page, to the page, to a box below the text
 DARK = re.compile(r"@media \(prefers-color-scheme: dark\)\s*{((?:[^{}]|{[^{}]*})*)}")
 RULE = re.compile(r"([^{}]+){([^{}]*)}")
 VARIABLE = re.compile(r"var\((--[\w-]+), (#\w{6})\)")
@@ -28,6 +28,11 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     low, high = sorted(luminance(colour) for colour in (one, other))
     return (high + 0.05) / (low + 0.05)
+
+
+def blended(colour: str, below: str, opacity: float) -> str:
+    pairs = ((int(colour[i : i + 2], 16), int(below[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(opacity * one + (1 - opacity) * other):02x}" for one, other in pairs)
 
 
 def properties(text: str) -> dict[str, str]:
@@ -68,6 +73,32 @@ def text_size(elements: list[Element], css: Rules) -> float:
     return 16.0
 
 
+def anchor(text: Element) -> str:
+    return text.get("text-anchor") or properties(text.get("style", "")).get("text-anchor", "start")
+
+
+def number(element: Element, name: str) -> float:
+    return float(element.get(name, "0"))
+
+
+def behind(text: Element, boxes: list[tuple[Element, str]], page: str) -> str:
+    """The colour of the last box drawn below the text, or the page's."""
+    x, y = number(text, "x") + {"middle": 0, "end": -2}.get(anchor(text), 2), number(text, "y") - 4
+    for box, colour in reversed(boxes):
+        left, top = number(box, "x"), number(box, "y")
+        if left <= x <= left + number(box, "width") and top <= y <= top + number(box, "height"):
+            return colour
+    return page
+
+
+def leaves_the_picture(text: Element, size: float, width: float) -> bool:
+    """By a careful guess of a letter's width."""
+    wide = 0.54 * size * len("".join(text.itertext()))
+    part = {"middle": 0.5, "end": 0.0}.get(anchor(text), 1.0)
+    turned = "rotate" in text.get("transform", "") and "rotate(-0 " not in text.get("transform", "")
+    return not turned and "x" in text.keys() and (number(text, "x") + part * wide > width or number(text, "x") - (1 - part) * wide < 0)
+
+
 def problems(svg: str) -> list[str]:
     root = ElementTree.fromstring(svg)
     css = "".join(element.text or "" for element in root.iter(SVG + "style"))
@@ -78,23 +109,30 @@ def problems(svg: str) -> list[str]:
     by_page["dark"] = by_page["light"] + rules(in_dark[1])
     variables = {name: found for _, body in rules(in_dark[1]) for name, found in body.items() if name.startswith("--")}
     width = float(root.get("viewBox", "").split()[2])
+    boxes: dict[str, list[tuple[Element, str]]] = {page: [] for page in PAGES}
     found: list[str] = []
     for elements in with_ancestors(root):
         element = elements[-1]
-        is_text = element.tag == SVG + "text" and "".join(element.itertext()).strip()
-        size = text_size(elements, by_page["light"]) * TELEPHONE / width
-        if is_text and size < SMALLEST:
-            found.append(f"text of {size:.1f} px at {TELEPHONE} px: {''.join(element.itertext())}")
-        for page, behind in PAGES.items():
+        words = "".join(element.itertext()).strip() if element.tag == SVG + "text" else ""
+        size = text_size(elements, by_page["light"])
+        if words and size * TELEPHONE / width < SMALLEST:
+            found.append(f"text of {size * TELEPHONE / width:.1f} px at {TELEPHONE} px: {words}")
+        if words and leaves_the_picture(element, size, width):
+            found.append(f"leaves the picture: {words}")
+        for page, paper in PAGES.items():
             resolve: Callable[[re.Match[str]], str] = lambda v: variables[v[1]] if page == "dark" else v[2]
-            colours = {name: VARIABLE.sub(resolve, value(elements, name, by_page[page])) for name in ("stroke", "fill")}
-            for name, least in (("stroke", OF_STROKES), *[("fill", OF_TEXT)] * bool(is_text)):
-                colour = colours[name] or ("#000000" if name == "fill" else "none")
-                # What has the page's own colour keeps others apart.
-                if colour in ("none", behind):
-                    continue
-                if contrast(colour, behind) < least:
-                    found.append(f"{name} {colour} on a {page} page: contrast {contrast(colour, behind):.1f}, not {least}")
+            stroke, fill = (VARIABLE.sub(resolve, value(elements, name, by_page[page])) for name in ("stroke", "fill"))
+            # A line of the page's own colour keeps others apart.
+            if stroke not in ("", "none", paper) and contrast(stroke, paper) < OF_STROKES:
+                found.append(f"stroke {stroke} on a {page} page: contrast {contrast(stroke, paper):.1f}, not {OF_STROKES}")
+            if element.tag == SVG + "rect" and fill not in ("none", ""):
+                opacity = value(elements, "fill-opacity", by_page[page]) or "1"
+                boxes[page].append((element, blended(fill, paper, float(opacity))))
+            if words:
+                ground = behind(element, boxes[page], paper)
+                least = OF_TEXT if ground == paper else OF_LABELS
+                if contrast(fill or "#000000", ground) < least:
+                    found.append(f"text {fill} on {ground}, {page}: contrast {contrast(fill, ground):.1f}, not {least}")
     return list(dict.fromkeys(found))
 
 
@@ -120,7 +158,11 @@ BOTH = HEAD + ".a { stroke: #0072b2; } @media (prefers-color-scheme: dark) { tex
         f'{BOTH}<g font-size="12"><text>small</text></g></svg>': "text of 9.0 px at 360 px: small",
         f'{BOTH}<path stroke="#e3e6ea"/></svg>': "stroke #e3e6ea on a light page: contrast 1.3, not 3.0",
         f'{BOTH}<g stroke="#1f2328"><path/></g></svg>': "stroke #1f2328 on a dark page: contrast 1.2, not 3.0",
-        f'{BOTH}<text style="fill: #8b949e">pale</text></svg>': "fill #8b949e on a light page: contrast 3.1, not 4.5",
+        f'{BOTH}<text style="fill: #8b949e">pale</text></svg>': "text #8b949e on #ffffff, light: contrast 3.1, not 4.5",
+        f'{BOTH}<rect width="99" height="9" fill="#111111"/><text x="9" y="9">dark on dark</text></svg>':
+            "text #1f2328 on #111111, light: contrast 1.2, not 3.0",
+        f'{BOTH}<rect width="99" height="9" fill="#e69f00"/><text x="9" y="9" style="fill: #1f2328">right</text></svg>': "",
+        f'{BOTH}<text x="300">{"a long line " * 3}</text></svg>': "leaves the picture: a long line a long line a long line",
         f'{BOTH}<path style="stroke: var(--x, #59636e)"/></svg>'.replace("{ text", "{ svg { --x: #30363d; } text"):
             "stroke #30363d on a dark page: contrast 1.6, not 3.0",
     }.items(),
