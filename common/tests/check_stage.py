@@ -21,7 +21,7 @@ ALL = {
     "--dtype": ["f32", "f16", "bf16"],
     "--op": ["softmax", "log_softmax"],
     "--input": ["normal", "uniform", "large_magnitude", "all_equal", "very_negative", "ascending", "one_outlier",
-                "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest"],
+                "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest", "near_one_hot"],
 }  # fmt: skip
 DEFAULTS = {"--dtype": "f32", "--op": "softmax", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
