@@ -100,8 +100,7 @@ struct WarpRegisters {
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
-    const std::int64_t cols = shape.cols;
-    if (rows_fit_packs<N>(y, cols) && rows_fit_packs<N>(dy, cols) && rows_fit_packs<N>(dx, cols)) {
+    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
       constexpr auto lanes = [](int width) { return RowTile{.pack_size = N, .group_width = width}; };
       constexpr auto packs = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
       launch_tiles<Op, lanes(4), lanes(8), lanes(16), lanes(32), packs(2), packs(32 / N)>(y, dy, dx, shape,

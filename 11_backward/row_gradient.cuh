@@ -100,6 +100,12 @@ inline const Operation* operation_of(AccurateSoftmaxBackward) {
 
 // ---- What the kernels do with packs.
 
+/// True when packs of N elements cover the rows of all three.
+template <int N, class T>
+bool all_fit_packs(const T* y, const T* dy, const T* dx, std::int64_t cols) {
+  return rows_fit_packs<N>(y, cols) && rows_fit_packs<N>(dy, cols) && rows_fit_packs<N>(dx, cols);
+}
+
 /// Adds a pack of y and one of dy to the sum.
 template <class Op, class T, int N>
 __device__ void add_packs(typename Op::State& sum, const Pack<T, N>& y_pack, const Pack<T, N>& dy_pack) {
