@@ -104,7 +104,7 @@ def regenerate(context: Context, page: Path) -> tuple[str, list[str]]:
 def run(context: Context, check: bool, redraw: bool) -> list[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
     root = context.root
-    pages = [root / "README.md", *(root / stage / "README.md" for stage in context.stages)]
+    pages = [root / "README.md", *(root / stage / "README.md" for stage in context.lessons)]
     files: dict[Path, str] = {}
     differing: list[str] = []
     for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):
