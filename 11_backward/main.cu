@@ -1,3 +1,4 @@
+#include "11_backward/exchange_gradient.cuh"
 #include "11_backward/in_cluster.cuh"
 #include "11_backward/in_registers.cuh"
 #include "11_backward/in_shared_memory.cuh"

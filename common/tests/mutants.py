@@ -91,6 +91,7 @@ IN_REGISTERS = "11_backward/in_registers.cuh"
 IN_SHARED = "11_backward/in_shared_memory.cuh"
 IN_CLUSTER = "11_backward/in_cluster.cuh"
 SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
+EXCHANGE_GRADIENT = "11_backward/exchange_gradient.cuh"
 UNALIGNED = "11_backward/unaligned.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
@@ -339,6 +340,9 @@ GROUPS: dict[str, list[Mistake]] = {
             at="ptx::st_async("),
     ],
     "11_backward_1": [
+        fault("a_sum_of_0_is_no_sum", "row_exchange --rows 1 --cols 10000 --input neg_inf_prefix", "waits for ever",
+            (EXCHANGE_GRADIENT, "block_storage), 1}; => block_storage), 0};"),
+            (EXCHANGE, "// for the next launch => // again"), at="while (bits == 0)", file=EXCHANGE),
         wrong_result("nothing_is_rounded_off", "two_floats --rows 7 --cols 1000", "[0-9]+ of 7000 elements wrong",
             (GRADIENT, "__fadd_rn(b, -of_b))}; => __fadd_rn(b, of_b))};")),
         fault("a_group_is_not_waited_for", "shared_memory --rows 7 --cols 8192",
@@ -356,9 +360,6 @@ GROUPS: dict[str, list[Mistake]] = {
     "11_backward_2": [
         wrong_result("the_sum_of_dy_alone", "warp_registers --rows 7 --cols 100", "[0-9]+ of 700 elements wrong",
             (GRADIENT, "sum += y[i] * dy[i]; => sum += dy[i];")),
-        fault("a_sum_of_0_is_no_sum", "row_exchange --rows 1 --cols 10000 --input neg_inf_prefix", "waits for ever",
-            (SPLIT_GRADIENT, "block_storage), 1}; => block_storage), 0};"),
-            (EXCHANGE, "// for the next launch => // again"), at="while (bits == 0)", file=EXCHANGE),
         fault("no_barrier_before_the_next_rows", "unaligned --rows 7 --cols 1001 --offset 1,2",
             "race: write of (4|16) bytes of shared memory",
             (UNALIGNED, "__syncthreads();  // the next rows are copied over these => // the next rows are"),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "11_backward/in_registers.cuh"
 #include "common/tests/device_test.h"
@@ -77,7 +78,7 @@ bool check(const char* who, double error, double least, double most) {
 bool check_all() {
   Floats y(shape.elements());
   Floats dy(shape.elements());
-  void* const inputs[] = {y.data(), dy.data()};
+  const std::vector<void*> inputs{y.data(), dy.data()};
   const Problem problem{shape, DType::f32, &softmax_backward_operation};
   problem.op->fill(problem, InputKind::near_one_hot, 7, inputs, Space::host);
   bool all = check("PyTorch's way", worst_error(y, dy, as_pytorch(y, dy)), 1e-5, 1e-3);
