@@ -49,6 +49,6 @@ __device__ T* place_in(unsigned char* buffer, const T* global) {
   return reinterpret_cast<T*>(buffer) + elements_past<line_bytes>(global);
 }
 /// Bytes of a buffer for so many that begin anywhere in a line.
-constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
+__host__ __device__ constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
   return round_up(bytes, 16) + line_bytes;
 }

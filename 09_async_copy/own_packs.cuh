@@ -135,9 +135,6 @@ unsigned blocks_that_stay(void (*kernel)(const T*, T*, Shape, TicketCounter*), i
   return grid_for(min(rows, std::int64_t{blocks} * multiprocessors));
 }
 
-/// Bytes of static shared memory that a kernel of this stage may have.
-constexpr std::int64_t most_static_bytes = 1024;
-
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing. Every row of x and y begins at a multiple of 16 bytes and
 /// is a multiple of them, and fits shared memory but for most_static_bytes.
 template <int bytes_past_line = 0>

@@ -54,10 +54,10 @@ template <class Op>
 struct ClusterExchange {
   using State = typename Op::State;
 
-  alignas(8) State pairs[2][most_blocks_of_cluster];
-  State pairs_of_warps[32];
-  State total;
   // {} for the compiler: nothing is set in shared memory.
+  alignas(8) State pairs[2][most_blocks_of_cluster]{};
+  State pairs_of_warps[32]{};
+  State total{};
   std::int64_t next_row[2]{};   ///< from the first block, where it draws tickets
   MemoryBarrier received[2]{};  ///< one arrival each, of this block, and the bytes of all
 

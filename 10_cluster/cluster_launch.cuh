@@ -9,9 +9,6 @@ constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
   return static_cast<int>(round_up(divide_up(row_bytes / 16, cluster_size), 8));
 }
 
-/// The most that these kernels declare of shared memory, beside what a launch asks for; some is lost to alignment.
-constexpr int most_static_bytes = 1024;
-
 struct RowOnCluster {
   int cluster_size;
   int part_packs;

@@ -24,6 +24,7 @@ namespace {
 constexpr std::uint64_t seed = 1;
 
 struct Case {
+  const Operation* op;
   Shape shape;
   InputKind input;
   std::int64_t first_row;
@@ -58,8 +59,16 @@ Function* find(void* library, const char* name) {
                          "` with the parameters of common/exercise/launchers.cuh.");
 }
 
-/// Makes a plan for a case whose rows lie at x and y.
-using Prepare = std::function<Plan(const Case&, const float* x, float* y)>;
+/// Makes a plan for a case whose inputs and output lie in this memory.
+using Prepare = std::function<Plan(const Case&, const Memory&)>;
+/// The same, where the input is x and the output y.
+using PrepareXToY = std::function<Plan(const Case&, const float* x, float* y)>;
+
+Prepare prepares(const PrepareXToY& prepare) {
+  return [prepare](const Case& of, const Memory& memory) {
+    return prepare(of, static_cast<const float*>(memory.inputs[0]), static_cast<float*>(memory.outputs[0]));
+  };
+}
 
 /// The launcher of the library that the learner's file was compiled into, which stays loaded. Throws
 /// WrongResultError.
@@ -75,7 +84,7 @@ Prepare load(const std::string& path, Launcher launcher) {
   }
   if (launcher == Launcher::softmax_from_max_and_sum) {
     auto* launch = find<decltype(softmax_from_max_and_sum)>(library, "softmax_from_max_and_sum");
-    return [launch](const Case& of, const float* x, float* y) -> Plan {
+    return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
       const auto [rows, cols] = of.shape;
       const std::vector<float> host_x = to_host(x, rows * cols);
       std::vector<float> max;
@@ -88,31 +97,35 @@ Prepare load(const std::string& path, Launcher launcher) {
       return [=, shape = of.shape, max = to_device(max), sum = to_device(sum)](cudaStream_t stream) {
         launch(x, max.get(), sum.get(), y, shape, stream);
       };
-    };
+    });
   }
   if (launcher == Launcher::softmax_of_rows) {
     auto* launch = find<decltype(softmax_of_rows)>(library, "softmax_of_rows");
-    return [launch](const Case& of, const float* x, float* y) -> Plan {
+    return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
       // Where row 0 of the matrix would be; not allocated memory.
       const std::int64_t before = of.first_row * of.shape.cols;
       return [=](cudaStream_t stream) { launch(x - before, y - before, of.first_row, of.shape, stream); };
+    });
+  }
+  if (launcher == Launcher::softmax_backward) {
+    auto* launch = find<decltype(softmax_backward)>(library, "softmax_backward");
+    return [launch](const Case& of, const Memory& memory) -> Plan {
+      const auto* y = static_cast<const float*>(memory.inputs[0]);
+      const auto* dy = static_cast<const float*>(memory.inputs[1]);
+      auto* dx = static_cast<float*>(memory.outputs[0]);
+      return [=, shape = of.shape](cudaStream_t stream) { launch(y, dy, dx, shape, stream); };
     };
   }
   if (launcher == Launcher::copy_vector) {
     auto* launch = find<decltype(copy_vector)>(library, "copy_vector");
-    return [launch](const Case& of, const float* x, float* y) -> Plan {
+    return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
       return [=, n = of.shape.elements()](cudaStream_t stream) { launch(x, y, n, stream); };
-    };
+    });
   }
   auto* launch = find<decltype(softmax)>(library, launcher == Launcher::sum_rows ? "sum_rows" : "softmax");
-  return [launch](const Case& of, const float* x, float* y) -> Plan {
+  return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
     return [=, shape = of.shape](cudaStream_t stream) { launch(x, y, shape, stream); };
-  };
-}
-
-const Operation& operation_of(const Exercise& exercise) {
-  if (exercise.launcher == Launcher::copy_vector) return copy_operation;
-  return exercise.launcher == Launcher::sum_rows ? row_sums_operation : softmax_operation;
+  });
 }
 
 void launch_and_wait(const Plan& plan) {
@@ -122,28 +135,27 @@ void launch_and_wait(const Plan& plan) {
   CUDA_CHECK(cudaDeviceSynchronize());
 }
 
-/// Runs the exercise's launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
+/// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
 /// is done. Then throws WrongResultError when the result is wrong.
-void run_case(const Exercise& exercise, const Case& of, const Prepare& prepare,
-              const std::function<void(const Plan&)>& run) {
-  const Operation& operation = operation_of(exercise);
-  ProblemRun problem({of.shape, DType::f32, &operation}, {.seed = seed, .takes_times = false}, {});
+void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
+  ProblemRun problem({of.shape, DType::f32, of.op}, {.seed = seed, .takes_times = false}, {});
   problem.fill(of.input);
   const float* x = nullptr;
   float* y = nullptr;
   const auto prepare_variant = [&](const Problem&, const Device&, const Memory& memory) {
     x = static_cast<const float*>(memory.inputs[0]);
     y = static_cast<float*>(memory.outputs[0]);
-    return prepare(of, x, y);
+    return prepare(of, memory);
   };
   const Verdict verdict =
       problem.verify({.name = "", .idea = "", .prepare = prepare_variant, .traffic = {}}, run);
   if (verdict.correct) return;
   if (verdict.first_wrong < 0) {
-    const char* input = verdict.explanation == "changed its input" ? " x." : ".";
+    const char* input =
+        of.op == &softmax_operation && verdict.explanation == "changed its input" ? " x." : ".";
     throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
   }
-  if (&operation != &softmax_operation) {
+  if (of.op != &softmax_operation) {  // what follows explains softmax
     throw WrongResultError("Wrong result, " + describe(of) + ": " + verdict.explanation + ".");
   }
   const std::int64_t cols = of.shape.cols;
@@ -178,11 +190,26 @@ bool names_library(const std::string& text) {
   throw WrongResultError("The launcher failed, " + describe(run) + ":\n  " + error.what() + why);
 }
 
+const Operation* operation_of(const Exercise& exercise) {
+  switch (exercise.launcher) {
+    case Launcher::copy_vector:
+      return &copy_operation;
+    case Launcher::sum_rows:
+      return &row_sums_operation;
+    case Launcher::softmax_backward:
+      return &softmax_backward_operation;
+    default:
+      return &softmax_operation;
+  }
+}
+
 std::vector<Case> cases_of(const Exercise& exercise) {
   std::vector<Case> cases;
   for (const std::int64_t first_row : exercise.first_rows) {
     for (const InputKind input : exercise.inputs) {
-      for (const Shape shape : exercise.shapes) cases.push_back({shape, input, first_row});
+      for (const Shape shape : exercise.shapes) {
+        cases.push_back({operation_of(exercise), shape, input, first_row});
+      }
     }
   }
   return cases;
@@ -243,14 +270,14 @@ void check_rules(const Exercise& exercise, const Counts& counts) {
 }
 
 Case counted_case(const Exercise& exercise, Shape shape) {
-  return {shape, exercise.counted_input, exercise.first_rows.front()};
+  return {operation_of(exercise), shape, exercise.counted_input, exercise.first_rows.front()};
 }
 
 /// Throws WrongResultError at the first thing that is wrong; under the simulator.
 Counts check_all(const Exercise& exercise, const Prepare& prepare) {
   Counts counts;
   const auto count_case = [&](const Case& of, void (*check)(const Exercise&, const Counts&)) {
-    run_case(exercise, of, prepare, [&](const Plan& plan) {
+    run_case(of, prepare, [&](const Plan& plan) {
       try {
         counts = count(of.shape, [&] { launch_and_wait(plan); });
       } catch (const CudaError& error) {
@@ -268,9 +295,11 @@ Counts check_all(const Exercise& exercise, const Prepare& prepare) {
 void verify_on_gpu(const Exercise& exercise, const Prepare& prepare) {
   std::vector<Case> cases = cases_of(exercise);
   constexpr std::int64_t many_rows = 5000;
-  cases.push_back(
-      {{many_rows, exercise.counted.back().cols}, exercise.inputs.front(), exercise.first_rows.front()});
-  for (const Case& of : cases) run_case(exercise, of, prepare, launch_and_wait);
+  cases.push_back({operation_of(exercise),
+                   {many_rows, exercise.counted.back().cols},
+                   exercise.inputs.front(),
+                   exercise.first_rows.front()});
+  for (const Case& of : cases) run_case(of, prepare, launch_and_wait);
 }
 
 /// Nothing where what the exercise is compared with fails: it may be wrong on purpose.
@@ -278,7 +307,7 @@ std::optional<Counts> count_before(const Exercise& exercise, const std::string& 
   const Shape shape = exercise.counted.back();
   std::optional<Counts> counts;
   try {
-    run_case(exercise, counted_case(exercise, shape), load(path, exercise.launcher),
+    run_case(counted_case(exercise, shape), load(path, exercise.launcher),
              [&](const Plan& plan) { counts = count(shape, [&] { launch_and_wait(plan); }); });
   } catch (const std::exception&) {
     return counts;

@@ -20,7 +20,14 @@
 #include "common/harness/problem.h"
 
 /// Which function of launchers.cuh the learner's file defines.
-enum class Launcher { softmax, softmax_from_max_and_sum, softmax_of_rows, copy_vector, sum_rows };
+enum class Launcher {
+  softmax,
+  softmax_from_max_and_sum,
+  softmax_of_rows,
+  softmax_backward,
+  copy_vector,
+  sum_rows
+};
 
 /// A number that the technique fixes or bounds.
 struct Rule {

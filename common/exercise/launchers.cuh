@@ -20,6 +20,9 @@ void softmax_from_max_and_sum(const float* x, const float* row_max, const float*
 /// Only these rows are in memory; x and y point to where the matrix's row 0 would be.
 void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape shape, cudaStream_t stream);
 
+/// The gradient of a softmax whose result was y: of each row, from y and dy into dx.
+void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream);
+
 /// The primer's: n floats of x into y.
 void copy_vector(const float* x, float* y, std::int64_t n, cudaStream_t stream);
 

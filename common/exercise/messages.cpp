@@ -63,6 +63,7 @@ std::string explain(InputKind input) {
       {InputKind::neg_inf_prefix, "the first half of each row is -inf, as a mask makes it"},
       {InputKind::all_neg_inf, "every second row is -inf and nothing else: NaN is right there"},
       {InputKind::one_nan, "every second row holds one NaN, and must become NaN"},
+      {InputKind::near_one_hot, "one element of each row has nearly all of the softmax"},
       {InputKind::one_outlier, "one element of each row is 60, the others are around 0"},
       {InputKind::ascending, "each element is larger than the one before"}};
   const auto note = notes.find(input);

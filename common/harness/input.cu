@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int num_inputs = static_cast<int>(InputKind::lowest) + 1;
+constexpr int num_inputs = static_cast<int>(InputKind::near_one_hot) + 1;
 
 /// A well-mixed 64-bit hash (the finaliser of SplitMix64, by Steele, Lea and Flood).
 __host__ __device__ std::uint64_t mix(std::uint64_t z) {
@@ -66,6 +66,8 @@ struct InputElement {
         return chosen_row && chosen_element ? INFINITY : normal(index);
       case InputKind::one_nan:
         return chosen_row && chosen_element ? NAN : normal(index);
+      case InputKind::near_one_hot:
+        return chosen_element ? log(static_cast<double>(cols)) + 7.5 : normal(index);
     }
     return normal(index);
   }
@@ -79,9 +81,9 @@ struct InputElement {
 
 const char* name(InputKind kind) {
   // In the order of the enum.
-  constexpr std::array names{"normal",        "uniform",     "large_magnitude", "all_equal",
-                             "very_negative", "ascending",   "one_outlier",     "neg_inf_prefix",
-                             "all_neg_inf",   "one_pos_inf", "one_nan",         "lowest"};
+  constexpr std::array names{"normal",    "uniform",     "large_magnitude", "all_equal",   "very_negative",
+                             "ascending", "one_outlier", "neg_inf_prefix",  "all_neg_inf", "one_pos_inf",
+                             "one_nan",   "lowest",      "near_one_hot"};
   static_assert(names.size() == num_inputs);
   return names.at(static_cast<std::size_t>(kind));
 }

@@ -21,6 +21,8 @@ enum class InputKind {
   one_pos_inf,      // every second row holds a +inf: NaN
   one_nan,          // every second row holds a NaN: NaN
   lowest,           // all -1e30 (f16: -60000): below a maximum that starts at any usual number
+  near_one_hot,  // one element per row has all but a thousandth of the softmax: its gradient is what is left
+                 // of a difference
 };
 
 const char* name(InputKind kind);

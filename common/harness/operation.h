@@ -37,6 +37,13 @@ extern const Operation log_softmax_operation;
 /// Both, in the order in which they are listed to the user.
 const std::vector<const Operation*>& softmax_operations();
 
+/// {y, dy} -> {dx}: the gradient of what torch.softmax and torch.log_softmax make of x, from their result y. As
+/// PyTorch's: dx = y (dy - sum of y dy), and dx = dy - exp(y) (sum of dy).
+extern const Operation softmax_backward_operation;
+extern const Operation log_softmax_backward_operation;
+/// Both, likewise.
+const std::vector<const Operation*>& backward_operations();
+
 inline std::string_view name(const Operation* op) {
   return op->name;
 }

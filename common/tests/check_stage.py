@@ -21,9 +21,11 @@ ALL = {
     "--dtype": ["f32", "f16", "bf16"],
     "--op": ["softmax", "log_softmax"],
     "--input": ["normal", "uniform", "large_magnitude", "all_equal", "very_negative", "ascending", "one_outlier",
-                "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest"],
+                "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest", "near_one_hot"],
 }  # fmt: skip
-DEFAULTS = {"--dtype": "f32", "--op": "softmax", "--input": "normal", "--cols": "1024", "--device": ""}
+OPS_OF = {"11_backward": ["softmax_backward", "log_softmax_backward"]}  # what others do than softmax; the first is usual
+OPS_OF["softmax_backward"] = OPS_OF["11_backward"]
+DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
 # Most columns of stage 04: the 227 KiB of an H200's (and the simulator's) block as float, less the results of 32 warps
@@ -75,6 +77,28 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if device != "sim" and least < cols <= most:
             return None
         return blocks * 32 * pack <= cols <= most
+    if stage == "11_backward":
+        if variant == "warp_registers":
+            return cols <= 1024
+        if variant in ("unaligned", "two_kernels"):
+            return True
+        if any(number % pack for number in (cols, *offsets)):
+            return False
+        if variant == "two_floats" and op != "softmax_backward":
+            return False
+        if variant == "cluster" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
+        if variant in ("block_registers", "two_floats"):
+            return cols <= 16384
+        if variant == "row_exchange":  # 8192 columns for each block, of which a multiprocessor holds two; or one before 8.0
+            blocks = 1 if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 8 else 2
+            return cols <= blocks * 132 * 8192 if device == "sim" or cols <= 8192 else None
+        # Of a block's shared memory 1 KiB is for other things; the rest holds lines of both rows, or of a block's part of them.
+        blocks = 16 if variant == "cluster" else 1
+        most, least = ((shared - 1024) // 2 // 128 * 8 * pack * blocks for shared in (227 * 1024, 48 * 1024))
+        if device != "sim" and (variant == "cluster" or least < cols <= most):
+            return None
+        return cols <= most
     return True
 
 
@@ -84,14 +108,15 @@ class Failure(Exception):
 
 def option(command: list[str], name: str) -> list[str]:
     """The items of the option's last value."""
-    value = DEFAULTS.get(name)
+    ops = OPS_OF.get(Path(command[0]).name, ALL["--op"])
+    value = ops[0] if name == "--op" else DEFAULTS.get(name)
     for word, following in itertools.zip_longest(command, command[1:]):
         if word == name:
             value = following
         elif word.startswith(name + "="):
             value = word.split("=", 1)[1]
     if value == "all" and name in ALL:
-        return ALL[name]
+        return ops if name == "--op" else ALL[name]
     return value.split(",") if value else []
 
 

@@ -27,6 +27,8 @@ SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
     "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
     "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
+    # Parts by rows; wider than shared memory, where rows are read again; and between packs.
+    "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
@@ -274,6 +276,65 @@ def cluster(r: Row) -> Expected:
         yield "block_barriers", 2 * size * r.rows
 
 
+def backward(r: Row) -> Expected:
+    """One sum: a merge over a warp is 5 shuffles, or 10 of two floats."""
+    width = 16 // r.size
+    packs = divide_up(r.cols, width)
+    yield "special_function_lanes", 0 if r.op == "softmax_backward" else r.rows * r.cols
+    if r.variant == "warp_registers":
+        # As few lanes as cover the row by a pack each; of single elements 32.
+        lanes = next((lanes for lanes in (4, 8, 16) if pack(r) > 1 and lanes * width >= r.cols), 32)
+        of_rows = divide_up(r.rows, 32 // lanes) * divide_up(r.cols, lanes * pack(r))
+        yield "passes", r.passes
+        yield "global_load_requests", 2 * of_rows
+        yield "global_store_requests", of_rows
+        yield "shuffles", (lanes.bit_length() - 1) * 4 * divide_up(r.rows, 128 // lanes)
+        return
+    if r.variant in ("two_kernels", "row_exchange"):
+        small = r.variant == "row_exchange" and packs * width <= 132 * 2048 and divide_up(r.cols, 2048) * r.rows <= 4 * 132
+        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 2048))
+        if r.variant == "row_exchange":
+            wanted = divide_up(r.cols, 2048 if small else 8192)
+        parts = divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
+        if r.variant == "two_kernels":
+            yield "passes", r.passes + 4 * parts * (1 + parts) / (r.cols * r.size)  # a sum written, all of the row's read
+            yield "block_barriers", 4 * parts * r.rows
+            yield "shuffles", 2 * 10 * 8 * parts * r.rows
+        else:  # a merge of sums, and one of sums and the number of their parts
+            yield "passes", max(r.passes + 3 * 8 * parts**2 / (r.cols * r.size), r.counted_passes)
+            yield "block_barriers", 2 * parts * r.rows
+            yield "shuffles", (10 + 20) * (8 if small else 16) * parts * r.rows
+        return
+    blocks, merges = 1, 2
+    kept = packs * width
+    if r.variant in ("block_registers", "two_floats"):
+        tiles = ((128, 8), (128, 16), (256, 16), (512, 16), (1024, 16))
+        warps = next(threads // 32 for threads, cols in tiles if threads * cols >= r.cols)
+        merges = 4 if r.variant == "two_floats" else 2
+    elif r.variant == "shared_memory":
+        warps = min(divide_up(packs, 4 * 32), 32 if 4 * 128 * divide_up(r.cols * r.size, 128) > 227 * 1024 else 16)
+    elif r.variant == "unaligned":
+        kept = min(r.cols, ((227 * 1024 - 1024) // 2 - 2 * 128) // r.size)
+        row_bytes = 16 * divide_up(kept * r.size, 16) + 128
+        warps = min(divide_up(r.cols, 2 * width * 32), 32 if 4 * row_bytes > 227 * 1024 else 16)
+    else:
+        blocks = next((size for size in (2, 4, 8) if 2 * r.cols * r.size <= size << 16), 16)
+        part = 8 * divide_up(divide_up(packs, blocks), 8)
+        warps = max(divide_up(part, 8 * 32), 4)
+    of_rows = sum(requests(r, width, row * r.cols, r.cols) for row in range(r.rows))
+    if blocks > 1:
+        of_rows = r.rows * sum(divide_up(max(min(part, packs - block * part), 0), 32) for block in range(blocks))
+    yield "passes", r.passes
+    if kept >= r.cols:
+        yield "global_load_requests", 2 * of_rows
+    yield "block_barriers", (4 if r.variant == "unaligned" else 2 * blocks) * r.rows
+    if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) > 9 and r.variant != "block_registers":
+        return  # for newer ones nvcc splits stores, and shuffles more
+    yield "global_store_requests", of_rows
+    # Over the blocks of a cluster one warp merges alone, and the results of warps likewise.
+    yield "shuffles", (5 * (warps + 2) * blocks if blocks > 1 else 5 * merges * warps) * r.rows
+
+
 def passes_alone(r: Row) -> Expected:
     yield "passes", r.passes
 
@@ -289,7 +350,7 @@ EXPECTED = {
     "08_unaligned_rows": unaligned_rows,
     "09_async_copy": async_copy,
     "10_cluster": cluster,
-    "softmax_backward": passes_alone,
+    "11_backward": backward,
     "cross_entropy": passes_alone,
 }
 

@@ -273,6 +273,17 @@ ANSWERS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "a barrier more": (None,
             "  cluster.sync();  // all have sent =>   cluster.sync();\n  cluster.sync();  // all have sent"),
     },
+    "gradient_in_a_warp": {
+        "starter": ("Wrong result, 5 x 100, input normal: [0-9]+ of 500 elements wrong",),
+        "each lane alone": ("Wrong result, 5 x 100", "sum = warp_sum(sum); => "),
+        "dy is forgotten": ("Wrong result", "y[i] * (dy[i] - sum) => y[i] * sum"),
+        "reads again": ("4 passes of reading, where 2 are expected",
+            "dx[row * shape.cols + col] = row_dy[i]; => "
+            "dx[row * shape.cols + col] = row_dy[i] + 0 * *(volatile const float*)&y[row * shape.cols + col]"
+            " + 0 * *(volatile const float*)&dy[row * shape.cols + col];"),
+        "a sum for each element": ("shuffles per row", "(dy[i] - sum); => (dy[i] - warp_sum(sum) / 32);"),
+        "as PyTorch has it": (None, "y[i] * (dy[i] - sum) => y[i] * dy[i] - y[i] * sum"),
+    },
 }
 # fmt: on
 
@@ -304,6 +315,15 @@ void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape sha
 void softmax(const float* x, float* y, Shape shape, cudaStream_t stream) { softmax_of_rows(x, y, 0, shape, stream); }
 void softmax_from_max_and_sum(const float* x, const float*, const float*, float* y, Shape shape, cudaStream_t stream) {
   softmax(x, y, shape, stream);
+}
+__global__ void KERNEL(const float* y, const float* dy, float* dx, Shape shape) {
+  const std::int64_t row = blockIdx.x * shape.cols;
+  float sum = 0;
+  for (std::int64_t col = 0; col < shape.cols; ++col) sum += y[row + col] * dy[row + col];
+  for (std::int64_t col = 0; col < shape.cols; ++col) dx[row + col] = y[row + col] * (dy[row + col] - sum);
+}
+void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream) {
+  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(y, dy, dx, shape);
 }
 """
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"

@@ -86,6 +86,13 @@ CLUSTER = "10_cluster/cluster_exchange.cuh"
 CLUSTER_ROW = "10_cluster/cluster_row.cuh"
 TICKETS = "10_cluster/tickets.cuh"
 RING = "10_cluster/bulk_ring.cuh"
+GRADIENT = "11_backward/row_gradient.cuh"
+IN_REGISTERS = "11_backward/in_registers.cuh"
+IN_SHARED = "11_backward/in_shared_memory.cuh"
+IN_CLUSTER = "11_backward/in_cluster.cuh"
+SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
+EXCHANGE_GRADIENT = "11_backward/exchange_gradient.cuh"
+UNALIGNED = "11_backward/unaligned.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -97,6 +104,7 @@ COMMON = (
     (LAUNCHES, "Operations<Softmax, LogSoftmax>; => Operations<Softmax>;"),
     (GRID, "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
     (SPLIT, "max_grid_rows = 65535; => max_grid_rows = 2;"),
+    ("11_backward/main.cu", "Operations<SoftmaxBackward, LogSoftmaxBackward>; => Operations<SoftmaxBackward>;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
@@ -330,6 +338,42 @@ GROUPS: dict[str, list[Mistake]] = {
             (CLUSTER, "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
             (CLUSTER, "? pairs[turn][lane] => ? pairs[0][lane]"),
             at="ptx::st_async("),
+    ],
+    "11_backward_1": [
+        fault("a_sum_of_0_is_no_sum", "row_exchange --rows 1 --cols 10000 --input neg_inf_prefix", "waits for ever",
+            (EXCHANGE_GRADIENT, "block_storage), 1}; => block_storage), 0};"),
+            (EXCHANGE, "// for the next launch => // again"), at="while (bits == 0)", file=EXCHANGE),
+        wrong_result("nothing_is_rounded_off", "two_floats --rows 7 --cols 1000", "[0-9]+ of 7000 elements wrong",
+            (GRADIENT, "__fadd_rn(b, -of_b))}; => __fadd_rn(b, of_b))};")),
+        fault("a_group_is_not_waited_for", "shared_memory --rows 7 --cols 8192",
+            "read of 16 bytes of shared memory at .*on its way",
+            (IN_SHARED, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
+            at="sum, load_pack<N>(kept_y + pack * N), load_pack<N>(kept_dy + pack * N));\n      });\n    }"),
+        fault("sent_before_the_others_have_started", "cluster --rows 3 --cols 2048", "which need not have started",
+            (IN_CLUSTER, "  ptx::barrier_cluster_wait();\n => "), at="sum = exchange.merge(sum, 0);"),
+        fault("no_barrier_before_the_sum", "unaligned --rows 7 --cols 1001 --offset 1,2", "read of .* bytes of shared memory",
+            (UNALIGNED, "    __pipeline_wait_prior(0);\n    __syncthreads();\n =>     __pipeline_wait_prior(0);\n"),
+            (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"), at="= float(address[i]);", file=FLIGHT),
+        wrong_result("every_block_has_the_same_sums", "two_kernels --rows 7 --cols 10000", "first at row 1, column 0",
+            (SPLIT_GRADIENT, "sums[row * gridDim.x + i]); => sums[i]);")),
+    ],
+    "11_backward_2": [
+        wrong_result("the_sum_of_dy_alone", "warp_registers --rows 7 --cols 100", "[0-9]+ of 700 elements wrong",
+            (GRADIENT, "sum += y[i] * dy[i]; => sum += dy[i];")),
+        fault("no_barrier_before_the_next_rows", "unaligned --rows 7 --cols 1001 --offset 1,2",
+            "race: write of (4|16) bytes of shared memory",
+            (UNALIGNED, "__syncthreads();  // the next rows are copied over these => // the next rows are"),
+            at="__pipeline_memcpy_async(kept"),
+        wrong_result("the_tail_is_forgotten", "unaligned --rows 7 --cols 1001", "[0-9]+ of 7007 elements never written",
+            (CUT, "tail = (count - head) % N; => tail = 0;")),
+        fault("a_column_too_many", "block_registers --rows 1 --cols 1000",
+            "read of 16 bytes of global memory at .*, which nobody has written yet",
+            (IN_REGISTERS, "const auto exists = [&](int pack) { return col(pack) < shape.cols; }; => "
+                           "const auto exists = [&](int pack) { return col(pack) <= shape.cols; };"),
+            at="y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
+        wrong_count("a_sum_per_lane", "--variant warp_registers", "^warp_registers: shuffles: ",
+            (IN_REGISTERS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => "
+                           "sum = warp_all_reduce<SumOp, tile.group_width>(warp_all_reduce<SumOp, 1>(sum)) + __shfl_xor_sync(0xffffffff, 0.0f, 1);")),
     ],
 }  # fmt: skip
 

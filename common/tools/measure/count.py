@@ -31,6 +31,7 @@ EXTRA_SHAPES = {
     "08_unaligned_rows": (Shape("f32", ROWS, 33), Shape("f16", ROWS, 1001), Shape("f32", ROWS, 50257)),
     "09_async_copy": (Shape("f16", ROWS, 8192), Shape("f16", ROWS, 32768)),
     "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
+    "11_backward": (Shape("f32", 16, 32768), Shape("f32", 16, 50257)),
 }
 
 KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
@@ -38,9 +39,11 @@ STAGE_TIMEOUT_S = 300
 
 
 def simulate(
-    stages: dict[str, Path], work: list[tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+    stages: dict[str, Path], work: list[tuple[str, Shape]], op: str = "", variants: str = "all"
 ) -> list[Json]:
     """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
+
+    Without an `op` each stage does its own.
 
     `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
     the fields named `counted_...` are null where it does not apply.
@@ -51,7 +54,7 @@ def simulate(
 
     def run(place: tuple[str, Shape], stopped: Stopped) -> tuple[Json | None, list[str]]:
         stage, shape = place
-        options = results.stage_options(*shape, op, variants)
+        options = results.stage_options(*shape, op or results.operation_of(stage), variants)
         return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped)
 
     for (stage, shape), (report, found) in zip(work, results.in_parallel(os.cpu_count(), run, work)):

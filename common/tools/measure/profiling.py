@@ -51,8 +51,8 @@ RECORDED_BY_STAGE = {
     "10_cluster": (Shape("f32", 1024, 65536),),
 }
 
-# How this stage cuts a row depends on the number of rows: it is not recorded at shapes with more than are counted.
-FEW_ROWS = ("07_split_row",)
+# How these stages cut a row depends on the number of rows: they are not recorded at shapes with more than are counted.
+FEW_ROWS = ("07_split_row", "11_backward")
 
 LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it
 STAGE_TIMEOUT_S = 120
@@ -68,7 +68,7 @@ def counted_shape(shape: Shape) -> Shape:
 
 
 def count_all(
-    stages: dict[str, Path], work: Sequence[tuple[str, Shape]], op: str = "softmax", variants: str = "all"
+    stages: dict[str, Path], work: Sequence[tuple[str, Shape]], op: str = "", variants: str = "all"
 ) -> tuple[list[Json], list[str]]:
     """An entry for each variant that applies, without measurements; and who does not apply, and why."""
     entries, others = [], []
@@ -77,7 +77,7 @@ def count_all(
         stage, variant = counted["stage"], counted["variant"]
         shape = asked[stage, shape_of(counted)]
         if counted["status"] == "verified":
-            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op}
+            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op or results.operation_of(stage)}
             entries.append({**place, "counted": counted, "kernels": []})
         else:
             others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
@@ -262,7 +262,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     option("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
     option("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
     option("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
-    option("--op", metavar="OP", default="softmax", help="that the stages have (default: softmax)")
+    option("--op", metavar="OP", help="that the stages have (default: softmax, or what the first STAGE does)")
     set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
     option("--set", choices=SETS, default=SETS[0], help=set_help)
     device_help = "sim: only count; gpu: an error without one (default: gpu where there is one)"
@@ -276,7 +276,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
     known = results.stage_names(arguments.root)
     given = [results.stage_named(text, known) for text in arguments.stages]
-    arguments.stages = given or known
+    arguments.stages = given or (known if arguments.record else results.ladder(known))
+    arguments.op = arguments.op or results.operation_of(arguments.stages[0])
     if arguments.record and arguments.variant != "all":
         raise Usage("--record measures every variant: give no --variant")
     if arguments.op == "all" or "," in arguments.op:

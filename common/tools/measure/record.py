@@ -26,6 +26,7 @@ class Lesson(NamedTuple):
     dtype: str
     rows: int
     cols: tuple[int, ...]
+    op: str = "softmax"  # of the stages that do it
     since: str = ""  # the first stage that is measured: where the naive ones take long, and show nothing new
 
 
@@ -54,6 +55,13 @@ LESSONS = (
     Lesson("f32", 16, (32000, 151936), since="05"),
     Lesson("f32", 64, (32000,), since="05"),
     Lesson("bf16", 8, (262144,), since="05"),
+    # The gradient: two reads and one write.
+    Lesson("f16", 49152, (128, 1024, 4096, 8192, 16384, 32768), "softmax_backward"),
+    Lesson("f32", 1024, (32768, 131072), "softmax_backward"),
+    Lesson("f32", 4096, (50257,), "softmax_backward"),
+    Lesson("bf16", 49152, (1025,), "softmax_backward"),
+    Lesson("f32", 1, (1048576,), "softmax_backward"),
+    Lesson("bf16", 8, (262144,), "softmax_backward"),
 )
 
 RUN_TIMEOUT_S = 300
@@ -67,11 +75,15 @@ def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...]) -> tuple[list[
     """
     reports: list[Json] = []
     problems: list[str] = []
-    work = [(lesson, stage) for lesson, stage in itertools.product(lessons, stages) if stage >= lesson.since]
+    work = [
+        (lesson, stage)
+        for lesson, stage in itertools.product(lessons, stages)
+        if stage >= lesson.since and results.operation_of(stage) == lesson.op
+    ]
     for number, (lesson, stage) in enumerate(work, start=1):
         cols = ",".join(map(str, lesson.cols))
         start = time.monotonic()
-        options = results.stage_options(lesson.dtype, lesson.rows, cols)
+        options = results.stage_options(lesson.dtype, lesson.rows, cols, lesson.op)
         report, found = results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
         what = f"{stage} {lesson.dtype} {lesson.rows} x {cols}"
         problems += [f"{what}: {problem}" for problem in found]
@@ -89,13 +101,13 @@ def merge(reports: list[Json]) -> list[Json]:
     """One list of results out of all reports.
 
     Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one with the median time
-    stands for the shape.
+    stands for the shape and operation.
     """
     found = [result for report in reports for result in report["results"]]
-    copies: dict[Shape, list[Json]] = {}
+    copies: dict[tuple[Shape, str], list[Json]] = {}
     for result in found:
         if not result["stage"]:
-            copies.setdefault(results.shape_of(result), []).append(result)
+            copies.setdefault((results.shape_of(result), result["op"]), []).append(result)
     ceilings = (sorted(of_shape, key=lambda r: r["time_us"])[(len(of_shape) - 1) // 2] for of_shape in copies.values())
     return [*(result for result in found if result["stage"]), *ceilings]
 

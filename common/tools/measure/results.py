@@ -65,6 +65,18 @@ def stage_names(root: Path) -> list[str]:
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
 
 
+# What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next.
+OPERATIONS = {"11_backward": "softmax_backward"}
+
+
+def operation_of(stage: str) -> str:
+    return OPERATIONS.get(stage, "softmax")
+
+
+def ladder(stages: Iterable[str]) -> list[str]:
+    return [stage for stage in stages if stage not in OPERATIONS]
+
+
 def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> dict[str, Path]:
     """The executables of these stages, or of every stage. Raises ToolError when one has not been built."""
     stages = {name: build / name for name in names or stage_names(root)}
@@ -485,21 +497,24 @@ class Recorded:
         self.settings: Json = data["settings"]
         self.results: list[Json] = data["results"]
         self.tables: list[Json] = data.get("tables", [])
-        self._at: dict[Shape, list[Json]] = {}
+        self._at: dict[tuple[Shape, str], list[Json]] = {}
         for result in self.results:
             result["reason"] = re.sub(COLOUR, "", result["reason"])
-            if result["op"] == "softmax":
-                self._at.setdefault(shape_of(result), []).append(result)
+            self._at.setdefault((shape_of(result), result["op"]), []).append(result)
 
-    def at(self, shape: Shape) -> list[Json]:
-        """Every result of softmax at one shape, the copy ceiling (stage "") included."""
-        if shape not in self._at:
+    def at(self, shape: Shape, op: str = "softmax") -> list[Json]:
+        """Every result of the operation at one shape, the copy ceiling (stage "") included."""
+        if (shape, op) not in self._at:
             raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
-        return self._at[shape]
+        return self._at[shape, op]
+
+    def has(self, stage: str) -> bool:
+        """Whether anything is recorded of the stage."""
+        return any(result["stage"] == stage for result in self.results)
 
     def variants(self, stage: str, shape: Shape) -> list[Json]:
         """One stage's results in the order in which the stage lists its variants."""
-        found = [r for r in self.at(shape) if r["stage"] == stage]
+        found = [r for r in self.at(shape, operation_of(stage)) if r["stage"] == stage]
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")
         return found

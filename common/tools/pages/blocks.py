@@ -59,7 +59,8 @@ class Context:
 
     def __init__(self, root: Path, results_file: Path | None, gpu: str = "") -> None:
         self.root, self.results_file, self.gpu, self.results = root, results_file, gpu, root / "common/results"
-        self.stages = results.stage_names(root)
+        self.lessons = results.stage_names(root)
+        self.stages = results.ladder(self.lessons)
         self.page = root / "README.md"
         self.charts: dict[str, Chart] = {}  # by file name
         self._others: dict[str, Context] = {}  # by GPU
@@ -100,7 +101,7 @@ class Context:
         return Path(os.path.relpath(self.root / path, self.page.parent)).as_posix()
 
     def stage(self, name: str) -> str:
-        return known("no such stage:", name, {stage: stage for stage in self.stages})
+        return known("no such stage:", name, {stage: stage for stage in self.lessons})
 
     def complete(self, shape: Shape, stages: Sequence[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
@@ -138,8 +139,8 @@ def caption(header: Json, machine: Json, tool: str, before: str = "", after: str
     return f"<sub>{before}{where}{after}; recorded {header['date_utc'][:10]} by `{tool}`{ncu} at commit {commit}.</sub>"
 
 
-def recorded_caption(recorded: Recorded, shape: str) -> str:
-    after = f", {shape}softmax, {charts.conditions(recorded)}"
+def recorded_caption(recorded: Recorded, shape: str, op: str = "softmax") -> str:
+    after = f", {shape}{op}, {charts.conditions(recorded)}"
     return caption(recorded.recorded, recorded.machine, "python3 common/tools record", after=after)
 
 
@@ -175,7 +176,9 @@ def ladder_block(context: Context, shape: Shape) -> str:
 
 def stage_block(context: Context, stage: str, shapes: str) -> str:
     recorded, columns = context.recorded, shapes_in(shapes)
-    found = [{r["variant"]: r for r in recorded.variants(context.stage(stage), shape)} for shape in columns]
+    if not recorded.has(context.stage(stage)):
+        return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"
+    found = [{r["variant"]: r for r in recorded.variants(stage, shape)} for shape in columns]
     table = Table(1, "variant", "passes", *map(shape_text, columns))
     for variant in dict.fromkeys(name for column in found for name in column):
         cells, passes = [], []
@@ -190,7 +193,7 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(percent_cell(result, result is recorded.best(stage, shape)))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    return table.text(recorded_caption(recorded, "percent of the copy's speed, "))
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", results.operation_of(stage)))
 
 
 PEER_NAMES = {
@@ -387,7 +390,7 @@ def counted_block(context: Context, stage: str, columns: str, shape: Shape | Non
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
-    return table.text(f"<sub>{where}softmax: {how}.</sub>")
+    return table.text(f"<sub>{where}{results.operation_of(stage)}: {how}.</sub>")
 
 
 def profile_caption(context: Context, what: str, entry: Json) -> str:

@@ -1,0 +1,129 @@
+// Both rows in registers: of a group of lanes, as in stage 03, or of a block, as in stage 06.
+#pragma once
+
+#include "03_warp_reduce/warp_reduce.cuh"
+#include "06_online/online.cuh"
+#include "11_backward/row_gradient.cuh"
+
+/// A group of lanes for each row; see warp_softmax of stage 03.
+template <class Op, RowTile tile, class T>
+__global__ void __launch_bounds__(warp_reduce_block_size)
+    warp_backward(const T* y, const T* dy, T* dx, Shape shape) {
+  constexpr int N = tile.pack_size;
+  constexpr int rows_per_block = tile.rows_per_block();
+  const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
+  const int group = static_cast<int>(threadIdx.x) / tile.group_width;
+  const auto col = [&](int pack) { return (pack * tile.group_width + lane) * N; };
+
+  // The loop runs equally often for all lanes of a warp, also past the last row: a shuffle needs them all.
+  for (std::int64_t block_row = blockIdx.x * std::int64_t{rows_per_block}; block_row < shape.rows;
+       block_row += gridDim.x * std::int64_t{rows_per_block}) {
+    const std::int64_t row = block_row + group;
+    const std::int64_t first = row * shape.cols;
+    const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };
+    // What does not exist is zero, and adds nothing.
+    Pack<T, N> y_packs[tile.packs_per_lane] = {};
+    Pack<T, N> dy_packs[tile.packs_per_lane] = {};
+#pragma unroll
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+      if (!exists(pack)) continue;
+      y_packs[pack] = load_pack<N>(y + first + col(pack));
+      dy_packs[pack] = load_pack<N>(dy + first + col(pack));
+    }
+
+    float sum = 0;
+#pragma unroll
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+      add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
+    }
+    sum = warp_all_reduce<SumOp, tile.group_width>(sum);
+
+#pragma unroll
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+      if (exists(pack))
+        store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
+    }
+  }
+}
+
+/// A block for each row of whole packs.
+template <class Op, BlockTile tile, class T>
+__global__ void __launch_bounds__(tile.block_size)
+    block_backward(const T* y, const T* dy, T* dx, Shape shape) {
+  constexpr int N = elements_per_16_bytes<T>;
+  constexpr int packs_per_thread = tile.elements_per_thread / N;
+  __shared__ typename Op::State storage[32];
+  const auto col = [](int pack) { return (pack * tile.block_size + static_cast<int>(threadIdx.x)) * N; };
+  const auto exists = [&](int pack) { return col(pack) < shape.cols; };
+
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t first = row * shape.cols;
+    Pack<T, N> y_packs[packs_per_thread] = {};
+    Pack<T, N> dy_packs[packs_per_thread] = {};
+#pragma unroll
+    for (int pack = 0; pack < packs_per_thread; ++pack) {
+      if (!exists(pack)) continue;
+      y_packs[pack] = load_pack<N>(y + first + col(pack));
+      dy_packs[pack] = load_pack<N>(dy + first + col(pack));
+    }
+
+    typename Op::State sum{};
+#pragma unroll
+    for (int pack = 0; pack < packs_per_thread; ++pack) {
+      add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
+    }
+    sum = block_merge<Op>(sum, storage);
+
+#pragma unroll
+    for (int pack = 0; pack < packs_per_thread; ++pack) {
+      if (exists(pack))
+        store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
+    }
+  }
+}
+
+// ---- The launchers of this stage: the gradient of every row; rows = 0 does nothing. They throw CudaError, and
+// std::invalid_argument for rows that are too wide for them.
+
+/// cols <= max_warp_reduce_cols. Where packs do not cover the rows of all three, it takes single elements.
+struct WarpRegisters {
+  template <class Op, RowTile... tiles, class T>
+  static void launch_tiles(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
+      const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
+      warp_backward<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+
+  template <class Op, class T>
+  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    constexpr int N = elements_per_16_bytes<T>;
+    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
+      constexpr auto lanes = [](int width) { return RowTile{.pack_size = N, .group_width = width}; };
+      constexpr auto packs = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
+      launch_tiles<Op, lanes(4), lanes(8), lanes(16), lanes(32), packs(2), packs(32 / N)>(y, dy, dx, shape,
+                                                                                          stream);
+    } else {
+      constexpr auto elements = [](int count) { return RowTile{.pack_size = 1, .packs_per_lane = count}; };
+      launch_tiles<Op, elements(2), elements(8), elements(32)>(y, dy, dx, shape, stream);
+    }
+  }
+};
+
+constexpr BlockTile widest_gradient_tile{.block_size = 1024, .elements_per_thread = 16};
+
+/// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them;
+/// cols <= widest_gradient_tile.cols().
+struct BlockRegisters {
+  template <class Op, class T>
+  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{128, 16}, BlockTile{256, 16}, BlockTile{512, 16},
+                              widest_gradient_tile>(shape.cols, [&]<BlockTile tile>() {
+      block_backward<Op, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(y, dy, dx, shape);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};

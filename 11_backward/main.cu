@@ -1,0 +1,194 @@
+#include "11_backward/exchange_gradient.cuh"
+#include "11_backward/in_cluster.cuh"
+#include "11_backward/in_registers.cuh"
+#include "11_backward/in_shared_memory.cuh"
+#include "11_backward/split_gradient.cuh"
+#include "11_backward/unaligned.cuh"
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/launches.cuh"
+
+namespace {
+
+using BackwardOperations = Operations<SoftmaxBackward, LogSoftmaxBackward>;
+using AccurateOperations = Operations<AccurateSoftmaxBackward>;
+
+// ---- Variant::prepare of a launcher, by what its launch<Op>() takes; see common/harness/launches.cuh.
+
+/// The Plan launch.template operator()<Op>(y, dy, dx, stream).
+template <class Ops, class Launch>
+Plan launches_y_dy_to_dx(const Problem& problem, const Memory& memory, Launch launch) {
+  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
+    const T* y = static_cast<const T*>(memory.inputs[0]);
+    const T* dy = static_cast<const T*>(memory.inputs[1]);
+    T* dx = static_cast<T*>(memory.outputs[0]);
+    return [=](cudaStream_t stream) { launch.template operator()<Op>(y, dy, dx, stream); };
+  });
+}
+
+/// launch<Op>(y, dy, dx, Shape, stream)
+template <class Launcher, class Ops = BackwardOperations>
+Plan gradients(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  return launches_y_dy_to_dx<Ops>(
+      problem, memory, [shape = problem.shape]<class Op>(auto* y, auto* dy, auto* dx, cudaStream_t stream) {
+        Launcher::template launch<Op>(y, dy, dx, shape, stream);
+      });
+}
+
+/// launch<Op>(y, dy, dx, workspace, Shape, stream)
+template <class Launcher>
+Plan gradients_with_workspace(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  return launches_y_dy_to_dx<BackwardOperations>(
+      problem, memory,
+      [shape = problem.shape, workspace = memory.workspace]<class Op>(auto* y, auto* dy, auto* dx,
+                                                                      cudaStream_t stream) {
+        Launcher::template launch<Op>(y, dy, dx, workspace, shape, stream);
+      });
+}
+
+// ---- What the variants cannot do.
+
+std::int64_t element_bytes(const Problem& problem) {
+  return static_cast<std::int64_t>(size_of(problem.dtype));
+}
+
+std::string not_whole_packs(const Problem& problem) {
+  const std::int64_t size = element_bytes(problem);
+  const bool whole = problem.shape.cols * size % 16 == 0 && problem.offsets.input * size % 16 == 0 &&
+                     problem.offsets.output * size % 16 == 0;
+  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
+}
+
+/// Whole packs, and at most so many columns.
+std::string not_packs_or_wider(const Problem& problem, const Device& device, std::int64_t cols,
+                               const std::string& reason) {
+  const std::string no_packs = not_whole_packs(problem);
+  return no_packs.empty() ? at_most_columns(cols, reason)(problem, device) : no_packs;
+}
+
+std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
+  return not_packs_or_wider(problem, device, widest_gradient_tile.cols(),
+                            "both rows must fit the registers of a block");
+}
+
+std::string not_for_two_floats(const Problem& problem, const Device& device) {
+  if (!is_one_of(AccurateOperations{}, problem.op)) return "softmax_backward alone has digits to lose";
+  return too_wide_for_a_block(problem, device);
+}
+
+std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
+  const auto bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  return not_packs_or_wider(problem, device, bytes / 2 / 128 * 128 / element_bytes(problem),
+                            "a block's shared memory must hold both rows");
+}
+
+int clusters_that_fit(const Problem& problem, const RowOnCluster& row) {
+  int clusters = 0;
+  (void)dispatch(BackwardOperations{}, problem, [&]<class Op, class T>() {
+    clusters = clusters_at_once(cluster_backward<Op, T>, row);
+    return Plan{};
+  });
+  return clusters;
+}
+
+std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  const auto bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  const std::int64_t most_cols = bytes / 2 / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::string reason = not_packs_or_wider(problem, device, most_cols,
+                                                "a block's shared memory must hold its part of both rows");
+  if (!reason.empty()) return reason;
+  const RowOnCluster row = Cluster::layout(problem.shape.cols * element_bytes(problem));
+  if (clusters_that_fit(problem, row) > 0) return "";
+  return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+}
+
+std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
+  return not_packs_or_wider(problem, device, SplitWithExchange::max_cols(),
+                            "both rows must fit the registers of the GPU");
+}
+
+const auto too_wide_for_a_warp =
+    at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
+const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
+
+// ---- What they move.
+
+/// Reads twice again what shared memory does not hold: of an H200, as stage 08 has it.
+Traffic unaligned_passes(const Problem& problem) {
+  Traffic traffic = whole_passes(2, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
+  const auto [rows, cols] = problem.shape;
+  const std::int64_t size = element_bytes(problem);
+  const std::int64_t pack = 16 / size;
+  const std::int64_t kept = Unaligned::most_kept(cols, size, 227 << 10);
+  if (kept == cols) return traffic;
+  for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
+    const std::int64_t head = (pack - row * cols % pack) % pack;
+    const std::int64_t in_kept_packs = head + (kept - head) / pack * pack;
+    const std::int64_t more = 2 * (kept + 2 * (cols - in_kept_packs) - cols);
+    traffic.bytes_read += static_cast<double>(more * size * ((rows - 1 - row) / pack + 1));
+  }
+  return traffic;
+}
+
+}  // namespace
+
+Stage stage() {
+  return {.name = "11_backward",
+          .idea = "the gradient: two rows in, one sum, one row out",
+          .variants =
+              {
+                  {.name = "warp_registers",
+                   .idea = "4 to 32 lanes a row, both rows in their registers",
+                   .prepare = gradients<WarpRegisters>,
+                   .traffic = whole_passes(2, 1, {.barriers = 0, .bank_conflicts = 0}),
+                   .unsupported = too_wide_for_a_warp},
+                  {.name = "block_registers",
+                   .idea = "a block a row, both rows in its registers",
+                   .prepare = gradients<BlockRegisters>,
+                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
+                   .unsupported = too_wide_for_a_block},
+                  {.name = "two_floats",
+                   .idea = "the same, the sum in two floats: no digits are lost",
+                   .prepare = gradients<BlockRegisters, AccurateOperations>,
+                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = {}}),
+                   .unsupported = not_for_two_floats},
+                  {.name = "shared_memory",
+                   .idea = "both rows in shared memory, in the matrix's own type",
+                   .prepare = gradients<SharedMemory>,
+                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
+                   .unsupported = too_wide_for_shared_memory},
+                  {.name = "cluster",
+                   .idea = "2 to 16 blocks share both rows and send each other their sums",
+                   .prepare = gradients<Cluster>,
+                   .traffic = whole_passes(2, 1),
+                   .unsupported = too_wide_for_a_cluster},
+                  {.name = "unaligned",
+                   .idea = "any width at any place: rows go through shared memory as packs",
+                   .prepare = gradients<Unaligned>,
+                   .traffic = unaligned_passes,
+                   .unsupported = too_wide_for_an_index},
+                  {.name = "two_kernels",
+                   .idea = "few rows: a sum per part of a row; then add and write",
+                   .prepare = gradients_with_workspace<SplitInTwoKernels>,
+                   .traffic = whole_passes(4, 1),
+                   .workspace =
+                       [](const Problem& problem, const Device&) {
+                         return Workspace{.bytes = SplitInTwoKernels::workspace_bytes(problem.shape)};
+                       }},
+                  {.name = "row_exchange",
+                   .idea = "few rows in one kernel: blocks send each other their sums",
+                   .prepare = gradients_with_workspace<SplitWithExchange>,
+                   .traffic = whole_passes(2, 1),
+                   .unsupported = too_wide_for_the_gpu,
+                   .workspace =
+                       [](const Problem& problem, const Device&) {
+                         return Workspace{.bytes = SplitWithExchange::workspace_bytes(problem.shape),
+                                          .zeroed = true};
+                       }},
+              },
+          .operations = backward_operations()};
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
+}
