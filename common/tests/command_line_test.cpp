@@ -108,7 +108,7 @@ TEST(CommandLine, AcceptsAndExplainsTheDocumentedOptions) {
   const std::vector<std::string> documented{
       "--rows=7",     "--cols=7",       "--dtype=f16", "--op=softmax", "--variant=first", "--input=normal",
       "--seed=7",     "--repeats=7",    "--l2=warm",   "--offset=7",   "--verify-only",   "--profile",
-      "--format=csv", "--section=rows", "--list",      "--device=sim", "--help"};
+      "--format=csv", "--section=rows", "--list",      "--device=sim", "--recorded=f",    "--help"};
   const std::string help = help_text(stage());
   for (const std::string& option : documented) {
     EXPECT_EQ(refusal({option, "--variant=first"}), "accepted") << option;

@@ -124,13 +124,15 @@ std::vector<Option> option_table(const Stage& stage) {
                                    {{"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}});
        }},
       {"--section", "PART,...",
-       "parts of a table or csv to print: heading, rows, ceiling (default: all three)",
+       "parts of a table or csv to print: heading, rows, ceiling and legend (default: all three)",
        [](Options& o, Text v) { o.sections = parse_sections(v); }},
       {"--list", "", "name the variants", [](Options& o, Text) { o.list = true; }},
       {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu, without one sim)",
        [](Options& o, Text v) {
          o.device = choose<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
        }},
+      {"--recorded", "FILE", "percentages of a GPU, for the simulator's table; ./run gives them",
+       [](Options& o, Text v) { o.recorded = v; }},
       {"--help", "", "this text", [](Options& o, Text) { o.help = true; }},
   };
 }
