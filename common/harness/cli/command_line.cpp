@@ -153,7 +153,9 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
     const auto option =
         std::find_if(table.begin(), table.end(), [&](const Option& o) { return o.name == given; });
     if (option == table.end()) {
-      throw UsageError("unknown option '" + given + "'; accepted: " + names_of(by_name(table)));
+      const auto known = by_name(table);
+      throw UsageError("unknown option '" + given + "'" + did_you_mean(given, known) +
+                       "; accepted: " + names_of(known));
     }
     const bool takes_value = !option->value.empty();
     if (!takes_value && equals != std::string::npos) throw UsageError(given + " takes no value");
