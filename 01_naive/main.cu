@@ -40,6 +40,7 @@ Stage stage() {
   using enum NaiveReduction;
   return {.name = "01_naive",
           .idea = "one kernel per step: max, subtract, exp, sum, divide",
+          .changes = Number::load_sectors,
           .variants = softmax_only({
               {.name = "thread_per_row",
                .idea = "reductions with one thread per row: uncoalesced",

@@ -28,6 +28,7 @@ std::function<Traffic(const Problem&)> two_passes(int ways_f32, int ways_f16) {
 Stage stage() {
   return {.name = "04_smem_bank_conflict",
           .idea = "the row waits in shared memory",
+          .changes = Number::bank_conflicts,
           .variants = {
               {.name = "interleaved_scalar_layout",
                .idea = "[num_packs][pack], word by word: conflicts",

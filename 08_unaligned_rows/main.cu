@@ -53,6 +53,7 @@ Traffic row_in_flight_passes(const Problem& problem) {
 Stage stage() {
   return {.name = "08_unaligned_rows",
           .idea = "widths that no pack divides",
+          .changes = Number::load_sectors,
           .variants = {
               {.name = "scalar",
                .idea = "single elements, the row in registers",

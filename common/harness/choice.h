@@ -1,6 +1,9 @@
 // Values that the user names: in options of the executables, and in calls of the C interface.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +29,36 @@ std::string names_of(const Named<T>& choices) {
   return names;
 }
 
+/// "; did you mean cold?" where a name differs from the text in one letter, longer texts in more, otherwise "".
+template <class T>
+std::string did_you_mean(const std::string& text, const Named<T>& choices) {
+  const auto distance = [&text](const std::string& name) {  // letters to add, drop or exchange
+    std::vector<std::size_t> row(name.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::size_t diagonal = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j < name.size(); ++j) {
+        const std::size_t exchanged = diagonal + (text[i] == name[j] ? 0 : 1);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({exchanged, row[j] + 1, diagonal + 1});
+      }
+    }
+    return row.back();
+  };
+  std::size_t least = (text.size() + 2) / 3;  // one less may differ
+  std::string closest;
+  for (const auto& [name, value] : choices) {
+    if (text.size() < 100 && distance(name) < least) {
+      least = distance(name);
+      closest = name;
+    }
+  }
+  return closest.empty() ? "" : "; did you mean " + closest + "?";
+}
+
 [[noreturn]] inline void refuse(const std::string& what, const std::string& value,
-                                const std::string& accepted) {
-  throw UsageError(what + ": '" + value + "' is not accepted; accepted: " + accepted);
+                                const std::string& accepted, const std::string& meant = "") {
+  throw UsageError(what + ": '" + value + "' is not accepted" + meant + "; accepted: " + accepted);
 }
 
 /// The value of that name. `also`: what is accepted beside the names. Throws UsageError.
@@ -38,5 +68,5 @@ T choose(const std::string& what, const std::string& text, const Named<T>& choic
   for (const auto& [name, value] : choices) {
     if (name == text) return value;
   }
-  refuse(what, text, names_of(choices) + also);
+  refuse(what, text, names_of(choices) + also, did_you_mean(text, choices));
 }

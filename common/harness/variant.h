@@ -77,9 +77,13 @@ struct Variant {
 std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
                                                                           const std::string& reason);
 
+/// A number of the table.
+enum class Number { passes, load_sectors, bank_conflicts, time };
+
 struct Stage {
   std::string name;  ///< the folder, e.g. "03_warp_reduce"
   std::string idea;
+  Number changes = Number::passes;  ///< what the stage sets out to change
   std::vector<Variant> variants;
   std::vector<const Operation*> operations = softmax_operations();  ///< what --op accepts; the first is usual
 };

@@ -91,7 +91,12 @@ TEST(CommandLine, RefusalsNameOptionValueAndWhatIsAccepted) {
            {{"--format", "xml"}, "--format: 'xml' is not accepted; accepted: table, csv, json"},
            {{"--section", "foot"}, "--section: 'foot' is not accepted; accepted: heading, rows, ceiling"},
            {{"--device", "tpu"}, "--device: 'tpu' is not accepted; accepted: gpu, sim"},
-           {{"--colums", "7"}, "unknown option '--colums'; accepted: --rows, --cols, "},
+           {{"--colums", "7"}, "unknown option '--colums'; did you mean --cols?; accepted: --rows, --cols, "},
+           {{"--variant", "frist"}, "--variant: 'frist' is not accepted; accepted: first, second, all"},
+           {{"--variant", "firs"},
+            "--variant: 'firs' is not accepted; did you mean first?; accepted: first, "},
+           {{"--variant", "a_second"},
+            "--variant: 'a_second' is not accepted; did you mean second?; accepted"},
            {{"7"}, "unknown option '7'; accepted: --rows, "},
            {{"--cols"}, "--cols needs a value: columns, 1 or more"},
            {{"--list=1"}, "--list takes no value"},
@@ -108,7 +113,7 @@ TEST(CommandLine, AcceptsAndExplainsTheDocumentedOptions) {
   const std::vector<std::string> documented{
       "--rows=7",     "--cols=7",       "--dtype=f16", "--op=softmax", "--variant=first", "--input=normal",
       "--seed=7",     "--repeats=7",    "--l2=warm",   "--offset=7",   "--verify-only",   "--profile",
-      "--format=csv", "--section=rows", "--list",      "--device=sim", "--help"};
+      "--format=csv", "--section=rows", "--list",      "--device=sim", "--recorded=f",    "--help"};
   const std::string help = help_text(stage());
   for (const std::string& option : documented) {
     EXPECT_EQ(refusal({option, "--variant=first"}), "accepted") << option;

@@ -25,7 +25,9 @@ class Patient:
         self.root, self.programs = root, programs
         for folder in ("build/simulator", "build/exercise", "driver/nvidia", "01_first"):
             (root / folder).mkdir(parents=True)
-        (root / "01_first/main.cu").touch()
+        for file in ("01_first/main.cu", "02_second/main.cu", "01_first/exercise/one/starter.cu"):
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).touch()
         (root / "build/simulator/libcudart.so.13").touch()
         self.params = root / "driver/nvidia/params"
         self.params.write_text("RmProfilingAdminOnly: 0\n", encoding="utf-8")
@@ -34,7 +36,7 @@ class Patient:
             "cmake": "echo cmake version 3.25.1",
             "nvcc": "echo release 13.0, V13.0.88",
             "nvidia-smi": NVIDIA_SMI,
-            **dict.fromkeys(("ninja", "ncu", CHECK), ""),
+            **dict.fromkeys(("ninja", "ncu", CHECK, "../build/01_first"), ""),
         })  # fmt: skip
 
     def change(self, bodies: dict[str, str | None]) -> None:
@@ -100,7 +102,8 @@ CHANGES: list[tuple[dict[str, str | None], str, str, str]] = [
     ({"ninja": None, "make": ""}, "Ninja or make", "ok", ""),
     ({"ncu": None}, "counters of ncu", "note", "install Nsight Compute"),
     ({CHECK: "exit 1"}, "simulator", "missing", "./run doctor --build"),
-    ({CHECK: None}, "simulator", "note", "./run doctor --build"),
+    ({CHECK: None, "../build/01_first": None}, "simulator", "note", "./run doctor --build"),
+    ({"../build/01_first": None}, "built", "note", "./run builds the stages"),
     # As ./run leaves a reader's build: a stage, and no exercise's check.
     ({CHECK: None, "../build/01_first": ""}, "simulator", "ok", ""),
     ({CHECK: None, "../build/01_first": "exit 4"}, "simulator", "missing", "./run doctor --build"),
@@ -111,6 +114,14 @@ CHANGES: list[tuple[dict[str, str | None], str, str, str]] = [
 def test_programs(patient: Patient, change: dict[str, str | None], part: str, state: str, mend: str) -> None:
     patient.change(change)
     patient.check(part, state, mend)
+
+
+def test_built(patient: Patient) -> None:
+    patient.check("built", "ok", "./run builds the others (02)")
+    assert patient.findings()["built"].found == "1 of 2 stages, the checks of 0 of 1 exercises"
+    patient.change({"../build/02_second": "", "../build/exercise/one": ""})
+    (patient.root / "build/CMakeCache.txt").write_text("compiled_for:INTERNAL=80-real;90-virtual\n")
+    assert patient.findings()["built"] == ("ok", "2 of 2 stages, the checks of 1 of 1 exercises; for 80-real, 90-virtual", "")
 
 
 def test_counters(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Iterator
@@ -125,16 +126,71 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     session.expect("now a copy of the starter")
     for text in ("not yet", "right"):
         session.expect("Wrong result: look again")
-        session.expect("Waiting for 01_a/exercise/of_01_1/mine.cu to be saved")
+        session.expect("Waiting for 01_a/exercise/of_01_1/mine.cu to be saved; n: next exercise, h: hint, l: list, q: quit")
         learner.save(text)
     session.expect("Solved: well")
     session.expect("Go on: .*./run exercise 01.2")
+    session.expect("\nn: next exercise, h: hint, l: list, q: quit")
+    session.type("q")
     assert session.wait() == 0
     screen = learner.typed()
     for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
         assert part in screen, screen
     names = sorted(path.name for path in learner.mine.parent.iterdir())
     assert names == ["hints.md", "mine.cu", "solution.cu", "starter.cu"]
+
+
+def test_keys_of_watch(learner: Learner) -> None:
+    session = learner.terminal("01.1", "--watch")
+    session.expect("q: quit")
+    session.type("xh")  # other keys do nothing
+    session.expect("01.1 Hint 1: a")
+    session.expect("q: quit")
+    session.type("l")
+    session.expect("Exercises: 0 of 3 solved")
+    session.expect("q: quit")
+    learner.save("right")
+    session.expect("Solved: well")
+    session.expect("\nn: next exercise")
+    session.type("\n")
+    session.expect("01.2 A title")
+    session.expect("Waiting for 01_a/exercise/of_01_2/mine.cu")
+    session.type("n")  # what is not solved may wait
+    session.expect("Waiting for 02_a/exercise/of_02_1/mine.cu")
+    session.type("q")
+    assert session.wait() == 1
+
+
+def test_watch_ends_with_the_last_exercise(learner: Learner) -> None:
+    learner.solved(*NUMBERS[1:])
+    learner.save("right")
+    session = learner.terminal("01.1", "--watch")
+    session.expect("That was the last one: all 3 exercises are solved.")
+    assert session.wait() == 0
+
+
+def test_watch_leaves_the_terminal_as_it_was(learner: Learner) -> None:
+    session = learner.terminal("01.1", "--watch")
+    before = termios.tcgetattr(session.file)
+    session.expect("q: quit")
+    assert termios.tcgetattr(session.file) != before
+    session.type("\x03")
+    session.expect("interrupted")
+    time.sleep(0.2)
+    assert termios.tcgetattr(session.file) == before
+    assert session.wait() == 130
+
+
+def test_watch_without_keys(learner: Learner) -> None:
+    learner.save("right")
+    assert "q: quit" not in learner.piped("01.1 --watch", 0, "Solved: well")
+
+
+def test_the_end(learner: Learner) -> None:
+    learner.solved(*NUMBERS)
+    (learner.root / "02_a/README.md").write_text("# 02: The second idea\n")
+    for said in ("  **   01_a\n  *    02: The second idea\n", "Solved on 2026-01-01, 3 of 3 without a hint."):
+        learner.piped("", 0, said)
 
 
 def test_ctrl_c_ends_watch(learner: Learner) -> None:

@@ -162,3 +162,13 @@ def test_markers_that_name_what_is_not_counted(counted: Repository) -> None:
     }.items():
         counted.page(f"<!-- generated: counted 02_tiled {marker} -->\n<!-- end generated -->\n")
         counted.tool("generate", 1, said)
+
+
+def test_percentages_for_the_simulator_s_table(recorded: Repository) -> None:
+    """Each that is recorded, and nothing else."""
+    first, *lines = recorded.tool("recorded").splitlines()
+    timed = [result for result in recorded.data()["results"] if result["stage"] and result["percent_of_copy"] is not None]
+    columns = ("stage", "variant", "dtype", "op", "rows", "cols", "percent_of_copy")
+    assert first == MACHINE["gpu"] and lines == [" ".join(str(result[name]) for name in columns) for result in timed]
+    recorded.file.unlink()
+    recorded.tool("recorded", 1, "nothing is recorded")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CMAKE = r"""case $1 in
   --version) echo "cmake version VERSION" ;;
   --preset)
-    [[ ! -e configure_fails ]] || exit 1
+    [[ ! -e configure_fails ]] || { echo "CMake's complaint" >&2; exit 1; }
     mkdir -p build
     echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
     for option; do case $option in -D*) echo "${option#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;; esac; done
@@ -254,6 +254,56 @@ def test_no_build_folder(with_gpu: Checkout) -> None:
     with_gpu.remove("build")
     with_gpu.write("configure_fails")
     with_gpu.expect(70, "./run 1")
+
+
+RECORDED = "GPU\n01_first a f32 softmax 1 1 99.0\n"
+
+
+def test_recorded_percentages_without_a_gpu(checkout: Checkout) -> None:
+    checkout.write("common/results/gpu.json")
+    checkout.programs.fake("python3", body=f"[[ ! -e damaged ]] || exit 2\nprintf '{RECORDED}'")
+    done = checkout.expect(0, "./run --rows 8")
+    assert done.climbed == [f"{line} --recorded build/recorded.txt --rows 8" for line in LADDER]
+    assert (checkout.path / "build/recorded.txt").read_text() == RECORDED
+    again = checkout.expect(0, "./run 2")
+    assert again.climbed == ["02_second --recorded build/recorded.txt"] and not again.called("python3")
+    (checkout.path / "build/recorded.txt").unlink()
+    checkout.write("damaged")
+    assert checkout.expect(0, "./run 2").climbed == ["02_second"]
+    checkout.remove("damaged")
+    checkout.write("gpu")
+    assert checkout.expect(0, "./run 2").climbed == ["02_second"]
+
+
+def test_what_comes_next(checkout: Checkout) -> None:
+    checkout.write("02_second/exercise/one/hints.md")
+    checkout.expect(0, "./run", "Next: ./run exercise")
+    checkout.expect(0, "./run 2", "Next: read 02_second/README.md, then ./run exercise 02.")
+    checkout.expect(0, "./run 3", "Next: read 03_third/README.md.")
+    checkout.write("code.03_third", "1\n")
+    checkout.expect(1, "./run 3", "Next: read")
+    checkout.write("code.03_third", "4\n")
+    assert "Next" not in checkout.expect(4, "./run 3").err
+    for options in ("--format csv", "--format=json", "--verify-only", "--list", "--profile"):
+        assert "Next" not in checkout.expect(0, f"./run 2 {options}").err
+
+
+def test_first_build(with_gpu: Checkout) -> None:
+    with_gpu.cmake(before='[[ $1 != --build ]] || printf "[1/2] Building x\\nx.cu: warning: unused\\nninja: no work to do.\\n"')
+    first = with_gpu.expect(0, "./run 1", "Building what is not built yet: about").err
+    assert "Meanwhile read 01_first/README.md" in first and "x.cu: warning: unused\n" in first
+    assert not re.search(r"configure chatter|\[1/2\]|no work to do", first)
+    assert "not built yet" not in with_gpu.expect(0, "./run 1").err
+    with_gpu.write("configure_fails")
+    shutil.rmtree(with_gpu.path / "build")
+    with_gpu.expect(70, "./run 1", "CMake's complaint\n./run: CMake could not configure")
+
+
+def test_did_you_mean(checkout: Checkout) -> None:
+    checkout.programs.fake("python3", body=f'exec {sys.executable} "$@"')
+    for word, meant in {"secnd": "02_second", "thirdd": "03_third", "exercize": "exercise"}.items():
+        checkout.refused(2, f"./run {word}", f"there is no stage '{word}'; did you mean {meant}?; the stages are")
+    checkout.refused(2, "./run --colums 3", "unknown option '--colums'; did you mean --cols?; accepted: ")
 
 
 # ---- Two at once, and signals

@@ -171,6 +171,7 @@ COMMANDS = {
     "sweep": "measure.sweep",
     "profile": "measure.profiling",
     "record": "measure.record",
+    "recorded": "measure.recorded",
     "count": "measure.count",
     "hardware_table": "measure.hardware_table",
     "generate": "pages.generate",

@@ -23,6 +23,13 @@ die() {
   exit "$1"
 }
 
+# did_you_mean WORD KNOWN... prints "; did you mean …?" where one of the known words is like it.
+did_you_mean() {
+  local closest='import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1))' found
+  found=$(python3 -c "$closest" "$@" 2>/dev/null) || return 0
+  printf '%s' "${found:+; did you mean $found?}"
+}
+
 # Ctrl-C ends the whole script, whatever the program in the foreground makes of it; and what `attended` started ends
 # with the script.
 attended_group=
@@ -122,7 +129,7 @@ fetch_wheels() (
   grep "^${3:-}" "$2" >"$partial/wheels.txt"
   if ! TMPDIR=$partial python3 -m pip install --disable-pip-version-check --no-cache-dir --retries 2 \
     --no-user --no-deps --only-binary :all: --no-compile --require-hashes --target "$partial/wheels" \
-    --requirement "$partial/wheels.txt" >&2 2>"$partial/errors"; then
+    --requirement "$partial/wheels.txt" >/dev/null 2>"$partial/errors"; then
     say "pip: $(grep '^ERROR' "$partial/errors" | head -n 1)"
     exit 1
   fi
@@ -246,20 +253,60 @@ configure() {
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/CMakeCache.txt && ! lacks_this_gpu; then
     for option; do grep -qx "${option/=/:BOOL=}" build/CMakeCache.txt || set=; done
     [[ ! $set ]] || return 0
-    attended cmake "${@/#/-D}" build >&2 9>&- || die "$exit_build" "CMake could not configure build/ (its message is above)"
+    run_cmake "${@/#/-D}" build
     return
   fi
   command -v ninja >/dev/null || generator='Unix Makefiles'
-  attended cmake --preset default --fresh -G "$generator" "${@/#/-D}" >&2 9>&- ||
-    die "$exit_build" "CMake could not configure build/ (its message is above)"
+  run_cmake --preset default --fresh -G "$generator" "${@/#/-D}"
+}
+
+# Configures; what CMake says is shown where it fails.
+run_cmake() {
+  mkdir -p build
+  attended cmake "$@" >build/.configure.log 2>&1 9>&- && return
+  cat build/.configure.log >&2
+  die "$exit_build" "CMake could not configure build/ (its message is above)"
+}
+
+# Reads what a build prints: messages of compilers pass, and of the progress a terminal has one line.
+show_progress() {
+  local line clear='' progress='^\[ *([0-9]+/[0-9]+|[0-9]+%)\]'
+  [[ ! -t 2 || ${TERM:-dumb} == dumb ]] || clear=$'\r\e[K'
+  while IFS= read -r line; do
+    if [[ $line =~ $progress ]]; then
+      [[ ! $clear ]] || printf '%s%s' "$clear" "building: ${BASH_REMATCH[1]/\// of }" >&2
+    elif [[ $line != "ninja: no work to do." && $line != "Consolidate compiler generated dependencies"* ]]; then
+      printf '%s%s\n' "$clear" "$line" >&2
+    fi
+  done
+  printf '%s' "$clear" >&2
+}
+
+build_targets() { cmake --build build --parallel "$(nproc)" --target "$@" 2>&1 | show_progress; }
+
+# say_how_long TARGET...: before a first build of stages or exercises. Seconds of one core, measured in 2026 on a server;
+# more, where machine instructions of a GPU are made, too.
+say_how_long() {
+  local target seconds=0 minutes
+  for target; do
+    [[ -e build/$target || ! -e $target/main.cu ]] || ((seconds += 25))
+    [[ $target != exercise_* || -e build/exercise/${target#exercise_} ]] || ((seconds += 30))
+  done
+  ((seconds > 0)) || return 0
+  [[ -e build/libharness.a ]] || ((seconds += 180))
+  ! has_gpu || ((seconds = seconds * 3 / 2))
+  minutes=$((seconds / 60 / $(nproc) + 1))
+  say "Building what is not built yet: about $minutes minute$( ((minutes == 1)) || echo s)."
+  say "Meanwhile read ${reading:-README.md}."
 }
 
 # build TARGET...
 build() {
   lock_build
+  say_how_long "$@"
   # shellcheck disable=SC2119
   configure
-  attended cmake --build build --parallel "$(nproc)" --target "$@" >&2 9>&- ||
+  attended build_targets "$@" 9>&- ||
     die "$exit_build" "the build failed (the compiler's message is above)"
   unlock_build
 }

@@ -124,13 +124,15 @@ std::vector<Option> option_table(const Stage& stage) {
                                    {{"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}});
        }},
       {"--section", "PART,...",
-       "parts of a table or csv to print: heading, rows, ceiling (default: all three)",
+       "parts of a table or csv to print: heading, rows, ceiling and legend (default: all three)",
        [](Options& o, Text v) { o.sections = parse_sections(v); }},
       {"--list", "", "name the variants", [](Options& o, Text) { o.list = true; }},
       {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu, without one sim)",
        [](Options& o, Text v) {
          o.device = choose<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
        }},
+      {"--recorded", "FILE", "percentages of a GPU, for the simulator's table; ./run gives them",
+       [](Options& o, Text v) { o.recorded = v; }},
       {"--help", "", "this text", [](Options& o, Text) { o.help = true; }},
   };
 }
@@ -151,7 +153,9 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
     const auto option =
         std::find_if(table.begin(), table.end(), [&](const Option& o) { return o.name == given; });
     if (option == table.end()) {
-      throw UsageError("unknown option '" + given + "'; accepted: " + names_of(by_name(table)));
+      const auto known = by_name(table);
+      throw UsageError("unknown option '" + given + "'" + did_you_mean(given, known) +
+                       "; accepted: " + names_of(known));
     }
     const bool takes_value = !option->value.empty();
     if (!takes_value && equals != std::string::npos) throw UsageError(given + " takes no value");

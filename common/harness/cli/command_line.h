@@ -40,6 +40,7 @@ struct Options {
   Format format = Format::table;
   Sections sections;
   RunOn device = RunOn::automatic;
+  std::string recorded;  ///< a file of RecordedPercentages, or empty
   bool list = false;
   bool help = false;
 };

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/harness/cli/command_line.h"
+#include "common/harness/cli/screen.h"
+#include "common/harness/cli/table.h"
 #include "common/harness/device.h"
 #include "common/harness/timer.h"
 #include "common/sim/counters.h"
@@ -27,24 +29,31 @@ struct Record {
   RowCosts row_costs{};                  ///< as declared
 };
 
+double percent_of_copy(const TimedVariant& timed);
+
 /// Prints records as they come (JSON: at the end), so that a long run shows where it is.
 class Report {
  public:
-  Report(std::ostream& out, Options options, Device device);
+  /// Of one stage; refers to it.
+  Report(std::ostream& out, Options options, Device device, const Stage& stage, Screen screen);
+  Report(const Report&) = delete;  // the table refers to the options and the device in here
+  Report& operator=(const Report&) = delete;
+  ~Report() = default;
 
   /// Starts the records of one problem: a heading in the table.
   void begin(const Problem& problem, InputKind input);
   void add(const Record& record);
-  /// Prints what is only known at the end: JSON, and the summary of --verify-only.
+  /// Prints what is only known at the end: JSON, the legend of a table, and the summary of --verify-only.
   void finish();
 
  private:
-  void print_table_row(const Record& record);
+  [[nodiscard]] bool shows_table() const;
   void print_json();
   void print_verify_summary();
 
   std::ostream& out_;
   Options options_;
   Device device_;
+  Table table_;
   std::vector<Record> records_;
 };

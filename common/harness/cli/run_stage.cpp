@@ -12,6 +12,7 @@
 
 #include "common/harness/cli/command_line.h"
 #include "common/harness/cli/report.h"
+#include "common/harness/cli/waiting.h"
 #include "common/harness/problem_run.h"
 #include "common/harness/simulator.h"
 
@@ -25,7 +26,7 @@ class StageRun {
         options_(options),
         device_(open_device()),
         timer_(device_, options.l2),
-        report_(std::cout, options, device_) {
+        report_(std::cout, options, device_, stage, screen_of_output()) {
     const auto& wanted = options.variants;
     for (const Variant& variant : stage.variants) {
       const bool named = std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end();
@@ -67,11 +68,14 @@ class StageRun {
                    device_);
     bool all_correct = true;
     for (const InputKind input : options_.inputs) {
-      run.fill(input);
+      {
+        const Waiting waiting("filling the matrix");
+        run.fill(input);
+      }
       report_.begin(problem, input);
       for (const Variant* variant : variants_) {
         try {
-          const Record record = run_variant(run, *variant, input);
+          const Record record = run_attended(run, *variant, input);
           all_correct = all_correct && record.status != Status::wrong;
           report_.add(record);
         } catch (const std::exception& error) {
@@ -82,6 +86,13 @@ class StageRun {
       if (reports_numbers(problem)) report_.add(copy_record(run, input));
     }
     return all_correct;
+  }
+
+  Record run_attended(ProblemRun& run, const Variant& variant, InputKind input) {
+    const auto place = std::find(variants_.begin(), variants_.end(), &variant) - variants_.begin() + 1;
+    const Waiting waiting(variant.name + ", " + std::to_string(place) + " of " +
+                          std::to_string(variants_.size()));
+    return run_variant(run, variant, input);
   }
 
   Record run_variant(ProblemRun& run, const Variant& variant, InputKind input) {

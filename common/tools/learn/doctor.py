@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from command import Parser, output_of, styled
-from learn.building import build
+from command import Parser, Usage, output_of, styled
+from learn.building import build, cache_of
 
 Version = tuple[int, int]
 
@@ -161,6 +161,27 @@ def check_disk(machine: Machine) -> Finding:
     return Finding("ok", f"{free:.0f} GB free")
 
 
+def check_built(machine: Machine) -> Finding:
+    """What ./run and the exercises need not build any more."""
+    build = machine.root / "build"
+    stages = [main.parent.name for main in sorted(machine.root.glob("[0-9][0-9]_*/main.cu"))]
+    exercises = {starter.parent.name for starter in machine.root.glob("[0-9][0-9]_*/exercise/*/starter.*")}
+    ready = [stage for stage in stages if (build / stage).exists()]
+    checks = [exercise for exercise in exercises if (build / "exercise" / exercise).exists()]
+    found = f"{len(ready)} of {len(stages)} stages, the checks of {len(checks)} of {len(exercises)} exercises"
+    if not ready and not checks:
+        return Finding("note", "nothing yet", "./run builds the stages, ./run exercise the check of an exercise; some minutes")
+    try:
+        code = cache_of(build).get("compiled_for", "")
+    except Usage:
+        code = ""
+    found += f"; for {code.replace(';', ', ')}" if code else ""
+    if len(ready) < len(stages):
+        names = " ".join(stage[:2] for stage in stages if stage not in ready)
+        return Finding("ok", found, f"./run builds the others ({names})")
+    return Finding("ok", found)
+
+
 def check_simulator(machine: Machine) -> Finding:
     """Runs what is built of the programs that count a kernel on it: the check of an exercise, or a stage."""
     solution = machine.root / "04_smem_bank_conflict/exercise/bank_conflicts/solution.txt"
@@ -186,6 +207,7 @@ CHECKS = {
     "driver": check_driver,
     "counters of ncu": check_counters,
     "disk": check_disk,
+    "built": check_built,
     "simulator": check_simulator,
 }
 

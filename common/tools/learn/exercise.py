@@ -2,7 +2,7 @@
 
     ./run exercise                    the list: what is done, what is next, how long each takes
     ./run exercise 03                 checks the next open exercise of stage 03; 03.2 or a name: that one
-    ./run exercise 03.2 --watch       checks again at every save
+    ./run exercise 03.2 --watch       checks again at every save; keys for the next exercise, a hint, the list
     ./run exercise 03.2 --hint        the next hint; after the third all of them again
     ./run exercise 03.2 --solution    the solution
     ./run exercise 03.2 --reset       the starter again; the learner's file is kept as a backup
@@ -18,18 +18,23 @@ not be built.
 import argparse
 import contextlib
 import datetime
+import difflib
 import itertools
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import time
+import tty
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple
 
 from command import Parser, ToolError, Usage, is_terminal, say, styled
 from files import load_json, write_new, write_whole
@@ -142,6 +147,33 @@ def say_wrapped(text: str) -> None:
         wrap = len(line) > width and not re.search(r"^ *\||\S {3}", line)
         print(textwrap.fill(line, width, subsequent_indent=indentation, break_long_words=False, break_on_hyphens=False)
               if wrap else line)
+
+
+class Keys:
+    """Keys as they are pressed, without Enter and without an echo. Where standard input is no terminal there are none."""
+
+    def __init__(self) -> None:
+        self.are_there = sys.stdin.isatty() and is_terminal()
+        self.before: list[Any] = []
+
+    def __enter__(self) -> "Keys":
+        if self.are_there:
+            self.before = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.are_there:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self.before)
+
+    def pressed(self, timeout_s: float) -> str:
+        """"" where none was."""
+        if not self.are_there:
+            time.sleep(timeout_s)
+            return ""
+        if not select.select([sys.stdin], [], [], timeout_s)[0]:
+            return ""
+        return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"  # the terminal has gone
 
 
 # ---- Building and checking
@@ -268,7 +300,9 @@ class Workshop:
             if number and of_stage:
                 raise Usage(f"there is no exercise '{which}'; stage {name[:2]} has {', '.join(of_stage)}")
             stages = sorted({exercise.stage_number for exercise in self.exercises})
-            raise Usage(f"there is no exercise '{which}'; accepted: {', '.join(stages)}, a number such as "
+            names = [name for exercise in self.exercises for name in (exercise.name, exercise.stage)]
+            meant = "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(which, names, 1))
+            raise Usage(f"there is no exercise '{which}'{meant}; accepted: {', '.join(stages)}, a number such as "
                              f"{self.exercises[0].number}, or a name such as {self.exercises[0].name}")
         return fitting
 
@@ -294,7 +328,7 @@ class Workshop:
         if following:
             print(f"\nNext: read {self.lesson(following)}, then {bold(following.command)}")
         else:
-            print("\nThe lessons' last sections have more to try, and ./run shows the ladder.")
+            self.say_the_end()
 
     def learners_file(self, exercise: Exercise) -> Path:
         """Copies the starter on first use; a file that is there is left alone."""
@@ -331,28 +365,79 @@ class Workshop:
             print(f"\nStuck? {exercise.command} --hint{so_far}")
         return code
 
-    def say_what_is_next(self, exercise: Exercise) -> None:
+    def following(self, exercise: Exercise) -> Exercise | None:
+        """The next that is open: behind this one, or else from the beginning."""
         after = self.exercises[self.exercises.index(exercise) + 1 :]
-        following = self.progress.next_open(after) or self.progress.next_open(self.exercises)
+        return self.progress.next_open(after) or self.progress.next_open(self.exercises)
+
+    def say_what_is_next(self, exercise: Exercise) -> None:
+        following = self.following(exercise)
         if following is None:
-            print("\nThat was the last one: all exercises are solved.")
+            self.say_the_end()
             return
         lesson = f"read {self.lesson(following)}, then " if following.stage != exercise.stage else ""
         print(f"\nGo on: {lesson}{bold(following.command)} ({following.title}, {following.minutes} minutes)")
 
+    def say_the_end(self) -> None:
+        print("\n" + styled(f"That was the last one: all {len(self.exercises)} exercises are solved.", "1;32") + "\n")
+        for stage, exercises in itertools.groupby(self.exercises, lambda exercise: exercise.stage):
+            stars = "*" * len(list(exercises))
+            print(f"  {styled(f'{stars:<3}', '32')}  {self.title_of(stage)}")
+        dates = sorted(self.progress.solved.values())
+        when = f"on {dates[0]}" if dates[0] == dates[-1] else f"from {dates[0]} to {dates[-1]}"
+        alone = sum(not self.progress.hints.get(exercise.number) for exercise in self.exercises)
+        print(f"\nSolved {when}, {alone} of {len(self.exercises)} without a hint.\n")
+        say_wrapped(
+            "You can now say what a kernel asks of memory before it runs, reduce a row in a thread, a warp, a block and further "
+            "up, and tell a wait for memory from a wait for each other. From here:\n"
+            "  - each lesson's last section has questions that nobody checks;\n"
+            "  - ./run --cols 33,1001,32768 shows which stage leads at which width, ./run report what an H200 makes of it;\n"
+            "  - .github/CONTRIBUTING.md: put a kernel of your own into a stage, beside the others, or record your GPU.")
+
+    def title_of(self, stage: str) -> str:
+        """The first line of its lesson."""
+        try:
+            with (self.root / stage / "README.md").open(encoding="utf-8") as lesson:
+                return lesson.readline().lstrip("# ").strip() or stage
+        except OSError:
+            return stage
+
     def watch(self, exercise: Exercise) -> int:
-        """Checks at every save until it is solved."""
-        mine = self.learners_file(exercise)
+        """Checks at every save. Where there are keys they lead on to the next exercise; otherwise it ends with this one."""
+        with Keys() as keys:
+            while True:
+                mine = self.learners_file(exercise)
+                seen = saved_at(mine)
+                if is_terminal():
+                    print("\033[2J\033[H", end="")
+                code = self.check(exercise)
+                following = self.following(exercise)
+                if code not in (SOLVED, NOT_YET) or (code == SOLVED and not (keys.are_there and following)):
+                    return code
+                key = self.wait(exercise, code, keys, seen)
+                if key == "q":
+                    return code
+                if key == "n" and following:
+                    exercise = following
+
+    def wait(self, exercise: Exercise, code: int, keys: Keys, seen: tuple[int, int] | None) -> str:
+        """Until the file is saved: "", or until one of the keys n and q is pressed: that one."""
+        mine = exercise.file("mine")
         while True:
-            seen = saved_at(mine)
-            if is_terminal():
-                print("\033[2J\033[H", end="")
-            code = self.check(exercise)
-            if code != NOT_YET:
-                return code
-            print(f"\nWaiting for {self.short(mine)} to be saved; Ctrl-C ends it.", flush=True)
-            while saved_at(mine) in (seen, None):
-                time.sleep(WATCH_INTERVAL_S)
+            offers = "n: next exercise, h: hint, l: list, q: quit" if keys.are_there else "Ctrl-C ends it"
+            waiting = "" if code == SOLVED else f"Waiting for {self.short(mine)} to be saved; "
+            print(f"\n{waiting}{offers}.", flush=True)
+            while (key := keys.pressed(WATCH_INTERVAL_S)) not in ("n", "q", "h", "l", "\n"):
+                if saved_at(mine) not in (seen, None):
+                    return ""
+            if key in ("n", "q") or (key == "\n" and code == SOLVED):
+                return "n" if key == "\n" else key
+            if key == "h":
+                print()
+                self.hint(exercise)
+            elif key == "l":
+                print()
+                self.overview()
 
     def hint(self, exercise: Exercise) -> None:
         text = (exercise.folder / "hints.md").read_text(encoding="utf-8")

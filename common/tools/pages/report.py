@@ -1,4 +1,5 @@
-"""Writes the recorded results as one HTML page that needs nothing else: charts, tables that sort, the machine.
+"""Writes the recorded results as one HTML page that needs nothing else: what is fastest at a shape, charts, tables that
+sort, the machine.
 
     ./run report [--results FILE] [--sweep FILE] [--out FILE]
 
@@ -10,7 +11,7 @@ missing and could not be fetched.
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 from command import file_to_write
 from files import write_whole
@@ -20,6 +21,9 @@ from pages import charts, draw, plot
 from pages.plot import Sources
 from text import short_text, time_text
 
+# In the report what is less than this ahead reads "as fast as": another run may turn it round.
+AS_FAST_RATIO = 1.02
+SHOWN = 3  # of the fastest at a shape
 TEMPLATE = Path(__file__).resolve().with_name("report.html.jinja")
 
 
@@ -69,6 +73,42 @@ class Compared(NamedTuple):
     best: list[Json | None]
 
 
+def as_fast(one: Json, other: Json) -> bool:
+    percents = sorted(result["percent_of_copy"] for result in (one, other))
+    return results.as_fast(one, other) or percents[1] <= AS_FAST_RATIO * percents[0]
+
+
+def leaders(found: Iterable[Json]) -> list[Json]:
+    """The fastest, and whatever is as fast."""
+    timed = [result for result in found if result["time_us"] is not None]
+    best = results.fastest(timed)
+    return [result for result in timed if best and as_fast(result, best)]
+
+
+def recorded_shapes(sources: Sources) -> list[Json]:
+    """For the form: the fastest at each shape, of the sweep where it has the shape, since that has the libraries, too."""
+    found: dict[Shape, list[Json]] = {}
+    for recorded in filter(None, (sources.sweep, sources.recording)):
+        shapes = {shape_of(result) for result in recorded.results if result["op"] == "softmax"}
+        found |= {shape: recorded.at(shape) for shape in shapes - found.keys()}
+
+    def entry(shape: Shape, at_shape: list[Json]) -> Json | None:
+        timed = [result for result in at_shape if result["percent_of_copy"] is not None and result["variant"] != "copy"]
+        timed.sort(key=lambda result: -result["percent_of_copy"])
+        stage = next((result for result in timed if result.get("kind", "stage") == "stage"), None)
+        if stage is None:
+            return None
+        fastest = [
+            {"name": f"{result['stage']} {result['variant']}".strip(), "percent": result["percent_of_copy"],
+             "time": time_text(result["time_us"]), "as_fast": as_fast(result, timed[0])}
+            for result in timed[:SHOWN]
+        ]  # fmt: skip
+        return {"dtype": shape.dtype, "rows": shape.rows, "cols": shape.cols, "fastest": fastest,
+                "stage": stage["stage"], "variant": stage["variant"]}  # fmt: skip
+
+    return [made for shape in sorted(found) if (made := entry(shape, found[shape]))]
+
+
 def published(sweep: Recorded) -> list[Json]:
     """The sweep's tables, with a row for each shape."""
     names = charts.stages_of(sweep) + [p for p in charts.PEERS if any(r["stage"] == p for r in sweep.results)]
@@ -77,7 +117,7 @@ def published(sweep: Recorded) -> list[Json]:
         found = sweep.at(shape)
         stage, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
         best = [results.fastest(r for r in found if r["stage"] == name) for name in names]
-        return Compared(shape, sweep.copy(shape), stage, peer, results.leaders(filter(None, best)), best)
+        return Compared(shape, sweep.copy(shape), stage, peer, leaders(filter(None, best)), best)
 
     shapes = {table["name"]: charts.table_of(sweep, table["name"])[1] for table in sweep.tables}
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
@@ -94,7 +134,8 @@ def all_results(sources: Sources) -> list[tuple[int, str, Json]]:
         order = [*dict.fromkeys(tables.values()), "no table"]
         names = ((tables.get(shape_of(result), "no table"), result) for result in sources.sweep.results)
         rows += [(1 + order.index(name), name, result) for name, result in names]
-    return sorted(rows, key=lambda row: (row[0], shape_of(row[2])))
+    # The best of a shape first, what has no time last.
+    return sorted(rows, key=lambda row: (row[0], shape_of(row[2]), -(row[2]["percent_of_copy"] or 0)))
 
 
 def page(sources: Sources) -> str:
@@ -107,7 +148,7 @@ def page(sources: Sources) -> str:
     # A long name may break after its underscores.
     environment.filters["broken"] = lambda text: markupsafe.Markup("_<wbr>").join(text.split("_"))
     texts = {"time_text": time_text, "short_text": short_text, "shape_text": charts.shape_text}
-    environment.globals.update(texts, as_fast=results.as_fast)
+    environment.globals.update(texts, as_fast=as_fast)
     files = [recorded for recorded in sources if recorded]
     known = [facts(recorded) for recorded in files]
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -116,6 +157,7 @@ def page(sources: Sources) -> str:
         charts={name: inline(draw.svg(chart), chart.alt) for name, chart in sources.charts().items()},
         tables=published(sources.sweep) if sources.sweep else [],
         results=all_results(sources),
+        shapes=recorded_shapes(sources),
         sources=sources,
         files=files,
     )
