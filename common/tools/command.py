@@ -166,6 +166,7 @@ def run(name: str, action: Callable[[], int | None]) -> int:
 # Name: its module, whose main(argv) returns an exit code or None.
 COMMANDS = {
     "exercise": "learn.exercise",
+    "watch": "learn.watch",
     "doctor": "learn.doctor",
     "sim": "learn.sim",
     "sweep": "measure.sweep",
@@ -181,7 +182,7 @@ COMMANDS = {
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {
-    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "sweep", "profile", "plot", "report")
+    name: f"./run {name}" for name in ("exercise", "watch", "doctor", "sim", "sweep", "profile", "plot", "report")
 }
 
 
