@@ -41,8 +41,10 @@ DEFAULTS: dict[str, Json] = {"01_naive": {"rows": 32}, "03_warp_reduce": {"rows"
 # ---- Recording
 
 
-def record(command: list[str], root: Path, blocks: str, events: int, warps: str | None) -> tuple[list[Json], int, str]:
-    """The launches that a program made under the simulator, its exit code, and what it said."""
+def record(command: list[str], root: Path, blocks: str, events: int, warps: str | None = None,
+           timeout_s: float = TIMEOUT_S) -> tuple[list[Json], int, str]:  # fmt: skip
+    """The launches that a program made under the simulator, its exit code, and what it said. Where a block stopped that was
+    not to be recorded, that one is, in place of the others."""
     with tempfile.TemporaryDirectory(prefix="softmax-watch-") as folder:
         file = Path(folder) / "trace"
         choice = {"SIM_TRACE": str(file), "SIM_TRACE_BLOCKS": blocks, "SIM_TRACE_EVENTS": str(events)}
@@ -50,11 +52,16 @@ def record(command: list[str], root: Path, blocks: str, events: int, warps: str 
             choice["SIM_TRACE_WARPS"] = warps
         try:
             done = subprocess.run(command, cwd=root, env={**os.environ, **choice}, stdin=subprocess.DEVNULL, check=False,
-                                  capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S)  # fmt: skip
+                                  capture_output=True, text=True, errors="replace", timeout=timeout_s)  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise ToolError(f"no end after {TIMEOUT_S} seconds; fewer --rows or --cols?") from error
+            raise ToolError(f"{Path(command[0]).name} has not ended after {timeout_s:g} seconds") from error
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines], done.returncode, (done.stdout + done.stderr).strip()
+    launches = [json.loads(line) for line in lines]
+    for launch in launches:
+        block = str(place_of_fault(launch)[0])
+        if "fault" in launch and blocks != block and not any(str(event["block"]) == block for event in launch["events"]):
+            return record(command, root, block, events, timeout_s=timeout_s)
+    return launches, done.returncode, (done.stdout + done.stderr).strip()
 
 
 def variants_of(stage: Path, root: Path) -> list[str]:
@@ -115,17 +122,21 @@ def shorter(lanes: list[int | None]) -> list[int | None]:
     return [first, second - first] if lanes == [first + i * (second - first) for i in range(len(lanes))] else lanes
 
 
+def place_of_fault(launch: Json) -> tuple[int, int, int]:
+    """Block, warp and lane of the thread that made a mistake; zeros where it is not named."""
+    by = re.search(r"by thread \((\d+), (\d+), (\d+)\) of block \((\d+), (\d+), (\d+)\)", launch.get("fault", ""))
+    x, y, z, block_x, block_y, block_z = map(int, by.groups()) if by else (0,) * 6
+    size, grid = launch["block"], launch["grid"]
+    thread = (z * size[1] + y) * size[0] + x
+    return (block_z * grid[1] + block_y) * grid[0] + block_x, thread // 32, thread % 32
+
+
 def fault_event(launch: Json, root: Path, places: list[Any]) -> Json:
     """The last step of the warp that made a mistake."""
-    text = launch["fault"]
-    by = re.search(r"by thread \((\d+), (\d+), (\d+)\) of block \((\d+), (\d+), (\d+)\)", text)
-    at = re.search(r"\n    at (.+?)(?:\n    by |\Z)", text, re.DOTALL)
-    thread, block = (list(map(int, by.groups()[:3])), list(map(int, by.groups()[3:]))) if by else ([0] * 3, [0] * 3)
-    size, grid = launch["block"], launch["grid"]
+    at = re.search(r"\n    at (.+?)(?:\n    by |\Z)", launch["fault"], re.DOTALL)
     places.append(places_of(at[1], root) if at else [])
-    number = (thread[2] * size[1] + thread[1]) * size[0] + thread[0]
-    return {"block": (block[2] * grid[1] + block[1]) * grid[0] + block[0], "warp": number // 32, "lane": number % 32,
-            "at": len(places) - 1, "what": "fault", "text": text, "rose": {}}  # fmt: skip
+    block, warp, lane = place_of_fault(launch)
+    return {"block": block, "warp": warp, "lane": lane, "at": len(places) - 1, "what": "fault", "text": launch["fault"], "rose": {}}
 
 
 def prepare(launch: Json, root: Path) -> Json:
