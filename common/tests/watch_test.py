@@ -99,6 +99,7 @@ def test_values_of_shuffles_are_those_of_the_sources() -> None:
 
 
 @pytest.mark.parametrize("arguments, said", [
+    ([], "which stage? ./run watch 04"),
     (["4x"], "there is no stage '4x'; the stages are 01_naive, "),
     (["03", "--variant", "none"], "--variant: 'none' is not accepted; accepted: scalar_loads, "),
     (["03", "--blocks", "2-"], "--blocks: '2-' is not accepted"),

@@ -166,9 +166,9 @@ def run(name: str, action: Callable[[], int | None]) -> int:
 # Name: its module, whose main(argv) returns an exit code or None.
 COMMANDS = {
     "exercise": "learn.exercise",
-    "watch": "learn.watch",
     "doctor": "learn.doctor",
     "sim": "learn.sim",
+    "watch": "learn.watch",
     "sweep": "measure.sweep",
     "profile": "measure.profiling",
     "record": "measure.record",
@@ -182,7 +182,7 @@ COMMANDS = {
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {
-    name: f"./run {name}" for name in ("exercise", "watch", "doctor", "sim", "sweep", "profile", "plot", "report")
+    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "watch", "sweep", "profile", "plot", "report")
 }
 
 

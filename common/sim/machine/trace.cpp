@@ -340,10 +340,10 @@ void Trace::execute(Warp& warp, const Instruction& instruction, LaneMask lanes) 
     if (handler != nullptr) handler(warp, instruction, lanes);
     return;
   }
-  const auto finish = [&](std::string text, const char* counter) {
+  const auto finish = [&](const std::string& event, const char* counter) {
     std::string rose;
     if (counter != nullptr) put(rose, counter, 1);
-    add(warp, text, rose);
+    add(warp, event, rose);
   };
   std::string text;
   switch (instruction.counted_as) {

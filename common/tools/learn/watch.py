@@ -215,7 +215,7 @@ def numbers(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = Parser("./run watch", __doc__)
-    parser.add_argument("stage", metavar="STAGE", help="4, 04 or 04_smem_bank_conflict")
+    parser.add_argument("stage", nargs="?", metavar="STAGE", help="4, 04 or 04_smem_bank_conflict")
     parser.add_argument("--variant", metavar="NAME,...", help="only these (default: all that apply)")
     parser.add_argument("--rows", type=whole_number(1 << 20), metavar="N", help=f"default {ROWS}; of stage 01 32, of 03 4")
     parser.add_argument("--cols", type=whole_number(1 << 24), metavar="N",
@@ -233,6 +233,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.stage is None:
+        raise Usage("which stage? ./run watch 04")
     name = stage_named(options.stage, options.root)
     if options.build is None:
         code = build(options.root, "./run watch", name, "simulator", quiet=(options.root / "build" / name).exists())
