@@ -193,6 +193,32 @@ def test_the_end(learner: Learner) -> None:
         learner.piped("", 0, said)
 
 
+def test_watch_warp_writes_a_page(learner: Learner) -> None:
+    launch = {"kernel": "mine", "grid": [1, 1, 1], "block": [32, 1, 1], "allocations": [], "counters": {}, "lines": {},
+              "left_out": {"of_other_blocks_and_warps": 0, "beyond_the_limit": 0}, "places": ["/elsewhere.h:1", f"{learner.mine}:2"],
+              "events": [{"block": 0, "warp": 3, "at": at, "what": "warp barrier", "rose": {}} for at in (0, 0, 1)]}  # fmt: skip
+    (learner.root / "trace").write_text(json.dumps(launch) + "\n")
+    place = learner.mine.relative_to(learner.root)
+    check = f'[[ -z $SIM_TRACE ]] || cp {learner.root}/trace "$SIM_TRACE"; echo "$2" >>{learner.root}/before; {CHECK}'
+    learner.programs.fake("../build/exercise/of_01_1", body=check.replace("look again", f"look at {place}:2"))
+    learner.save("not yet\nhere\n")
+    page = learner.root / "build/watch-01.1.html"
+    assert "What your warps did: build/watch-01.1.html" in learner.piped("01 --watch-warp", 1, "Wrong result: look at")
+    text = page.read_text(encoding="utf-8")
+    assert '"open":{"run":0,"launch":0,"block":0,"warp":3,"step":2}' in text and '["not yet","here"]' in text
+    # The kernel that a learner's is compared with does not come after it.
+    assert (learner.root / "before").read_text().splitlines()[-1] == "no library"
+    learner.save("right")
+    page.unlink()
+    assert "Go on: " in learner.piped("01.1 --watch-warp", 0, "Solved: well") and page.exists()
+    page.unlink()
+    (learner.root / "trace").write_text("")
+    learner.piped("01.1 --watch-warp", 0, "There is nothing to watch: no kernel ran.")
+    learner.programs.fake("nvcc", body="echo 'mine.cu(1): error: no'; exit 1")
+    learner.piped("01.1 --watch-warp", 1, "It does not compile")
+    assert not page.exists()
+
+
 def test_ctrl_c_ends_watch(learner: Learner) -> None:
     session = learner.terminal("of_02_1", "--watch")
     session.expect("Waiting for")

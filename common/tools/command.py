@@ -168,6 +168,7 @@ COMMANDS = {
     "exercise": "learn.exercise",
     "doctor": "learn.doctor",
     "sim": "learn.sim",
+    "watch": "learn.watch",
     "sweep": "measure.sweep",
     "profile": "measure.profiling",
     "record": "measure.record",
@@ -182,7 +183,7 @@ COMMANDS = {
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {
-    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "sweep", "profile", "plot", "report")
+    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "watch", "sweep", "profile", "plot", "report")
 }
 
 

@@ -126,6 +126,9 @@ SimCounters counters_of(const Instruction& instruction, const InstructionCounter
   sum.warp_instructions = counters.executed;
   switch (instruction.counted_as) {
     case InstructionClass::plain:
+    case InstructionClass::bulk_copy:
+    case InstructionClass::async_store:
+    case InstructionClass::cluster_barrier:
       break;
     case InstructionClass::shuffle:
       sum.shuffles = counters.executed;

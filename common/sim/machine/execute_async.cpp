@@ -281,6 +281,7 @@ void assemble_bulk(Assembler& a) {
     (void)a.take("L2::cache_hint");
     const bool multicast = a.take("multicast::cluster");
     const bool to_global = a.take("bulk_group");
+    a.instruction.counted_as = InstructionClass::bulk_copy;
     address_at(a, 0, 0, 0);
     address_at(a, 1, 1, 1);
     a.source_at(2, a.written(2), Type::b32);
@@ -676,6 +677,7 @@ void assemble_send(Assembler& a) {
   a.instruction.access_bytes = static_cast<std::uint8_t>(count * size_of(type));
   address_at(a, 0, 0, 0);
   address_at(a, async_barrier_place, 2, 1);
+  a.instruction.counted_as = InstructionClass::async_store;
   a.instruction.handler = &send;
 }
 

@@ -28,6 +28,7 @@ void take_part_together(Assembler& a, const WrittenOperand& mask, InstructionCla
 
 constexpr std::uint32_t undefined_value = 0xffffffff;
 
+/// In Instruction::option, where a trace finds it.
 enum Direction : std::uint8_t { up, down, butterfly, index };
 
 /// A mask must name the lanes that take part: those, all of them, and no others.
@@ -114,6 +115,7 @@ void assemble_shfl(Assembler& a) {
   const auto direction = a.take_one_of({"up", "down", "bfly", "idx"});
   a.refuse_if(!direction || a.take_type() != Type::b32);
   a.instruction.handler = handlers.at(*direction);
+  a.instruction.option = static_cast<std::uint8_t>(*direction);
   const std::size_t results = a.operand_count() - 4;
   a.refuse_if(results < 1 || results > 2);
   a.destination_at(0, a.written(0), Type::b32);
@@ -124,7 +126,8 @@ void assemble_shfl(Assembler& a) {
 
 // ---- Votes
 
-enum Vote : std::uint8_t { all, any, uniform, ballot };
+/// In Instruction::option, where a trace finds it.
+enum Vote : std::uint8_t { all, any, uniform, ballot, match_any, match_all, reduction, election };
 
 /// Calls function(mask, lanes that have it) for each mask among the lanes.
 template <class Function>
@@ -175,6 +178,7 @@ void assemble_vote(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if((type == Type::b32) != (*vote == ballot));
   a.instruction.handler = handlers.at(*vote);
+  a.instruction.option = static_cast<std::uint8_t>(*vote);
   a.destination(0, type);
   source_predicate(a, 1, a.written(1));
   take_part_together(a, a.written(2), InstructionClass::vote);
@@ -212,6 +216,7 @@ void assemble_match(Assembler& a) {
   constexpr std::array handlers{&match<std::uint32_t, false>, &match<std::uint32_t, true>,
                                 &match<std::uint64_t, false>, &match<std::uint64_t, true>};
   a.instruction.handler = handlers.at(*which + (size_of(type) == 8 ? 2 : 0));
+  a.instruction.option = static_cast<std::uint8_t>(match_any + *which);
   take_part_together(a, a.written(results + 1), InstructionClass::vote);
 }
 
@@ -247,6 +252,7 @@ void assemble_redux(Assembler& a) {
   a.instruction.handler = unsigned_handlers.at(*operation);
   if (type == Type::s32 && *operation == 1) a.instruction.handler = &redux<Least, std::int32_t>;
   if (type == Type::s32 && *operation == 2) a.instruction.handler = &redux<Most, std::int32_t>;
+  a.instruction.option = reduction;
   a.destination(0, type);
   a.source(1, type);
   take_part_together(a, a.written(2), InstructionClass::vote);
@@ -277,6 +283,7 @@ void assemble_elect(Assembler& a) {
   a.destination_at(0, a.written(0), Type::b32);
   a.destination_at(1, a.written(1), Type::pred);
   a.instruction.handler = &elect;
+  a.instruction.option = election;
   take_part_together(a, a.written(2), InstructionClass::vote);
 }
 
@@ -322,6 +329,7 @@ void assemble_cluster_barrier(Assembler& a) {
   a.instruction.releases = !relaxed;
   if (*what == 0) {
     a.instruction.handler = &arrive_at_cluster;
+    a.instruction.counted_as = InstructionClass::cluster_barrier;
   } else {
     a.instruction.control = Control::cluster_wait;
   }

@@ -29,6 +29,10 @@ enum class InstructionClass : std::uint8_t {
   special_function,
   atomic,
   async_copy,  ///< cp.async: a load of global memory and a store to shared memory
+  // Counted as plain; a trace tells them apart.
+  bulk_copy,
+  async_store,      ///< st.async, red.async
+  cluster_barrier,  ///< arriving there
 };
 
 /// Where a value lies: an array of 32 lanes at an offset from one of these bases. A predicate is one

@@ -169,8 +169,10 @@ std::optional<cudaError_t> watch(Launch& launched, Run run) {
   try {
     if (!run()) return std::nullopt;
     say_warnings(launched);
+    record_trace(launched, nullptr);
   } catch (const Fault& fault) {
     say_warnings(launched);
+    record_trace(launched, &fault);
     say(fault.text + "\n    the launch ends here");
     record_fault(fault);
     error = error_of(fault.kind);
@@ -186,7 +188,9 @@ std::optional<cudaError_t> watch(Launch& launched, Run run) {
 class RunningLaunch {
  public:
   explicit RunningLaunch(LaunchConfiguration of)
-      : configuration_(std::move(of)), launched_(configuration_, runtime().memory, &runtime().works) {}
+      : configuration_(std::move(of)), launched_(configuration_, runtime().memory, &runtime().works) {
+    begin_trace(launched_);
+  }
 
   std::optional<cudaError_t> go_on() {
     const std::optional<cudaError_t> error = watch(launched_, [&] {
@@ -221,6 +225,7 @@ Work work_of(const LaunchConfiguration& configuration) {
   return [configuration, running = std::shared_ptr<RunningLaunch>()]() mutable -> std::optional<cudaError_t> {
     if (runtime().devices == 1) {
       Launch launched(configuration, runtime().memory);
+      begin_trace(launched);
       return watch(launched, [&] {
         launched.run();
         return true;
@@ -297,7 +302,7 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
   }
   configuration.check = wanted_check();
   configuration.device = device;
-  configuration.program = program;
+  configuration.program = &program_to_launch(*program);
   configuration.grid = sized(request.grid);
   configuration.block = sized(request.block);
   configuration.dynamic_shared_bytes = static_cast<std::uint32_t>(request.dynamic_shared);

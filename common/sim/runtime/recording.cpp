@@ -6,7 +6,7 @@
 
 #include "common/sim/counter_sums.h"
 #include "common/sim/counters.h"
-#include "common/sim/machine/counting.h"
+#include "common/sim/machine/trace.h"
 #include "common/sim/runtime/runtime.h"
 
 namespace sim {
@@ -106,6 +106,7 @@ void begin() {
   const std::lock_guard lock(runtime().mutex);
   recording().launches.clear();
   recording().on = true;
+  forget_traces();
 }
 void end() {
   const std::lock_guard lock(runtime().mutex);
@@ -149,16 +150,8 @@ void record_launch(const Launch& done) {
   put(launch->summary.grid, configuration.grid);
   put(launch->summary.block, configuration.block);
   launch->summary.shared_bytes = done.shared_bytes();
-  std::map<std::uint32_t, SimCounters> by_location;
-  for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
-    if (done.counters[pc].executed == 0) continue;
-    const SimCounters counted = counters_of(program.code[pc], done.counters[pc]);
-    launch->summary.counters += counted;
-    by_location[program.location_of[pc]] += counted;
-  }
-  for (const auto& [location, counters] : by_location) {
-    launch->by_place[program.describe_location(location, " from ")] += counters;
-  }
+  launch->by_place = counters_by_place(done);
+  for (const auto& [place, counters] : launch->by_place) launch->summary.counters += counters;
   for (const auto& [place, counters] : launch->by_place) launch->lines.push_back({place.c_str(), counters});
   launch->summary.lines = launch->lines.size();
   if (prints_report()) print(*launch);

@@ -338,6 +338,12 @@ cudaError_t prepare(const FillRequest& request, Work& work);
 void record_launch(const Launch& done);
 /// What of its kernel ran, for SIM_COVERAGE.
 void record_coverage(const Launch& done);
+/// For SIM_TRACE: what to launch in a kernel's place, the launch before it begins, and when it has ended.
+const Program& program_to_launch(const Program& program);
+void begin_trace(Launch& launch);
+void record_trace(const Launch& done, const Fault* fault);
+/// Of the launches so far.
+void forget_traces();
 void record_fault(const Fault& fault);
 
 }  // namespace sim

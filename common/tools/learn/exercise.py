@@ -7,6 +7,7 @@
     ./run exercise 03.2 --solution    the solution
     ./run exercise 03.2 --reset       the starter again; the learner's file is kept as a backup
     ./run exercise 03.2 --device gpu  the result on the GPU first, then the technique on the simulator
+    ./run exercise 03.2 --watch-warp  the check, and a page on which you see what your kernel's warps did in it
 
 The first check copies the starter to mine.cu beside it (mine.txt where numbers are asked for): that file is
 the learner's, and nothing here ever writes over it. What is solved is noted in .exercise-progress.json.
@@ -38,6 +39,7 @@ from typing import Any, NamedTuple
 
 from command import Parser, ToolError, Usage, is_terminal, say, styled
 from files import load_json, write_new, write_whole
+from learn import watch
 from learn.building import build, cache_of, compiling, nvcc
 
 SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
@@ -222,7 +224,7 @@ class Checker:
             if code == NO_DEVICE:
                 return code, text
         self.work.mkdir(parents=True, exist_ok=True)
-        library = self.work / f"{exercise.name}-{self.device}.so"
+        library = self.library(exercise)
         # What a learner's counters are compared with.
         before = self.work / f"{exercise.name}-before-{self.device}.so"
         before_source = exercise.folder / "before.cu"
@@ -240,6 +242,15 @@ class Checker:
         if unfinished in sources:
             os.replace(unfinished, before)
         return self.run_check(exercise, [str(library), str(before), "--device", self.device])
+
+    def library(self, exercise: Exercise) -> Path:
+        """What the learner's file is compiled into."""
+        return self.work / f"{exercise.name}-{self.device}.so"
+
+    def record(self, exercise: Exercise) -> list[watch.Json]:
+        """What the learner's kernel did in the case at which the check ended: the one that is wrong, or the last."""
+        command = [str(self.checks / exercise.name), str(self.library(exercise)), "no library"]
+        return watch.record(command, self.root, watch.BLOCKS, watch.EVENTS, timeout_s=self.timeout_s)[0]
 
     def run_check(self, exercise: Exercise, arguments: list[str]) -> tuple[int, str]:
         try:
@@ -343,6 +354,10 @@ class Workshop:
         return mine
 
     def check(self, exercise: Exercise) -> int:
+        return self.check_and_tell(exercise)[0]
+
+    def check_and_tell(self, exercise: Exercise) -> tuple[int, str]:
+        """The exit code, and what there was to say."""
         mine = self.learners_file(exercise)
         print(bold(f"{exercise.number} {exercise.title}") + f": {self.short(mine)}\n", flush=True)
         if is_terminal():
@@ -352,7 +367,7 @@ class Workshop:
             print("            ", end="\r")
         if code not in (SOLVED, NOT_YET):
             print(text.rstrip(), file=sys.stderr)
-            return code
+            return code, text
         first_line, _, rest = text.rstrip().partition("\n")
         say_wrapped(styled(first_line, "32" if code == SOLVED else "31") + ("\n" + rest if rest else ""))
         if code == SOLVED:
@@ -363,6 +378,28 @@ class Workshop:
             shown = self.progress.hints.get(exercise.number, 0)
             so_far = " (all again), or --solution" if shown >= 3 else f" (shown so far: {shown} of 3)" if shown else ""
             print(f"\nStuck? {exercise.command} --hint{so_far}")
+        return code, text
+
+    def watch_warp(self, exercise: Exercise) -> int:
+        """Checks, and writes a page that opens at the first line of the learner's file that the check names."""
+        if exercise.kind == "predict":
+            raise Usage(f"{exercise.number} asks for numbers and has no kernel; ./run watch {exercise.stage[:2]} shows the stage's")
+        library = self.checker.library(exercise)
+        library.unlink(missing_ok=True)
+        code, text = self.check_and_tell(exercise)
+        if code not in (SOLVED, NOT_YET) or not library.exists():  # it does not compile
+            return code
+        launches = self.checker.record(exercise)
+        if not launches:
+            print("\nThere is nothing to watch: no kernel ran.")
+            return code
+        mine = self.short(exercise.file("mine"))
+        named = re.search(rf"\b{re.escape(mine)}:(\d+)", text)
+        run = {"title": mine, "command": f"{exercise.command} --watch-warp", "launches": launches}
+        at = (mine, int(named[1])) if named else None
+        page = self.root / f"build/watch-{exercise.number}.html"
+        write_whole(page, watch.page(f"{exercise.number} {exercise.title}", mine, [run], self.root, at))
+        print(f"\nWhat your warps did: {self.short(page)}; open it in a browser.")
         return code
 
     def following(self, exercise: Exercise) -> Exercise | None:
@@ -495,8 +532,9 @@ def main(arguments: list[str]) -> int | None:
     parser.add_argument("which", nargs="?", metavar="WHICH", help="a stage (03), a number (03.2) or a name")
     what = parser.add_mutually_exclusive_group()
     for name, text in (("--hint", "shows the next hint"), ("--watch", "checks again at every save"),
+                       ("--watch-warp", "checks, and writes a page of what the kernel's warps did"),
                        ("--solution", "shows the solution"), ("--reset", "brings the starter back, keeps a backup")):
-        what.add_argument(name, action="store_const", const=name[2:], dest="command", help=text)
+        what.add_argument(name, action="store_const", const=name[2:].replace("-", "_"), dest="command", help=text)
     parser.add_argument("--device", choices=("gpu", "sim"), default="sim",
                         help="gpu: the result on the GPU, too (default: sim, the simulator)")
     # For the tests:

@@ -1,0 +1,341 @@
+"""Tests SIM_TRACE and the pages of ./run watch, which are opened in a headless Chromium: what is drawn must be what was counted.
+
+BUILD in the environment is where the stages and the simulator are built: build. PICTURES is where pictures of the pages are left
+for people to look at: build, too. What needs a browser is skipped without one, as in report_page_test.py.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterator
+
+import command
+import pytest
+from learn import watch
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+PICTURES = Path(os.environ.get("PICTURES", BUILD))
+STAGES = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu"))
+# Counted for each instruction, also where no lane executes it: a trace has none of them.
+NOT_TRACED = {"warp_instructions", "special_function_lanes", "exp2_lanes"}
+ALL_BLOCKS = "0-999999"
+
+Json = dict[str, Any]
+
+
+def record(stage: str, variant: str, blocks: str = ALL_BLOCKS, events: int = 100_000, **more: Any) -> Json:
+    defaults = {name: None for name in ("rows", "cols", "dtype", "op", "input", "offset", "warps")}
+    options = argparse.Namespace(**{**defaults, "root": ROOT, "blocks": blocks, "events": events, **more})
+    run, said = watch.record_variant(BUILD / stage, variant, options)
+    assert run and not said, f"{stage} {variant}: {said}"
+    return run
+
+
+def flat(counters: Json, before: str = "") -> Iterator[tuple[str, int]]:
+    for name, value in counters.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        elif name not in NOT_TRACED:
+            yield before + name, value
+
+
+def sum_of(launch: Json) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for event in launch["events"]:
+        for name, value in flat(event["rose"]):
+            total[name] += value * event.get("times", 1)
+    return +total
+
+
+@pytest.mark.parametrize("shape", [{}, {"dtype": "f16", "op": "log_softmax"}], ids=["f32", "f16"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_sums_of_a_trace_are_the_counters(stage: str, shape: Json) -> None:
+    if stage == "01_naive":
+        shape = {"rows": 2, "cols": 128, **shape, "op": None}
+    variants = watch.variants_of(BUILD / stage, ROOT)
+    assert variants
+    for variant in variants:
+        for launch in record(stage, variant, **shape)["launches"]:
+            assert sum_of(launch) == Counter(dict(flat(launch["counters"]))), f"{variant}: {launch['kernel']}"
+            assert set(launch["left_out"].values()) == {0} and launch["events"]
+            lines: Json = {}
+            for counters in launch["lines"].values():
+                watch.add(lines, counters)
+            assert lines == launch["counters"]
+
+
+def test_what_is_left_out_is_said() -> None:
+    (whole,) = record("04_smem_bank_conflict", "vector_layout", rows=2)["launches"]
+    (part,) = record("04_smem_bank_conflict", "vector_layout", blocks="1", warps="0-1", rows=2)["launches"]
+    assert {(event["block"], event["warp"]) for event in part["events"]} == {(1, 0), (1, 1)}
+    assert part["left_out"] == {"of_other_blocks_and_warps": len(whole["events"]) - len(part["events"]), "beyond_the_limit": 0}
+    (cut,) = record("04_smem_bank_conflict", "vector_layout", events=10, rows=2)["launches"]
+    assert cut["events"] == whole["events"][:10]
+    assert cut["left_out"] == {"of_other_blocks_and_warps": 0, "beyond_the_limit": len(whole["events"]) - 10}
+    assert part["counters"] == cut["counters"] == whole["counters"]
+
+
+@pytest.mark.parametrize("variable, value", [("SIM_TRACE_BLOCKS", "1-"), ("SIM_TRACE_WARPS", "x"), ("SIM_TRACE_LAUNCHES", "3-1"),
+                                             ("SIM_TRACE", "/no/such/folder/trace")])  # fmt: skip
+def test_the_simulator_refuses(tmp_path: Path, variable: str, value: str) -> None:
+    environment = {**os.environ, "SIM_TRACE": str(tmp_path / "trace"), variable: value}
+    done = subprocess.run([BUILD / "03_warp_reduce", "--device", "sim", "--verify-only", "--rows", "1"], env=environment,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 2 and f"simulator: {variable}: " in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_values_of_shuffles_are_those_of_the_sources() -> None:
+    (launch,) = record("06_online", "fused", rows=1)["launches"]
+    shuffles = [event for event in launch["events"] if event["what"] == "shuffle"]
+    assert {event["how"] for event in shuffles} == {"xor"} and {event["by"] for event in shuffles} == {16, 8, 4, 2, 1}
+    for event in shuffles:
+        assert event["from"] == [None if had is None else lane ^ event["by"] for lane, had in enumerate(event["had"])]
+        assert event["got"] == [None if of is None else event["had"][of] for of in event["from"]]
+
+
+@pytest.mark.parametrize("arguments, said", [
+    ([], "which stage? ./run watch 04"),
+    (["4x"], "there is no stage '4x'; the stages are 01_naive, "),
+    (["03", "--variant", "none"], "--variant: 'none' is not accepted; accepted: scalar_loads, "),
+    (["03", "--blocks", "2-"], "--blocks: '2-' is not accepted"),
+    (["03", "--cols", "0"], "--cols: '0' is not accepted"),
+    (["03", "--input", "none"], "--input: 'none' is not accepted"),
+])  # fmt: skip
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert command.main(["watch", *arguments, "--build", str(BUILD)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and err.count("\n") == 1, err
+
+
+def test_nothing_that_runs_writes_no_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert command.main(["watch", "03", "--cols", "2000", "--build", str(BUILD), "--out", str(page)]) == 1
+    assert not page.exists() and "no variant takes this shape" in capsys.readouterr().err
+
+
+def test_files_of_another_checkout_are_found_in_this_one() -> None:
+    assert watch.file_below("/elsewhere/softmax/06_online/online.cuh", ROOT) == "06_online/online.cuh"
+    assert watch.file_below("06_online/online.cuh", ROOT) == "06_online/online.cuh"
+    assert watch.file_below("/usr/include/none.h", ROOT) == watch.file_below("../06_online/online.cuh", ROOT) == ""
+    place = "/usr/local/cuda/include/sm_30.hpp:4 from /x/06_online/online.cuh:92 from 06_online/main.cu:7"
+    assert watch.places_of(place, ROOT) == [("06_online/online.cuh", 92), ("06_online/main.cu", 7)]
+
+
+# ---- In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: ./test fetches it")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if not chromium:
+        pytest.skip("there is no Chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        # The page is our own file; Chromium's sandbox does not start for root.
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page in the browser, which complains of nothing and loads nothing else."""
+
+    def __init__(self, browser: Any, html: str, path: Path, width: int = 1400, scheme: str = "light") -> None:
+        path.write_text(html, encoding="utf-8")
+        self.complaints: list[str] = []
+        self.url = path.as_uri()
+        self.page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.complaints.extend([request.url] if request.url != self.url else []))
+
+    def __enter__(self) -> Any:
+        self.page.goto(self.url)
+        return self.page
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.page.context.close()
+        assert kind or self.complaints == []
+
+
+def page_of(stage: str, runs: list[Json]) -> str:
+    return watch.page(stage, f"{stage}/", runs, ROOT)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_variant_steps_to_its_end(browser: Any, tmp_path: Path, stage: str) -> None:
+    shape = {"rows": 2, "cols": 128} if stage == "01_naive" else {}
+    runs = [record(stage, variant, "0-1", **shape) for variant in watch.variants_of(BUILD / stage, ROOT)]
+    with Opened(browser, page_of(stage, runs), tmp_path / "page.html") as page:
+        assert stage in page.title() and page.locator("#run option").count() == len(runs)
+        for number, run in enumerate(runs):
+            page.select_option("#run", str(number))
+            for launch in range(len(run["launches"])):
+                page.select_option("#launch", str(launch))
+                page.locator("h1").click()  # and then by keyboard alone
+                steps = page.evaluate("current().length")
+                assert page.inner_text("#say").startswith(f"Step 1 of {steps}: ")
+                for _ in range(min(steps - 1, 40)):
+                    page.keyboard.press("ArrowRight")
+                page.keyboard.press("End")
+                page.keyboard.press("ArrowRight")
+                assert page.inner_text("#say").startswith(f"Step {steps} of {steps}: ")
+                # Each other step is drawn, too.
+                assert page.evaluate("current().every((event, step) => typeof drawEvent(current(), step, 358) === 'string')")
+        # What the rules of the page make of the addresses is what was counted, for each access that was recorded.
+        wrong, compared = page.evaluate("""() => {
+          const wrong = [];
+          let compared = 0;
+          for (const run of data.runs) for (const launch of run.launches) for (const event of launch.events) {
+            const [kind, counted] = Object.entries(event.rose).find(([, value]) => typeof value === "object") ?? [];
+            if (!kind || event.what === "bulk copy") continue;
+            const addresses = lanes(event.lanes), groups = turnsOf(addresses, event.bytes);
+            const drawn = event.space === "global" ? [sectorsOf(addresses, event.bytes).length] : [wavefronts(groups), conflicts(groups)];
+            const expected = event.space === "global" ? [counted.sectors] : [counted.wavefronts, counted.bank_conflicts ?? 0];
+            compared++;
+            if (String(drawn) !== String(expected)) wrong.push([run.title, JSON.stringify(event), drawn]);
+          }
+          return [wrong, compared];
+        }""")
+        assert wrong == [] and compared > 50
+
+
+@pytest.fixture(scope="module")
+def example() -> str:
+    """Conflicts, barriers, warps that wait, and a launch of which blocks and steps are left out."""
+    runs = [record("04_smem_bank_conflict", "interleaved_layout", "0-1", dtype="f16", cols=512, rows=2),
+            record("04_smem_bank_conflict", "vector_layout", "0", 20, dtype="f16", cols=512, rows=2)]  # fmt: skip
+    return page_of("04_smem_bank_conflict", runs)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_every_width(browser: Any, tmp_path: Path, example: str, width: int, scheme: str) -> None:
+    with Opened(browser, example, tmp_path / "page.html", width, scheme) as page:
+        for step in range(page.evaluate("current().length")):
+            page.evaluate(f"go({step})")
+            # The page does not scroll sideways, and no text of its pictures is small.
+            assert page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]") == [width, width]
+            small = "[...document.querySelectorAll('svg text')].filter(text => parseFloat(getComputedStyle(text).fontSize) < 10).length"
+            assert page.evaluate(small) == 0
+        page.evaluate("go(1)")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == {"light": "rgb(255, 255, 255)",
+                                                                                  "dark": "rgb(13, 17, 23)"}[scheme]
+        page.screenshot(path=str(PICTURES / f"watch-{width}-{scheme}.png"), full_page=True)
+        assert too_little_contrast(page) == []
+
+
+def too_little_contrast(page: Any) -> list[str]:
+    """Texts with less than 4.5 : 1 against what is behind them, in the page and in its pictures; controls without a name."""
+    return page.evaluate("""() => {
+      const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+      const rgb = colour => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+      };
+      const luminance = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+      const behind = element => {
+        for (let at = element; at; at = at.parentElement) {
+          const colour = rgb(getComputedStyle(at).backgroundColor);
+          if (colour[3] > 0) return colour;
+        }
+        return [255, 255, 255, 255];
+      };
+      const found = [];
+      for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+        if (!own || element.closest("script, option") || !element.getClientRects().length) continue;
+        const drawn = element instanceof SVGElement, box = drawn && element.previousElementSibling;
+        const inCell = box?.tagName === "rect" && element.getAttribute("text-anchor") === "middle";
+        const [a, b] = [rgb(getComputedStyle(element)[drawn ? "fill" : "color"]), inCell ? rgb(getComputedStyle(box).fill) : behind(element)]
+          .map(luminance).sort((p, q) => q - p);
+        if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${element.textContent.trim().slice(0, 30)}: ${((a + 0.05) / (b + 0.05)).toFixed(2)}`);
+      }
+      for (const control of document.querySelectorAll("input, select, button, [tabindex], svg[role=img]")) {
+        if (!control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim()) found.push(control.outerHTML);
+      }
+      return [...new Set(found)];
+    }""")
+
+
+def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
+    with Opened(browser, example, tmp_path / "page.html") as page:
+        page.click("#next")
+        said = page.inner_text("#say")
+        assert said == ("Step 2 of 42: store of shared memory, 32 lanes × 16 bytes: 8 turns of the 32 banks, 4 of them for bank "
+                        "conflicts.")  # fmt: skip
+        assert page.inner_text("#line").startswith("smem.cuh:") and "buffer[" in page.inner_text("#line")
+        assert page.locator("#code tr.now td").first.inner_text() == "128 turns, 64 conflicts"
+        # By keyboard: to the slider, and on.
+        page.focus("#step")
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#say").startswith("Step 3 of 42: ") and page.url.endswith("#0.0.0.0.2")
+        # Which warps wait: those without columns of their own come with fewer steps.
+        page.evaluate("go(current().findIndex(event => event.what === 'barrier'))")
+        assert "warp 2: 6, then it waits" in page.inner_text("#picture") and "warp 0: 9" in page.inner_text("#picture")
+        page.locator("#life rect[data-step='3,0']").click()
+        assert page.input_value("#warp") == "3" and "a shuffle, down 16" in page.inner_text("#say")
+        assert page.locator("#picture circle").count() == 6 * 32
+        assert "0: −∞ ← −∞ of 16" in page.inner_text("#picture")
+        page.locator("#chain button").last.click()
+        assert page.locator("#chain button[aria-current=true]").inner_text().startswith("from smem.cuh:")
+        assert not page.locator("#left-out").is_visible()
+        # The second is cut.
+        page.select_option("#run", "1")
+        left_out = page.inner_text("#left-out")
+        assert "steps beyond the limit of this recording" in left_out and "here are 1 of 2 blocks, of 4 warps each" in left_out
+        assert "--variant vector_layout --rows 2 --cols 512 --dtype f16" in page.inner_text("#command")
+        page.click("summary")
+        counts = page.inner_text("#counts")
+        assert "shared stores: wavefronts" in counts
+        # A link leads to a step.
+        page.goto(page.url.split("#")[0] + "#0.0.1.1.3")
+        page.reload()
+        assert (page.input_value("#block"), page.input_value("#warp"), page.input_value("#step")) == ("1", "1", "3")
+
+
+def test_the_model(browser: Any, tmp_path: Path, example: str) -> None:
+    with Opened(browser, example, tmp_path / "page.html", 390) as page:
+        for size, stride, offset, padding, sectors, turns in (
+            ("4", 1, 0, 0, "4 sectors, 100 %", "1 turn, 0 of"),
+            ("4", 32, 0, 0, "32 sectors, 13 %", "32 turns, 31 of"),
+            ("4", 32, 0, 4, "32 sectors, 13 %", "1 turn, 0 of"),
+            ("16", 1, 16, 0, "17 sectors, 94 %", "4 turns, 0 of"),
+            ("16", 2, 0, 0, "32 sectors, 50 %", "8 turns, 4 of"),
+            ("8", 0, 0, 0, "1 sector, 25 %", "2 turns, 0 of"),
+            ("2", 1, 2, 0, "3 sectors, 67 %", "1 turn, 0 of"),
+        ):
+            page.select_option("#try-bytes", size)
+            for name, value in (("stride", stride), ("offset", offset), ("padding", padding)):
+                page.fill(f"#try-{name}", str(value))
+            said = page.inner_text("#try-say")
+            assert f"As global memory {sectors}" in said and f"As shared memory {turns}" in said, said
+        assert "a model, not a recording" in page.inner_text("#model-title")
+        # A step's own numbers, by the same rules: the store with conflicts.
+        page.evaluate("go(1)")
+        page.click("#try-this")
+        assert "As shared memory 8 turns, 4 of" in page.inner_text("#try-say")
+
+
+def test_a_fault_is_where_the_page_opens(browser: Any, tmp_path: Path) -> None:
+    (launch,) = record("04_smem_bank_conflict", "vector_layout", "0-1", rows=2)["launches"]
+    launch["fault"] = ("out of bounds: read of 4 bytes of <global> memory at 0x10, of nothing\n    in kernel\n"
+                       "    at 04_smem_bank_conflict/smem.cuh:40\n    called from 04_smem_bank_conflict/smem.cuh:117\n"
+                       "    by thread (35, 0, 0) of block (1, 0, 0)")  # fmt: skip
+    run = {"title": "mine", "command": "./run", "launches": [launch]}
+    with Opened(browser, page_of("04_smem_bank_conflict", [run]), tmp_path / "page.html") as page:
+        assert (page.input_value("#block"), page.input_value("#warp")) == ("1", "1")
+        assert "The simulator stops the kernel here, because of lane 3." in page.inner_text("#say")
+        assert "<global> memory at 0x10" in page.inner_text("#picture")
+        assert page.locator("#code tr.now td").nth(1).inner_text() == "40"
+        page.keyboard.press("ArrowLeft")
+        assert "stops" not in page.inner_text("#say")
