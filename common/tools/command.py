@@ -97,8 +97,8 @@ def signals_wait() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for late in came:
+            signal.raise_signal(late)
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def started(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen
 
 def output_of(*command: object, stderr: int = subprocess.DEVNULL, cwd: Path | None = None) -> str | None:
     """What a command prints, without blanks around it; None where it is missing or fails."""
-    streams: dict[str, int] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
     try:
         done = subprocess.run(list(map(str, command)), cwd=cwd, errors="replace", timeout=60, check=False, **streams)
     except (OSError, subprocess.TimeoutExpired):

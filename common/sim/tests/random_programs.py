@@ -90,8 +90,8 @@ def whole_numbers(table: Table) -> None:
     for t in INTEGERS:
         table.both(t, t, f"static_cast<{t}>(~{{0}})")
         table.both(t, t, f"sub<{t}>(0, {{0}})")
-        table.both(t, f"{t} {t}", f"({{0}} < {{1}} ? {{0}} : {{1}})")
-        table.both(t, f"{t} {t}", f"({{0}} < {{1}} ? {{1}} : {{0}})")
+        table.both(t, f"{t} {t}", "({0} < {1} ? {0} : {1})")
+        table.both(t, f"{t} {t}", "({0} < {1} ? {1} : {0})")
         if t[0] == "i":
             table.both(t, t, f"absolute<{t}>({{0}})")
     table.family()

@@ -51,7 +51,7 @@ class Machine:
         """The first where ./run looks, in its order, and its release."""
         candidates = [os.environ.get("CUDACXX", ""), "nvcc"]
         candidates += [os.environ.get(name, "") + "/bin/nvcc" for name in ("CUDA_HOME", "CUDA_PATH")]
-        for candidate in (*candidates, self.system_nvcc, self.root / ".tools/cuda/bin/nvcc"):
+        for candidate in (*candidates, self.system_nvcc, str(self.root / ".tools/cuda/bin/nvcc")):
             path = shutil.which(candidate)
             release = version(r"release (\d+)\.(\d+)", self.output(path, "--version")) if path else None
             if path and release:
@@ -185,11 +185,11 @@ def check_built(machine: Machine) -> Finding:
 def check_simulator(machine: Machine) -> Finding:
     """Runs what is built of the programs that count a kernel on it: the check of an exercise, or a stage."""
     solution = machine.root / "04_smem_bank_conflict/exercise/bank_conflicts/solution.txt"
-    programs = [[machine.root / "build/exercise/bank_conflicts", solution]]
+    programs: list[tuple[Path, list[str]]] = [(machine.root / "build/exercise/bank_conflicts", [str(solution)])]
     for main in sorted(machine.root.glob("[0-9][0-9]_*/main.cu")):
         shape = "--device sim --verify-only --rows 2 --cols 32".split()
-        programs.append([machine.root / "build" / main.parent.name, *shape])
-    built = next((program for program in programs if program[0].exists()), None)
+        programs.append((machine.root / "build" / main.parent.name, shape))
+    built = next(((program, *options) for program, options in programs if program.exists()), None)
     if built is None or not list((machine.root / "build/simulator").glob("libcudart.so.*")):
         return Finding("note", "not built yet", "./run doctor --build builds it, and so does the first exercise")
     if machine.output(*built) is None:

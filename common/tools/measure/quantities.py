@@ -180,8 +180,8 @@ class Quantity(NamedTuple):
         return tuple(metric for beside in zip(*metrics) for metric in beside)
 
     def value(self, number: Callable[[str], Number], at: Json) -> Number:
-        numbers = [number(name) for name in self.of]
-        if None in numbers:
+        numbers = [found for name in self.of if (found := number(name)) is not None]
+        if len(numbers) < len(self.of):
             return None
         divisor = number(self.divided_by) if self.divided_by else DIVISORS.get(self.unit, lambda _: 1)(at)
         return ratio(sum(numbers), divisor)

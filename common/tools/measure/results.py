@@ -433,10 +433,10 @@ PROFILE = {**PLACE, "op": NAME, "counted_rows": SIZE, **MADE}
 HEADER = {"date_utc": is_date, "commit": f"[0-9a-f]{{7,40}}|{UNKNOWN}", "dirty": bool, "command": COMMAND}
 MACHINE_NUMBERS = "^(multiprocessors|l2_bytes|memory_bytes|max_sm_clock_mhz)$"
 MACHINE = {"gpu": PLAIN, OTHERS: {MACHINE_NUMBERS: (range(10**18), None), "": (PLAIN, None)}}
-BY_NCU = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
+BY_NCU: Json = {"recorded": {**HEADER, "ncu": (PLAIN, None)}, "machine": MACHINE}
 RESULTS = Each("result", RESULT, check_result)
-RECORDING = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
-SWEEP = {
+RECORDING: Json = {"recorded": HEADER, "machine": MACHINE, "settings": SETTINGS, "results": RESULTS}
+SWEEP: Json = {
     **RECORDING,
     "settings": {**SETTINGS, "rounds": SIZE, "peer_tolerance": is_number},
     "results": RESULTS._replace(schema={**RESULT, **OF_SWEEP}),

@@ -85,7 +85,7 @@ class Sweep:
         work = {shape: [entry for entry in entries if self.journal.left(shape, entry.name)] for shape in shapes}
         work = {shape: some for shape, some in work.items() if some}
         peers_here = [entry.peer for entry in entries if entry.peer and self.op in entry.peer.operations]
-        for compile_ahead in {peer.compile_ahead for peer in peers_here} - {None}:
+        for compile_ahead in {peer.compile_ahead for peer in peers_here if peer.compile_ahead}:
             with self.watch("compiling Triton kernels ahead"):
                 compile_ahead([Problem(*shape, self.op) for shape in work])
         with contextlib.closing(Progress(work, self.repeats, left)) as self.progress:

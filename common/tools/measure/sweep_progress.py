@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from typing import Callable, Iterable, Iterator
 
 from command import say
@@ -28,7 +28,7 @@ class Progress:
         """`left`: how many measurements a shape still needs."""
         self._left = left
         self._one = {shape: expected_seconds(shape, repeats) for shape in shapes}
-        self._seconds = {shape: left(shape) * one for shape, one in self._one.items()}
+        self._seconds: dict[Shape, float] = {shape: left(shape) * one for shape, one in self._one.items()}
         self._whole = sum(self._seconds.values())
         self._start = time.monotonic()
         self._shape: Shape | None = None
@@ -64,7 +64,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._spent: Counter[str] = Counter()
+        self._spent: dict[str, float] = defaultdict(float)
 
     @contextlib.contextmanager
     def __call__(self, what: str) -> Iterator[None]:

@@ -24,10 +24,9 @@ def row(who: Json, shape: Shape, op: str, rounds: list[Measurement], least_passe
     first = rounds[0]
     time_us = spread = copy_us = percent = bandwidth = difference = None
     if first.status == "verified":
-        times = [one.time_us for one in rounds]
-        time_us, copy_us = statistics.median(times), statistics.median(one.copy_us for one in rounds)
+        times, copies, spreads = zip(*((one.time_us, one.copy_us, one.spread_percent) for one in rounds))
+        time_us, copy_us, spread = statistics.median(times), statistics.median(copies), max(spreads)
         percent, bandwidth = 100 * copy_us / time_us, least_passes * shape.tensor_bytes / (time_us * 1e3)
-        spread = max(one.spread_percent for one in rounds)
         difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
     return {
         **who,

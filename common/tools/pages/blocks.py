@@ -386,7 +386,8 @@ def counters_block(context: Context, stage: str, columns: str, shape: Shape | No
 
 
 def counted_block(context: Context, stage: str, columns: str, shape: Shape | None = None, shapes: str = "") -> str:
-    table, found = COUNTED.table(context, stage, columns, shapes_in(shapes) if shapes else [shape], with_shape=False)
+    wanted: list[Shape | None] = list(shapes_in(shapes)) if shapes else [shape]
+    table, found = COUNTED.table(context, stage, columns, wanted, with_shape=False)
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
@@ -394,7 +395,7 @@ def counted_block(context: Context, stage: str, columns: str, shape: Shape | Non
 
 
 def profile_caption(context: Context, what: str, entry: Json) -> str:
-    header = entry.get("recorded", context.profiles["recorded"])
+    header = entry["recorded"] if "recorded" in entry else context.profiles["recorded"]
     return caption(header, context.profiles["machine"], "./run profile --record", before=f"{what}: ")
 
 

@@ -40,8 +40,8 @@ def _load() -> ctypes.CDLL:
         library.cudnnGetVersion.restype = c_size_t
         library.cudnnGetErrorString.restype = ctypes.c_char_p
         library.cudnnSetStream.argtypes = [c_void_p, c_void_p]
-        library.cudnnSetTensor4dDescriptor.argtypes = [c_void_p] + 6 * [c_int]
-        library.cudnnSoftmaxForward.argtypes = [c_void_p, c_int, c_int] + 6 * [c_void_p]
+        library.cudnnSetTensor4dDescriptor.argtypes = [c_void_p, *6 * [c_int]]
+        library.cudnnSoftmaxForward.argtypes = [c_void_p, c_int, c_int, *6 * [c_void_p]]
         return library
     raise Missing("libcudnn.so.9 was not found (neither the wheel nvidia-cudnn nor the loader's folders have it)")
 
