@@ -23,7 +23,8 @@ LABEL = re.compile(r"^\[[^\]]+\]: \S+$", re.M)
 TABLE = re.compile(r"^\|.*\n\|[ :|-]+\|$", re.M)
 BREAKABLE = re.compile(r"\d × \d")  # with blanks that let a line end
 NUMBER = r"\d+(?:\.\d+)?"
-EQUATION = re.compile(rf"(?<![\w.^{{])((?:\(?{NUMBER}\)? [·/+−] )+\(?{NUMBER}\)?(?: [·/+−] \(?{NUMBER}\)?)*) = ({NUMBER})(?![\w.]*\d| [·/+])")
+OPERAND = rf"\(?{NUMBER}\)?"
+EQUATION = re.compile(rf"(?<![\w.^{{])({OPERAND}(?: [·/+−] {OPERAND})+) = ({NUMBER})(?![\w.]*\d| [·/+])")
 OPERATORS = {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Add: operator.add, ast.Sub: operator.sub}
 
 

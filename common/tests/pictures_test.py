@@ -15,6 +15,7 @@ TELEPHONE, SMALLEST = 360, 10  # px: how wide a picture is there, and how small 
 OF_STROKES, OF_TEXT, OF_LABELS = 3.0, 4.5, 3.0  # contrasts: to the page, to the page, to a box below the text
 DARK = re.compile(r"@media \(prefers-color-scheme: dark\)\s*{((?:[^{}]|{[^{}]*})*)}")
 RULE = re.compile(r"([^{}]+){([^{}]*)}")
+NUMBER = r"-?\d+(?:\.\d+)?"
 VARIABLE = re.compile(r"var\((--[\w-]+), (#\w{6})\)")
 Rules = list[tuple[str, dict[str, str]]]  # a selector, a class or an element's name, and its properties
 
@@ -36,7 +37,8 @@ def blended(colour: str, below: str, opacity: float) -> str:
 
 
 def properties(text: str) -> dict[str, str]:
-    return dict((part.strip() for part in line.split(":", 1)) for line in text.split(";") if ":" in line)  # type: ignore[misc]
+    pairs = (line.partition(":") for line in text.split(";") if ":" in line)
+    return {name.strip(): of.strip() for name, _, of in pairs}
 
 
 def rules(css: str) -> Rules:
@@ -81,12 +83,24 @@ def number(element: Element, name: str) -> float:
     return float(element.get(name, "0"))
 
 
-def behind(text: Element, boxes: list[tuple[Element, str]], page: str) -> str:
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def box_of(element: Element) -> Box | None:
+    """Of a rectangle, also of one that matplotlib draws as a path."""
+    if element.tag == SVG + "rect":
+        left, top = number(element, "x"), number(element, "y")
+        return left, top, left + number(element, "width"), top + number(element, "height")
+    corners = re.findall(rf"[ML] ({NUMBER}) ({NUMBER})", element.get("d", ""))
+    xs, ys = ([float(corner[axis]) for corner in corners] for axis in (0, 1))
+    return (min(xs), min(ys), max(xs), max(ys)) if len(corners) in (4, 5) and "C" not in element.get("d", "") else None
+
+
+def behind(text: Element, boxes: list[tuple[Box, str]], page: str) -> str:
     """The colour of the last box drawn below the text, or the page's."""
     x, y = number(text, "x") + {"middle": 0, "end": -2}.get(anchor(text), 2), number(text, "y") - 4
-    for box, colour in reversed(boxes):
-        left, top = number(box, "x"), number(box, "y")
-        if left <= x <= left + number(box, "width") and top <= y <= top + number(box, "height"):
+    for (left, top, right, bottom), colour in reversed(boxes):
+        if left <= x <= right and top <= y <= bottom:
             return colour
     return page
 
@@ -96,7 +110,8 @@ def leaves_the_picture(text: Element, size: float, width: float) -> bool:
     wide = 0.54 * size * len("".join(text.itertext()))
     part = {"middle": 0.5, "end": 0.0}.get(anchor(text), 1.0)
     turned = "rotate" in text.get("transform", "") and "rotate(-0 " not in text.get("transform", "")
-    return not turned and "x" in text.keys() and (number(text, "x") + part * wide > width or number(text, "x") - (1 - part) * wide < 0)
+    left = number(text, "x") - (1 - part) * wide
+    return not turned and "x" in text.keys() and (left < 0 or left + wide > width)
 
 
 def problems(svg: str) -> list[str]:
@@ -109,7 +124,7 @@ def problems(svg: str) -> list[str]:
     by_page["dark"] = by_page["light"] + rules(in_dark[1])
     variables = {name: found for _, body in rules(in_dark[1]) for name, found in body.items() if name.startswith("--")}
     width = float(root.get("viewBox", "").split()[2])
-    boxes: dict[str, list[tuple[Element, str]]] = {page: [] for page in PAGES}
+    boxes: dict[str, list[tuple[Box, str]]] = {page: [] for page in PAGES}
     found: list[str] = []
     for elements in with_ancestors(root):
         element = elements[-1]
@@ -125,9 +140,10 @@ def problems(svg: str) -> list[str]:
             # A line of the page's own colour keeps others apart.
             if stroke not in ("", "none", paper) and contrast(stroke, paper) < OF_STROKES:
                 found.append(f"stroke {stroke} on a {page} page: contrast {contrast(stroke, paper):.1f}, not {OF_STROKES}")
-            if element.tag == SVG + "rect" and fill not in ("none", ""):
-                opacity = value(elements, "fill-opacity", by_page[page]) or "1"
-                boxes[page].append((element, blended(fill, paper, float(opacity))))
+            box = box_of(element) if fill not in ("none", "") else None
+            if box:
+                opacity = value(elements, "opacity", by_page[page]) or value(elements, "fill-opacity", by_page[page]) or "1"
+                boxes[page].append((box, blended(fill, paper, float(opacity))))
             if words:
                 ground = behind(element, boxes[page], paper)
                 least = OF_TEXT if ground == paper else OF_LABELS
@@ -146,7 +162,8 @@ def test_pictures_can_be_read(name: str) -> None:
 
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 100" font-size="14"><style>text { fill: #1f2328; } '
-BOTH = HEAD + ".a { stroke: #0072b2; } @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .a { stroke: #56b4e9; } }</style>"
+BOTH = f"""{HEAD}.a {{ stroke: #0072b2; }}
+@media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} .a {{ stroke: #56b4e9; }} }}</style>"""
 
 
 @pytest.mark.parametrize(
@@ -161,6 +178,8 @@ BOTH = HEAD + ".a { stroke: #0072b2; } @media (prefers-color-scheme: dark) { tex
         f'{BOTH}<text style="fill: #8b949e">pale</text></svg>': "text #8b949e on #ffffff, light: contrast 3.1, not 4.5",
         f'{BOTH}<rect width="99" height="9" fill="#111111"/><text x="9" y="9">dark on dark</text></svg>':
             "text #1f2328 on #111111, light: contrast 1.2, not 3.0",
+        f'{BOTH}<path d="M 0 0 L 99 0 L 99 9 L 0 9 z" style="fill: #000000; opacity: 0.9"/><text x="9" y="9">x</text></svg>':
+            "text #1f2328 on #191919, light: contrast 1.1, not 3.0",
         f'{BOTH}<rect width="99" height="9" fill="#e69f00"/><text x="9" y="9" style="fill: #1f2328">right</text></svg>': "",
         f'{BOTH}<text x="300">{"a long line " * 3}</text></svg>': "leaves the picture: a long line a long line a long line",
         f'{BOTH}<path style="stroke: var(--x, #59636e)"/></svg>'.replace("{ text", "{ svg { --x: #30363d; } text"):

@@ -297,7 +297,8 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
 )
 def test_one_number_where_all_agree(numbers: tuple[float | None, ...], text: str) -> None:
     differs = None not in numbers[1:] and not quantities.same(*numbers[1:])  # type: ignore[arg-type]
-    assert blocks.profile_cell(quantities.Row(quantities.QUANTITIES[0], numbers, differs, None)) == text  # type: ignore[arg-type]
+    row = quantities.Row(quantities.QUANTITIES[0], numbers, differs, None)  # type: ignore[arg-type]
+    assert blocks.profile_cell(row) == text
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,11 @@ def figure_of(chart: Chart) -> Any:
             figure.text(12 / WIDTH, 1 - down / height, line, va="top", **style)
             down += step
     draw(figure, chart.data)
+    # The solver's last digits differ from run to run: lay out once, and round.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position([round(part, 4) for part in axes.get_position().bounds])
     return figure
 
 

@@ -15,7 +15,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     ladder SHAPE                      every variant of every stage, the copy last
     stage NAME SHAPES                 one stage's variants, percent of the copy by shape
     chart FILE.svg ladder SHAPE
-    chart FILE.svg change stage=NAME SHAPE                  what the stage changes: the best before it, its own best, the copy
+    chart FILE.svg change stage=NAME SHAPE                  the best of the stages before it, and its own best
     chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
     chart FILE.svg heat_map wider=SHAPE,… unaligned=SHAPE,… few=SHAPE,…     stages and libraries by shape
