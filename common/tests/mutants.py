@@ -110,6 +110,8 @@ COMMON = (
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     (THRUST, "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
+# Whose kernels' constants a stage takes.
+TAKES_FROM = {"11_backward": "07_split_row"}
 # All stages but 02 include it only for what stands beside the wrapper of CUB's reduction.
 WITHOUT_CUB = (REDUCE, "#include <cub/block/block_reduce.cuh> => "
                        "namespace cub { template <class T, int block_size> class BlockReduce; }")  # fmt: skip
@@ -340,7 +342,7 @@ GROUPS: dict[str, list[Mistake]] = {
             at="ptx::st_async("),
     ],
     "11_backward_1": [
-        wrong_count("a_sum_per_lane", "--variant warp_registers", "^warp_registers: shuffles: ",
+        wrong_count("a_sum_per_lane", "--variant warp_registers --rows 3 --cols 256,1000", "^warp_registers: shuffles: ",
             (IN_REGISTERS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => "
                            "sum = warp_all_reduce<SumOp, tile.group_width>(warp_all_reduce<SumOp, 1>(sum)) + __shfl_xor_sync(0xffffffff, 0.0f, 1);")),
         fault("a_sum_of_0_is_no_sum", "row_exchange --rows 1 --cols 10000 --input neg_inf_prefix", "waits for ever",
@@ -380,7 +382,8 @@ GROUPS: dict[str, list[Mistake]] = {
 
 def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
     """The text of each file that the group changes."""
-    changes = [change for change in COMMON if not change[0][0].isdigit() or change[0].startswith(stage)]
+    stages = (stage, TAKES_FROM.get(stage, stage))
+    changes = [change for change in COMMON if not change[0][0].isdigit() or change[0].startswith(stages)]
     if stage != "02_fused_block":
         changes.append(WITHOUT_CUB)
     changes += [change for mistake in mistakes for change in mistake.changes]
