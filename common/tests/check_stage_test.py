@@ -50,7 +50,7 @@ def check_fixture(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 def test_accepts_a_stage_that_verifies_all(check: Check) -> None:
-    assert check(right()) == (0, f"{2 * 3 * 2 * 12 * (1 * 3 + 2 * 2)} verified\n")
+    assert check(right()) == (0, f"{2 * 3 * 2 * 13 * (1 * 3 + 2 * 2)} verified\n")
     one = right("3", "8,8000")
     assert check(one)[0] == 1
     assert check(one, options="--rows=3 --cols 8,8000 --dtype all --op all --input all")[0] == 0
