@@ -5,6 +5,7 @@ for people to look at: build, too. What needs a browser is skipped without one, 
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -116,6 +117,19 @@ def test_nothing_that_runs_writes_no_page(capsys: pytest.CaptureFixture[str], tm
     page = tmp_path / "page.html"
     assert command.main(["watch", "03", "--cols", "2000", "--build", str(BUILD), "--out", str(page)]) == 1
     assert not page.exists() and "no variant takes this shape" in capsys.readouterr().err
+
+
+def test_a_block_that_stops_is_recorded_whichever_it_is(tmp_path: Path) -> None:
+    launch = {"grid": [4, 2, 1], "block": [64, 1, 1], "fault": "race\n    by thread (40, 0, 0) of block (1, 1, 0)"}
+    program = tmp_path / "program"
+    program.write_text(f"""#!{sys.executable}
+import json, os
+block = int(os.environ["SIM_TRACE_BLOCKS"].split("-")[0])
+json.dump({{**{launch}, "events": [{{"block": block}}]}}, open(os.environ["SIM_TRACE"], "w"))
+""")
+    program.chmod(0o755)
+    (recorded,), code, said = watch.record([str(program)], tmp_path, "0-1", 10)
+    assert watch.place_of_fault(recorded) == (5, 1, 8) and recorded["events"] == [{"block": 5}] and (code, said) == (0, "")
 
 
 def test_files_of_another_checkout_are_found_in_this_one() -> None:
@@ -273,6 +287,9 @@ def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
         said = page.inner_text("#say")
         assert said == ("Step 2 of 42: store of shared memory, 32 lanes × 16 bytes: 8 turns of the 32 banks, 4 of them for bank "
                         "conflicts.")  # fmt: skip
+        # Four words of each lane, in the first turn of its group or the second.
+        drawn = [page.locator(f"#picture rect[fill='var(--{turn})']").count() for turn in ("bank", "conflict")]
+        assert drawn == [16 * 4, 16 * 4]
         assert page.inner_text("#line").startswith("smem.cuh:") and "buffer[" in page.inner_text("#line")
         assert page.locator("#code tr.now td").first.inner_text() == "128 turns, 64 conflicts"
         # By keyboard: to the slider, and on.
@@ -291,6 +308,7 @@ def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
         assert not page.locator("#left-out").is_visible()
         # The second is cut.
         page.select_option("#run", "1")
+        assert page.locator("#left-out").is_visible()
         left_out = page.inner_text("#left-out")
         assert "steps beyond the limit of this recording" in left_out and "here are 1 of 2 blocks, of 4 warps each" in left_out
         assert "--variant vector_layout --rows 2 --cols 512 --dtype f16" in page.inner_text("#command")
