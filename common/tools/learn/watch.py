@@ -260,5 +260,5 @@ def main(arguments: list[str]) -> int:
         raise ToolError("nothing ran: no variant takes this shape")
     out = options.out or options.root / f"build/watch-{name[:2]}.html"
     write_whole(out, page(name, name + "/", runs, options.root))
-    print(f"wrote {out}: {sum(len(run['launches']) for run in runs)} launches of {len(runs)} variants; open it in a browser")
+    print(f"wrote {out}: {len(runs)} variant{'s' if len(runs) > 1 else ''}; open it in a browser")
     return wrong
