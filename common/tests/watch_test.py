@@ -57,7 +57,7 @@ def sum_of(launch: Json) -> Counter[str]:
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_sums_of_a_trace_are_the_counters(stage: str, shape: Json) -> None:
     if stage == "01_naive":
-        shape = {"rows": 2, "cols": 128, **shape, "op": None}
+        shape = {"rows": 2, "cols": 128, **shape, "op": None}  # it has no log_softmax
     variants = watch.variants_of(BUILD / stage, ROOT)
     assert variants
     for variant in variants:
