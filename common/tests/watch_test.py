@@ -5,6 +5,7 @@ for people to look at: build, too. What needs a browser is skipped without one, 
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def sum_of(launch: Json) -> Counter[str]:
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_sums_of_a_trace_are_the_counters(stage: str, shape: Json) -> None:
     if stage == "01_naive":
-        shape = {"rows": 2, "cols": 128, **shape, "op": None}
+        shape = {"rows": 2, "cols": 128, **shape, "op": None}  # it has no log_softmax
     variants = watch.variants_of(BUILD / stage, ROOT)
     assert variants
     for variant in variants:
@@ -98,6 +99,26 @@ def test_values_of_shuffles_are_those_of_the_sources() -> None:
         assert event["got"] == [None if of is None else event["had"][of] for of in event["from"]]
 
 
+def test_values_in_shared_memory_are_those_that_were_stored() -> None:
+    (launch,) = record("02_fused_block", "shared_memory_tree", rows=1)["launches"]
+    memory: dict[int, int] = {}
+    compared = 0
+    for event in launch["events"]:
+        if event.get("space") != "shared":
+            continue
+        (words,) = event["words"]
+        for offset, word in zip(event["lanes"], words):
+            if event["what"] == "store":
+                memory[offset] = word
+            elif offset is not None:
+                assert memory[offset] == word
+                compared += 1
+    assert compared > 500 and len(memory) >= 257
+    # A pair of maximum and sum is two words.
+    (launch,) = record("10_cluster", "cluster_2", rows=1)["launches"]
+    assert any(len(event.get("words", ())) == 2 for event in launch["events"])
+
+
 @pytest.mark.parametrize("arguments, said", [
     ([], "which stage? ./run watch 04"),
     (["4x"], "there is no stage '4x'; the stages are 01_naive, "),
@@ -116,6 +137,19 @@ def test_nothing_that_runs_writes_no_page(capsys: pytest.CaptureFixture[str], tm
     page = tmp_path / "page.html"
     assert command.main(["watch", "03", "--cols", "2000", "--build", str(BUILD), "--out", str(page)]) == 1
     assert not page.exists() and "no variant takes this shape" in capsys.readouterr().err
+
+
+def test_a_block_that_stops_is_recorded_whichever_it_is(tmp_path: Path) -> None:
+    launch = {"grid": [4, 2, 1], "block": [64, 1, 1], "fault": "race\n    by thread (40, 0, 0) of block (1, 1, 0)"}
+    program = tmp_path / "program"
+    program.write_text(f"""#!{sys.executable}
+import json, os
+block = int(os.environ["SIM_TRACE_BLOCKS"].split("-")[0])
+json.dump({{**{launch}, "events": [{{"block": block}}]}}, open(os.environ["SIM_TRACE"], "w"))
+""")
+    program.chmod(0o755)
+    (recorded,), code, said = watch.record([str(program)], tmp_path, "0-1", 10)
+    assert watch.place_of_fault(recorded) == (5, 1, 8) and recorded["events"] == [{"block": 5}] and (code, said) == (0, "")
 
 
 def test_files_of_another_checkout_are_found_in_this_one() -> None:
@@ -273,6 +307,9 @@ def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
         said = page.inner_text("#say")
         assert said == ("Step 2 of 42: store of shared memory, 32 lanes × 16 bytes: 8 turns of the 32 banks, 4 of them for bank "
                         "conflicts.")  # fmt: skip
+        # Four words of each lane, in the first turn of its group or the second.
+        drawn = [page.locator(f"#picture rect[fill='var(--{turn})']").count() for turn in ("bank", "conflict")]
+        assert drawn == [16 * 4, 16 * 4]
         assert page.inner_text("#line").startswith("smem.cuh:") and "buffer[" in page.inner_text("#line")
         assert page.locator("#code tr.now td").first.inner_text() == "128 turns, 64 conflicts"
         # By keyboard: to the slider, and on.
@@ -291,6 +328,7 @@ def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
         assert not page.locator("#left-out").is_visible()
         # The second is cut.
         page.select_option("#run", "1")
+        assert page.locator("#left-out").is_visible()
         left_out = page.inner_text("#left-out")
         assert "steps beyond the limit of this recording" in left_out and "here are 1 of 2 blocks, of 4 warps each" in left_out
         assert "--variant vector_layout --rows 2 --cols 512 --dtype f16" in page.inner_text("#command")
@@ -339,3 +377,40 @@ def test_a_fault_is_where_the_page_opens(browser: Any, tmp_path: Path) -> None:
         assert page.locator("#code tr.now td").nth(1).inner_text() == "40"
         page.keyboard.press("ArrowLeft")
         assert "stops" not in page.inner_text("#say")
+
+
+def test_every_kind_of_step_has_words_and_a_picture(browser: Any, tmp_path: Path) -> None:
+    ones, half = [1] * 32, [lane if lane < 16 else None for lane in range(32)]
+    said = [
+        ({"what": "vote", "how": "ballot", "had": ones, "got": [2**32 - 1] * 32, "rose": {"votes": 1}}, "a vote, ballot", "0xffffffff"),
+        ({"what": "vote", "how": "any", "had": ones, "got": ones}, "a vote, any", "true"),
+        ({"what": "vote", "how": "redux", "had": ones, "got": [32] * 32}, "a vote, redux", "The result: 32"),
+        ({"what": "vote", "how": "elect", "got": [0] * 32}, "a vote, elect", "0x0"),
+        ({"what": "shuffle", "how": "idx", "by": 3, "from": [3] * 32, "had": list(range(32)), "got": [3] * 32}, "a shuffle, idx 3",
+         "31: 31 ← 3 of 3"),
+        ({"what": "warp barrier"}, "__syncwarp", ""),
+        ({"what": "barrier arrival"}, "arrives at a barrier of the block and goes on", ""),
+        ({"what": "cluster barrier"}, "arrives at the cluster's barrier", ""),
+        ({"what": "atomic", "space": "global", "bytes": 4, "of": -1, "lanes": half, "times": 7,
+          "rose": {"global_stores": {"sectors": 2, "bytes": 64}}}, "16 lanes × 4 bytes, of several arrays: 2 sectors", "byte 0"),
+        ({"what": "load", "space": "global", "bytes": 4, "of": [lane % 2 for lane in range(32)], "lanes": [0] * 32,
+          "rose": {"global_loads": {"sectors": 2, "bytes": 8}}}, "13 % of their bytes", "lane 1: array 1, byte 0"),
+        ({"what": "store", "space": "shared", "bytes": 8, "of": 3, "lanes": [0, 8], "words": [[0x3F800000] * 32, [0x40000000] * 32],
+          "rose": {"shared_stores": {"wavefronts": 2}}}, "of block 3 of the cluster: 2 turns", "31: 1, 2"),
+        ({"what": "async store", "space": "shared", "bytes": 8, "of": [0, 1] + [None] * 30, "lanes": [64, 64] + [None] * 30},
+         "to blocks 0, 1 of the cluster", "lane 1: block 1, byte 64"),
+        ({"what": "bulk copy", "space": "global", "bytes": 8192, "of": 0, "lanes": [32] + [None] * 31,
+          "rose": {"global_loads": {"sectors": 256, "bytes": 8192}}}, "1 lane for 8,192 bytes, 256 sectors", "and 128 more sectors"),
+    ]  # fmt: skip
+    steps = [{"block": 0, "warp": 0, "at": 0, "rose": {}, **event} for event, _, _ in said]
+    launch = {"kernel": "void mine<4>", "grid": [1, 1, 1], "block": [32, 1, 1], "places": [""], "lines": {}, "counters": {"votes": 4},
+              "allocations": [{"what": "variable x", "bytes": 9000}], "events": steps,
+              "left_out": {"of_other_blocks_and_warps": 0, "beyond_the_limit": 0}}  # fmt: skip
+    run = {"title": "mine", "command": "./run", "launches": [launch]}
+    with Opened(browser, page_of("none", [run]), tmp_path / "page.html") as page:
+        for step, (_, words, drawn) in enumerate(said):
+            page.evaluate(f"go({step})")
+            assert words in page.inner_text("#say") and drawn in page.inner_text("#picture"), page.inner_text("#say")
+        page.evaluate("go(8)")
+        assert page.inner_text("#say").endswith("7 times in a row: it polls.")
+        assert "This is not a line of the repository." in page.inner_text("#chain")

@@ -191,6 +191,33 @@ std::string values_of_vote(const Warp& warp, const Instruction& instruction, Lan
                    [&](std::size_t lane) { return word_of(warp, instruction.operands.at(place), lane); });
 }
 
+/// What the lanes load or store: of shared memory, where they have one word or two, and these may be the numbers of a reduction.
+void put_values(std::string& text, const Access& access) {
+  constexpr std::size_t word = sizeof(std::uint32_t);
+  const bool stores = access.kind == AccessKind::store;
+  if (!access.is_shared() || access.instruction.strong || access.kind == AccessKind::atomic ||
+      (access.bytes != word && access.bytes != 2 * word) || (stores && access.value_of == nullptr)) {
+    return;
+  }
+  std::array<std::array<std::byte, 2 * word>, warp_size> values{};
+  for_each_lane(access.lanes, [&](int lane) {
+    const auto l = static_cast<std::size_t>(lane);
+    if (stores) {
+      access.value_of(access.warp, access.instruction, lane, values.at(l).data());
+    } else {
+      std::memcpy(values.at(l).data(), access.contiguous ? access.host[0] + l * access.bytes : access.host[l],
+                  access.bytes);
+    }
+  });
+  put(text, "words", list(access.bytes / word, [&](std::size_t which) {
+        return lane_list(access.lanes, [&](std::size_t lane) {
+          std::uint32_t bits = 0;
+          std::memcpy(&bits, values.at(lane).data() + which * word, word);
+          return std::to_string(bits);
+        });
+      }));
+}
+
 }  // namespace
 
 TracedProgram::TracedProgram(const Program& of) : Program(of) {
@@ -300,6 +327,7 @@ void Trace::see(const Access& access) {
         }));
   }
   put(text, "lanes", offsets);
+  put_values(text, access);
   // A cp.async that reads in several pieces is one request: that of the first.
   if (copies && !access.is_shared() && before.copied.requests != 0) {
     const auto latest = latest_.find({warp.block.number, warp.first_thread / warp_size});

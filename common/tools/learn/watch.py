@@ -34,8 +34,14 @@ BLOCKS, EVENTS = "0-1", 1000
 ROWS = 2
 # The first of these widths that a variant takes. Some hold one pack for each lane, some want one for each lane of 16 blocks.
 WIDTHS = (512, 256, 128, 1024, 2048, 4096)
-# What a lesson is about: a warp of rows, four warps that have one each, and packs of eight values.
-DEFAULTS: dict[str, Json] = {"01_naive": {"rows": 32}, "03_warp_reduce": {"rows": 4}, "04_smem_bank_conflict": {"dtype": "f16"}}
+# What a lesson is about, where it is something else.
+DEFAULTS: dict[str, Json] = {
+    "01_naive": {"rows": 32},  # a warp of them
+    "03_warp_reduce": {"rows": 4},  # one for each warp of a block
+    "04_smem_bank_conflict": {"dtype": "f16"},  # packs of eight values
+    "07_split_row": {"rows": 1, "widths": (8192,)},  # a row of several parts
+    "08_unaligned_rows": {"widths": (257,)},  # of no whole number of packs
+}
 
 
 # ---- Recording
@@ -71,9 +77,9 @@ def variants_of(stage: Path, root: Path) -> list[str]:
 
 def record_variant(stage: Path, variant: str, options: argparse.Namespace) -> tuple[Json | None, str]:
     """A run of the page, None where the variant does not apply; and what the stage said of a wrong result."""
-    shape = {"rows": ROWS, "dtype": "f32"} | DEFAULTS.get(stage.name, {})
+    shape = {"rows": ROWS, "dtype": "f32", "widths": WIDTHS} | DEFAULTS.get(stage.name, {})
     rows, dtype = options.rows or shape["rows"], options.dtype or shape["dtype"]
-    for cols in (options.cols,) if options.cols else WIDTHS:
+    for cols in (options.cols,) if options.cols else shape["widths"]:
         shown = f"--variant {variant} --rows {rows} --cols {cols} --dtype {dtype}"
         for name in ("op", "input", "offset"):
             if getattr(options, name):
@@ -217,10 +223,10 @@ def main(arguments: list[str]) -> int:
     parser = Parser("./run watch", __doc__)
     parser.add_argument("stage", nargs="?", metavar="STAGE", help="4, 04 or 04_smem_bank_conflict")
     parser.add_argument("--variant", metavar="NAME,...", help="only these (default: all that apply)")
-    parser.add_argument("--rows", type=whole_number(1 << 20), metavar="N", help=f"default {ROWS}; of stage 01 32, of 03 4")
+    parser.add_argument("--rows", type=whole_number(1 << 20), metavar="N", help=f"default {ROWS}; 32 of stage 01, 4 of 03, 1 of 07")
     parser.add_argument("--cols", type=whole_number(1 << 24), metavar="N",
-                        help=f"default: the first that a variant takes of {', '.join(map(str, WIDTHS))}")
-    parser.add_argument("--dtype", choices=("f32", "f16", "bf16"), help="default f32; of stage 04 f16")
+                        help=f"default: the first that a variant takes of {', '.join(map(str, WIDTHS))}; 8192 of stage 07, 257 of 08")
+    parser.add_argument("--dtype", choices=("f32", "f16", "bf16"), help="default f32; f16 of stage 04")
     parser.add_argument("--op", choices=("softmax", "log_softmax"))
     parser.add_argument("--input", metavar="KIND", help="as of the stages")
     parser.add_argument("--offset", metavar="N", help="as of the stages")
@@ -260,5 +266,5 @@ def main(arguments: list[str]) -> int:
         raise ToolError("nothing ran: no variant takes this shape")
     out = options.out or options.root / f"build/watch-{name[:2]}.html"
     write_whole(out, page(name, name + "/", runs, options.root))
-    print(f"wrote {out}: {sum(len(run['launches']) for run in runs)} launches of {len(runs)} variants; open it in a browser")
+    print(f"wrote {out}: {len(runs)} variant{'s' if len(runs) > 1 else ''}; open it in a browser")
     return wrong
