@@ -108,22 +108,6 @@ TEST(CommandLine, RefusalsNameOptionValueAndWhatIsAccepted) {
   }
 }
 
-TEST(CommandLine, AcceptsAndExplainsTheDocumentedOptions) {
-  // What scripts and lessons use, each with a value that is accepted.
-  const std::vector<std::string> documented{
-      "--rows=7",     "--cols=7",       "--dtype=f16", "--op=softmax", "--variant=first", "--input=normal",
-      "--seed=7",     "--repeats=7",    "--l2=warm",   "--offset=7",   "--verify-only",   "--profile",
-      "--format=csv", "--section=rows", "--list",      "--device=sim", "--recorded=f",    "--help"};
-  const std::string help = help_text(stage());
-  for (const std::string& option : documented) {
-    EXPECT_EQ(refusal({option, "--variant=first"}), "accepted") << option;
-    EXPECT_NE(help.find("\n  " + option.substr(0, option.find('=')) + " "), std::string::npos) << option;
-  }
-  std::size_t explained = 0;
-  for (std::size_t at = 0; (at = help.find("\n  --", at)) != std::string::npos; ++at) ++explained;
-  EXPECT_EQ(explained, documented.size()) << "an option is not among those above";
-}
-
 TEST(CommandLine, HelpSaysHowManyRowsThereAreWithoutTheOption) {
   EXPECT_NE(help_text(stage()).find("(default " + std::to_string(default_rows(false)) +
                                     ", on the simulator " + std::to_string(default_rows(true)) + ")"),

@@ -20,6 +20,7 @@ import re
 from typing import Any, Callable, NamedTuple, Sequence
 
 from command import ToolError
+from measure.results import COLOUR
 
 PEERS = ("cudnn", "pytorch", "triton", "quack", "liger", "flashinfer")  # in the order in which they are shown
 OPERATIONS = ("softmax", "log_softmax")  # that peers do
@@ -65,7 +66,7 @@ def load(peer: str) -> Any:
 
 def one_line(error: BaseException) -> str:
     """What went wrong, without colours, which some give to their messages."""
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
+    text = " ".join(re.sub(COLOUR, "", str(error)).split())
     text = text if isinstance(error, ToolError) else f"{type(error).__name__}: {text}"
     return text[:300]
 
