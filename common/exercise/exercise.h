@@ -42,8 +42,11 @@ struct Exercise {
   InputKind counted_input = InputKind::normal;  ///< with this input
   /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many.
   double instructions = 0;
-  /// Besides: one kernel, and every lane does its share. The first broken one is reported.
+  /// Besides: one kernel, and every lane does its share. The first broken one is reported. Of sectors a request may have more
+  /// than a rule says where it asks for as many bytes: packs.
   std::vector<Rule> rules;
+  /// Those that depend on what was launched or counted.
+  std::function<std::vector<Rule>(const Counts&)> more_rules;
   std::string task;    ///< said after whatever is wrong: what to do, in a line or two
   std::string why;     ///< said on success: two sentences on why it works
   std::string before;  ///< what the counters are compared with on success: "the starter"

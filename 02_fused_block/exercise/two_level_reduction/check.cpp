@@ -12,16 +12,24 @@ int main(int argc, char** argv) {
       {Counter::read_passes, 3, 3.1,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
-      {Counter::barriers, 4, 6,
-       "Two barriers are enough for each of the two reductions, whatever the block size.",
-       "It is right with fewer barriers, too, where all combine the four results. But here one warp should "
-       "reduce them and hand out `result`: two barriers for each of the two reductions."},
-      {Counter::shuffles, 50, 50,
-       "Each of the two reductions has 4 warps with 5 shuffles, and then one warp with 5 more that reduces "
-       "the 4 results. "
-       "Fewer: is one thread adding them up one by one? More: do all warps do the second level?"},
-      {Counter::shared_accesses, 4, 24,
+      {Counter::barriers, 2, 6,
+       "Two barriers are enough for each of the two reductions, whatever the block size: one before the "
+       "warps' results are "
+       "read, and one before all read what was made of them.",
+       "The warps must wait for each other at least once in each of the two reductions."},
+      {Counter::shared_accesses, 4, 40,
        "Only the warps' results go through shared memory, 4 of them, and the one final result."},
+  };
+  exercise.more_rules = [](const Counts& counts) {
+    // Where all threads combine the warps' results, nobody waits for a second level, which needs no shuffles then.
+    const bool has_second_level = counts[Counter::barriers] >= 4;
+    return std::vector<Rule>{{Counter::shuffles, has_second_level ? 42.0 : 40.0, 80,
+                              "Each of the two reductions has 4 warps with 5 shuffles, and then one warp, or "
+                              "each, with 5 more that reduces the "
+                              "4 results. Do lanes ask each other one by one?",
+                              "Each of the two reductions has 4 warps with 5 shuffles, and then one warp "
+                              "with shuffles that reduce the 4 "
+                              "results. Is one thread adding them up one by one, while all others wait?"}};
   };
   exercise.task =
       "fill the gap in `block_all_reduce`: each warp reduces its lanes, then one warp reduces their results.";
