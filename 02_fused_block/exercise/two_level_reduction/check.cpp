@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
   exercise.more_rules = [](const Counts& counts) {
     // Where all threads combine the warps' results, nobody waits for a second level, which needs no shuffles then.
     const bool has_second_level = counts[Counter::barriers] >= 4;
-    return std::vector<Rule>{{Counter::shuffles, has_second_level ? 42.0 : 40.0, 80,
+    return std::vector<Rule>{{Counter::shuffles, has_second_level ? 42.0 : 40.0, 88,
                               "Each of the two reductions has 4 warps with 5 shuffles, and then one warp, or "
-                              "each, with 5 more that reduces the "
+                              "each, with 5 or 6 more that reduces the "
                               "4 results. Do lanes ask each other one by one?",
                               "Each of the two reductions has 4 warps with 5 shuffles, and then one warp "
                               "with shuffles that reduce the 4 "

@@ -6,7 +6,8 @@ int main(int argc, char** argv) {
   exercise.kernel = "online_softmax";
   exercise.shapes = {{3, 1000}, {2, 7}, {2, 128}, {4, 4096}};
   exercise.inputs = {InputKind::normal,         InputKind::ascending,   InputKind::very_negative,
-                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan};
+                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan,
+                     InputKind::large_magnitude};
   exercise.counted = {{4, 4096}};
   exercise.instructions = 600;
   exercise.rules = {
