@@ -137,7 +137,7 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
   const char* why =
       of.seed == 0
           ? ""
-          : "\nIn the usual order this is right, but a GPU promises none: something is read that need "
+          : "\n\nIn the usual order this is right, but a GPU promises none: something is read that need "
             "not have been written yet. A barrier makes a thread wait for others; `volatile`, fences "
             "and atomics do not.";
   throw WrongResultError(wrong_element(describe(of), of.input, verdict, row_x, to_host(y + row * cols, cols),

@@ -34,8 +34,10 @@ struct Rule {
 struct Exercise {
   std::string kernel;  ///< the name of the one kernel to launch
   Launcher launcher = Launcher::softmax;
-  bool clusters = false;      ///< what it needs: a GPU of compute capability 9.0 or newer
-  std::vector<Shape> shapes;  ///< the result is verified for each of them, with each input, in this order
+  bool clusters = false;  ///< what it needs: a GPU of compute capability 9.0 or newer
+  /// The result is verified for each of them, with each input, in this order; then again with warps and blocks that take
+  /// their turns in another order.
+  std::vector<Shape> shapes;
   std::vector<InputKind> inputs;
   std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too
   std::vector<Shape> counted;                   ///< the rules are applied to these

@@ -264,7 +264,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "minus infinity": (None, "max = MaxOp::identity; => max = -INFINITY;"),
         "the least positive float": ("input very_negative", "max = MaxOp::identity; => max = 1.175494351e-38f;"),
         "the absolute maximum": ("Wrong result", "max = fmaxf(max, row_x[col]) => max = fmaxf(max, fabsf(row_x[col]))"),
-        "each thread's element": ("out of bounds: read", "max = MaxOp::identity; => max = row_x[threadIdx.x];"),
+        "each thread's element": ("which nobody has written yet: element 14", "max = MaxOp::identity; => max = row_x[threadIdx.x];"),
     },
     "two_level_reduction": {
         "starter": ("Wrong result: row 0, column 0 of 3 x 1000.*fill the gap in `block_all_reduce`",),
@@ -354,6 +354,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
   for (int i = 0; i < block_size; ++i) value = i == 0 ? values[0] : ReduceOp{}(value, values[i]);
   return value;
 """),
+        "eight warps": (None, "block_size = 112 => block_size = 256", "num_warps = 4 => num_warps = 8"),
     },
     "warp_all_reduce": {
         "starter": ("Wrong result: row 0, column 0 of 5 x 100.*fill the gap in `warp_all_reduce`",),
@@ -533,7 +534,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "passes_of_writing = 3": ("How often", "passes_of_writing = 1\n => passes_of_writing = 3\n"),
         "barriers_per_row = 2": ("two block reductions", "barriers_per_row = 4  => barriers_per_row = 2 "),
         "barriers_per_row = 3": ("need no barrier", "barriers_per_row = 4  => barriers_per_row = 3 "),
-        "barriers_per_row = 6": ("not needed here", "barriers_per_row = 4  => barriers_per_row = 6 "),
+        "barriers_per_row = 6": ("no barrier behind its last read", "barriers_per_row = 4  => barriers_per_row = 6 "),
         "first_column_backwards_thread_0 = 4095": ("last column", "first_column_backwards_thread_0 = 4092  => first_column_backwards_thread_0 = 4095 "),
         "first_column_backwards_thread_0 = 1023": ("number of the pack", "first_column_backwards_thread_0 = 4092  => first_column_backwards_thread_0 = 1023 "),
         "first_column_backwards_thread_0 = 0": ("forward walk", "first_column_backwards_thread_0 = 4092  => first_column_backwards_thread_0 = 0 "),
@@ -606,6 +607,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "the least positive float": ("Wrong result: row 0.*add up to 1.0107", "-FLT_MAX => FLT_MIN"),
         "returns the other": (r"one_nan|Wrong result", "  const float max = =>   if (b.max == -INFINITY) return a;\n  if (!(b.max >= a.max)) return a;\n  const float max ="),
         "max with -inf alone": ("Wrong result: .*got nan", "fmaxf(max, -FLT_MAX) => fmaxf(max, -INFINITY)"),
+        "512 threads": (None, "block_size = 128 => block_size = 512"),
     },
     "four_blocks": {
         "starter": ("Wrong result: row 0, column 0 of 2 x 10000, input normal.*fill the gap in `exchange`",),

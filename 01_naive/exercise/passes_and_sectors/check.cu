@@ -113,7 +113,6 @@ int main(int argc, char** argv) {
       "What a kernel moves is known before it runs: the passes follow from the matrices that it names, and "
       "the sectors "
       "from the addresses of 32 neighbouring lanes. A thread per row asks for 8 times the sectors for the "
-      "same bytes, and "
-      "that is what `./run 01` shows as time."};
+      "same bytes; how much of that the caches answer, `./run 01` shows as time."};
   return check_prediction(prediction, argc, argv);
 }

@@ -17,19 +17,23 @@ int main(int argc, char** argv) {
        "warps' results are "
        "read, and one before all read what was made of them.",
        "The warps must wait for each other at least once in each of the two reductions."},
-      {Counter::shared_accesses, 4, 40,
-       "Only the warps' results go through shared memory, 4 of them, and the one final result."},
   };
   exercise.more_rules = [](const Counts& counts) {
+    const int warps = static_cast<int>(counts.block_size + 31) / 32;
+    const std::string of_warps =
+        "Each of the two reductions has " + std::to_string(warps) + " warps with 5 shuffles, ";
     // Where all threads combine the warps' results, nobody waits for a second level, which needs no shuffles then.
     const bool has_second_level = counts[Counter::barriers] >= 4;
-    return std::vector<Rule>{{Counter::shuffles, has_second_level ? 42.0 : 40.0, 88,
-                              "Each of the two reductions has 4 warps with 5 shuffles, and then one warp, or "
-                              "each, with 5 or 6 more that reduces the "
-                              "4 results. Do lanes ask each other one by one?",
-                              "Each of the two reductions has 4 warps with 5 shuffles, and then one warp "
-                              "with shuffles that reduce the 4 "
-                              "results. Is one thread adding them up one by one, while all others wait?"}};
+    return std::vector<Rule>{{Counter::shared_accesses, 4, 2.0 * warps * (warps + 1),
+                              "Only the warps' results go through shared memory, " + std::to_string(warps) +
+                                  " of them, and the one final result."},
+                             {Counter::shuffles, 10.0 * warps + (has_second_level ? 2 : 0), 22.0 * warps,
+                              of_warps + "and then one warp, or each, with 5 or 6 more that reduces their "
+                                         "results. Do lanes ask each other "
+                                         "one by one?",
+                              of_warps + "and then one warp with shuffles that reduce their results. Is one "
+                                         "thread adding them up one by one, "
+                                         "while all others wait?"}};
   };
   exercise.task =
       "fill the gap in `block_all_reduce`: each warp reduces its lanes, then one warp reduces their results.";

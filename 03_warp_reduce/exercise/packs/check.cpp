@@ -19,10 +19,9 @@ int main(int argc, char** argv) {
   };
   exercise.task = "read and write each pack with one access of 16 bytes, in `load_pack` and `store_pack`.";
   exercise.why =
-      "The same bytes travel with a quarter of the requests, so each instruction that a warp issues sends "
-      "four times as many "
-      "bytes on their way. The sectors of a pack are the same: it is the number of instructions that "
-      "shrinks.";
+      "The same bytes travel with a quarter of the requests, so each load that a warp issues sends four "
+      "times as many bytes "
+      "on their way. The sectors are the same, and so is the arithmetic: only loads and stores are fewer.";
   exercise.before = "the starter";
   exercise.compared = {Counter::load_bytes, Counter::store_bytes, Counter::instructions,
                        Counter::read_passes};

@@ -22,9 +22,9 @@ int main(int argc, char** argv) {
   exercise.why =
       "All lanes touch element i of their packs at the same time, so these elements, and not those of one "
       "thread, should lie "
-      "side by side: 32 neighbouring words are 32 banks. An odd distance between lanes would do, too, which "
-      "is what padding "
-      "makes of an even one.";
+      "side by side: 32 neighbouring words are 32 banks. An odd distance between lanes would do, too: "
+      "padding "
+      "makes one of an even distance, and an even one of an odd.";
   exercise.before = "the starter";
   exercise.compared = {Counter::bank_conflicts, Counter::shared_accesses, Counter::read_passes};
   return check_exercise(exercise, argc, argv);
