@@ -22,7 +22,7 @@ struct Formula {
 
 /// In the order of Counter.
 using C = const SimCounters&;
-constexpr std::array<Formula, 13> formulas{{
+constexpr std::array<Formula, 14> formulas{{
     {"kernels", [](C) { return std::uint64_t{0}; }, Per::row},  // of a launcher, see Counts
     {"passes of reading", [](C c) { return c.global_loads.bytes; }, Per::byte},
     {"passes of writing", [](C c) { return c.global_stores.bytes; }, Per::byte},
@@ -38,6 +38,7 @@ constexpr std::array<Formula, 13> formulas{{
     {"shuffles per row", [](C c) { return c.shuffles; }, Per::row},
     {"exponentials per element", [](C c) { return c.exp2_lanes; }, Per::element},
     {"instructions of a warp per 32 elements", [](C c) { return 32 * c.warp_instructions; }, Per::element},
+    {"passes of reading by asynchronous copies", [](C c) { return c.async_copy_bytes; }, Per::byte},
 }};
 
 const Formula& formula(Counter counter) {
@@ -84,14 +85,15 @@ std::string bare_name(std::string kernel) {
 Counts::Line innermost(const SimLine& part) {
   const std::string separator = " from ";
   std::string places = part.place;
+  const bool in_library = names_library(places);
   for (;;) {
     const std::size_t end = places.find(separator);
     const std::string place = places.substr(0, end);
     const std::size_t colon = place.rfind(':');
-    if (colon == std::string::npos) return {"", 0, part.counters};
+    if (colon == std::string::npos) return {"", 0, part.counters, in_library};
     const std::string file = place.substr(0, colon);
     if (end == std::string::npos || !is_header_of_nvcc(file)) {
-      return {file, static_cast<unsigned>(std::stoul(place.substr(colon + 1))), part.counters};
+      return {file, static_cast<unsigned>(std::stoul(place.substr(colon + 1))), part.counters, in_library};
     }
     places.erase(0, end + separator.size());
   }
@@ -105,6 +107,19 @@ const char* name(Counter counter) {
 
 bool is_header_of_nvcc(const std::string& file) {
   return file.find("/include/") != std::string::npos && std::filesystem::path(file).extension() == ".hpp";
+}
+
+bool names_library(const std::string& text) {
+  constexpr std::array<const char*, 8> parts{"cub::",
+                                             "thrust::",
+                                             "/cub/",
+                                             "/thrust/",
+                                             "cooperative_groups/details/reduce.h",
+                                             "cooperative_groups/details/coalesced_reduce.h",
+                                             "cooperative_groups/details/scan.h",
+                                             "cooperative_groups/details/coalesced_scan.h"};
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 
 std::string number(double value) {
@@ -149,12 +164,14 @@ Counts count(Shape shape, const std::function<void()>& launch) {
   for (std::size_t i = 0; i < sim->launches(); ++i) {
     const SimLaunch& kernel = *sim->launch(i);
     counts.kernels.push_back(bare_name(kernel.kernel));
+    counts.block_size = kernel.block[0] * kernel.block[1] * kernel.block[2];
     counts.total += kernel.counters;
     for (std::size_t j = 0; j < kernel.lines; ++j) {
       const Counts::Line line = innermost(*sim->line(i, j));
-      const auto same = std::find_if(
-          counts.lines.begin(), counts.lines.end(),
-          [&](const Counts::Line& other) { return other.line == line.line && other.file == line.file; });
+      const auto same =
+          std::find_if(counts.lines.begin(), counts.lines.end(), [&](const Counts::Line& other) {
+            return other.line == line.line && other.file == line.file && other.in_library == line.in_library;
+          });
       if (same == counts.lines.end()) {
         counts.lines.push_back(line);
       } else {

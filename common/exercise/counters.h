@@ -22,6 +22,7 @@ enum class Counter {
   shuffles,         ///< per row
   exponentials,     ///< per element
   instructions,     ///< warp instructions per 32 elements
+  copied_passes,    ///< of the passes of reading those by cp.async
 };
 
 /// "passes of reading", as in "3 passes of reading were counted"
@@ -33,6 +34,10 @@ std::string number(double value);
 /// True for nvcc's own headers: shuffles and much of the arithmetic are inlined through them.
 bool is_header_of_nvcc(const std::string& file);
 
+/// True for a kernel's name, a path or a report that names a library which does the work: CUB, Thrust, and of cooperative
+/// groups what reduces. Their barriers, shuffles and addresses are CUDA's own under another name.
+bool names_library(const std::string& text);
+
 /// What one run of a launcher did.
 struct Counts {
   /// A source line and its part.
@@ -40,10 +45,12 @@ struct Counts {
     std::string file;
     unsigned line = 0;
     SimCounters counters{};
+    bool in_library = false;  ///< a library's, or inlined into one: see names_library()
   };
 
   Shape shape;
   std::vector<std::string> kernels;  ///< in the order of their launches, without template arguments
+  unsigned block_size = 0;           ///< threads of a block, in the last launch
   SimCounters total{};
   std::vector<Line> lines;
 

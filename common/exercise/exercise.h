@@ -41,16 +41,21 @@ struct Rule {
 struct Exercise {
   std::string kernel;  ///< the name of the one kernel to launch
   Launcher launcher = Launcher::softmax;
-  bool clusters = false;      ///< what it needs: a GPU of compute capability 9.0 or newer
-  std::vector<Shape> shapes;  ///< the result is verified for each of them, with each input, in this order
+  bool clusters = false;  ///< what it needs: a GPU of compute capability 9.0 or newer
+  /// The result is verified for each of them, with each input, in this order; then again with warps and blocks that take
+  /// their turns in another order.
+  std::vector<Shape> shapes;
   std::vector<InputKind> inputs;
   std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too
   std::vector<Shape> counted;                   ///< the rules are applied to these
   InputKind counted_input = InputKind::normal;  ///< with this input
   /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many.
   double instructions = 0;
-  /// Besides: one kernel, and every lane does its share. The first broken one is reported.
+  /// Besides: one kernel, and every lane does its share. The first broken one is reported. Of sectors a request may have more
+  /// than a rule says where it asks for as many bytes: packs.
   std::vector<Rule> rules;
+  /// Those that depend on what was launched or counted.
+  std::function<std::vector<Rule>(const Counts&)> more_rules;
   std::string task;    ///< said after whatever is wrong: what to do, in a line or two
   std::string why;     ///< said on success: two sentences on why it works
   std::string before;  ///< what the counters are compared with on success: "the starter"

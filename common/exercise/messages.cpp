@@ -60,6 +60,7 @@ std::string explain(InputKind input) {
   static const std::map<InputKind, std::string> notes{
       {InputKind::very_negative, "all around -200"},
       {InputKind::lowest, "all -1e30"},
+      {InputKind::large_magnitude, "from about -4000 to 4000"},
       {InputKind::neg_inf_prefix, "the first half of each row is -inf, as a mask makes it"},
       {InputKind::all_neg_inf, "every second row is -inf and nothing else: NaN is right there"},
       {InputKind::one_nan, "every second row holds one NaN, and must become NaN"},

@@ -46,7 +46,8 @@ extern "C" {
   X(warp_barriers, "warp instructions: bar.warp.sync")                                       \
   X(special_function_lanes, "lanes: approximate ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh") \
   X(exp2_lanes, "lanes: ex2 alone")                                                          \
-  X(atomics, "warp instructions")
+  X(atomics, "warp instructions")                                                            \
+  X(async_copy_bytes, "distinct bytes that cp.async reads, which are global loads, too")
 
 #define SIM_COUNTER_MEMBER(counter, what) uint64_t counter;
 #define SIM_ACCESSES_MEMBER(kind) SimAccesses kind;
@@ -95,7 +96,7 @@ typedef struct SimApi { /* NOLINT(modernize-use-using) */
   const char* (*last_fault)(void);
 } SimApi;
 
-#define SIM_API_VERSION 2u
+#define SIM_API_VERSION 3u
 
 typedef const SimApi* (*sim_api_function)(void); /* NOLINT(modernize-use-using) */
 /* NOLINTEND(modernize-redundant-void-arg) */

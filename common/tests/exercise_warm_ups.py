@@ -1,4 +1,4 @@
-"""Answers to the primer's exercises, right and wrong ones, as in exercise_test.py."""
+"""Answers to the primer's exercises, right and wrong ones, as in exercise_attempts.py."""
 
 # fmt: off
 WARM_UPS: dict[str, dict[str, tuple[str | None, ...]]] = {

@@ -8,12 +8,13 @@ int main(int argc, char** argv) {
   exercise.shapes = {{3, 100}, {1, 1}, {16, 1024}};
   exercise.inputs = {InputKind::normal, InputKind::very_negative, InputKind::one_nan};
   exercise.counted = {{16, 1024}};
-  exercise.instructions = 60;
+  exercise.instructions = 150;
   exercise.rules = {
       {Counter::load_sectors, 1, 4.1,
        "Neighbouring threads should read neighbouring columns: 128 bytes are 4 sectors."},
       {Counter::read_passes, 0.9, 1.1,
-       "x is needed once. Is something written to memory only to be read again?"},
+       "x is needed once. Is something written to memory only to be read again? Does another thread read it, "
+       "too?"},
       {Counter::written_passes, 1, 1, "y is written once, with the final value."},
   };
   exercise.task =

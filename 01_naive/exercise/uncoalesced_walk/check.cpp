@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   exercise.shapes = {{3, 100}, {1, 1}, {2, 1000}, {16, 1024}};
   exercise.inputs = {InputKind::normal, InputKind::very_negative};
   exercise.counted = {{16, 1024}};
-  exercise.instructions = 60;
+  exercise.instructions = 150;
   exercise.rules = {
       {Counter::read_passes, 0.9, 1.1,
        "Each element of x is needed once. Do several threads take the same column?"},

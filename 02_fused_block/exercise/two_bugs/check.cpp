@@ -8,16 +8,23 @@ int main(int argc, char** argv) {
   exercise.inputs = {InputKind::normal,         InputKind::very_negative, InputKind::lowest,
                      InputKind::neg_inf_prefix, InputKind::all_neg_inf,   InputKind::one_nan};
   exercise.counted = {{4, 4096}};
-  exercise.instructions = 80;
+  exercise.instructions = 200;
   exercise.rules = {
       {Counter::read_passes, 3, 3.1,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
-      {Counter::barriers, 16, 20,
-       "Each of the two reductions has 8 steps: a barrier before each step, one after the last, and perhaps "
-       "one more before "
-       "the values are used again. More are not needed, and each makes all threads wait.",
-       "Keep the tree: 8 steps for each of the two reductions, with one barrier each."},
+  };
+  exercise.more_rules = [](const Counts& counts) {
+    int steps = 0;
+    while (1U << steps < counts.block_size) ++steps;
+    const std::string number_of_steps = std::to_string(steps);
+    return std::vector<Rule>{{Counter::barriers, 2.0 * steps, 2.0 * (steps + 2),
+                              "Each of the two reductions has " + number_of_steps +
+                                  " steps: a barrier before each step, one after the last, and perhaps one "
+                                  "more before the values are used "
+                                  "again. More are not needed, and each makes all threads wait.",
+                              "Keep the tree: " + number_of_steps +
+                                  " steps for each of the two reductions, with one barrier each."}};
   };
   exercise.task =
       "find the place where a thread may read what another has not yet written, and the value that is wrong "

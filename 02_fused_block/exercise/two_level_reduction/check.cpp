@@ -12,16 +12,28 @@ int main(int argc, char** argv) {
       {Counter::read_passes, 3, 3.1,
        "The block reads its row for the maximum, for the sum and for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
-      {Counter::barriers, 4, 6,
-       "Two barriers are enough for each of the two reductions, whatever the block size.",
-       "It is right with fewer barriers, too, where all combine the four results. But here one warp should "
-       "reduce them and hand out `result`: two barriers for each of the two reductions."},
-      {Counter::shuffles, 50, 50,
-       "Each of the two reductions has 4 warps with 5 shuffles, and then one warp with 5 more that reduces "
-       "the 4 results. "
-       "Fewer: is one thread adding them up one by one? More: do all warps do the second level?"},
-      {Counter::shared_accesses, 4, 24,
-       "Only the warps' results go through shared memory, 4 of them, and the one final result."},
+      {Counter::barriers, 2, 6,
+       "Two barriers are enough for each of the two reductions, whatever the block size: one before the "
+       "warps' results are "
+       "read, and one before all read what was made of them.",
+       "The warps must wait for each other at least once in each of the two reductions."},
+  };
+  exercise.more_rules = [](const Counts& counts) {
+    const int warps = static_cast<int>(counts.block_size + 31) / 32;
+    const std::string of_warps =
+        "Each of the two reductions has " + std::to_string(warps) + " warps with 5 shuffles, ";
+    // Where all threads combine the warps' results, nobody waits for a second level, which needs no shuffles then.
+    const bool has_second_level = counts[Counter::barriers] >= 4;
+    return std::vector<Rule>{{Counter::shared_accesses, 4, 2.0 * warps * (warps + 1),
+                              "Only the warps' results go through shared memory, " + std::to_string(warps) +
+                                  " of them, and the one final result."},
+                             {Counter::shuffles, 10.0 * warps + (has_second_level ? 2 : 0), 22.0 * warps,
+                              of_warps + "and then one warp, or each, with 5 or 6 more that reduces their "
+                                         "results. Do lanes ask each other "
+                                         "one by one?",
+                              of_warps + "and then one warp with shuffles that reduce their results. Is one "
+                                         "thread adding them up one by one, "
+                                         "while all others wait?"}};
   };
   exercise.task =
       "fill the gap in `block_all_reduce`: each warp reduces its lanes, then one warp reduces their results.";

@@ -13,10 +13,11 @@ int main(int argc, char** argv) {
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::shared_accesses, 0, 0, "The lanes can exchange registers: no shared memory is needed."},
       {Counter::barriers, 0, 0, "The lanes of a warp need no __syncthreads(): a shuffle is enough."},
-      {Counter::shuffles, 10, 10,
-       "Five exchanges, at distances 16, 8, 4, 2 and 1, reach all 32 lanes; there are two reductions. More "
-       "than that: do you "
-       "ask the other lanes one by one?"},
+      {Counter::shuffles, 10, 12,
+       "Five exchanges, at distances 16, 8, 4, 2 and 1, reach all 32 lanes, or six where one lane has the "
+       "result and "
+       "sends it to the others; there are two reductions. More than that: do you ask the other lanes one by "
+       "one?"},
       {Counter::store_bytes, 128, 128, "One float for each lane at a time; packs are the next exercise."},
   };
   exercise.task =

@@ -81,7 +81,10 @@ int main(int argc, char** argv) {
            [] { return count_kernel()[Counter::barriers]; },
            {{2, "There are two block reductions. How many barriers does each of them have?"},
             {3, "The walks need no barrier. Count those inside the two block reductions."},
-            {6, "The third barrier of a reduction is not needed here: see the text above WarpThenShared."}},
+            {6,
+             "The reduction of two levels needs no barrier behind its last read: before its result is "
+             "written again, all "
+             "threads pass the next first barrier."}},
            "Two block reductions of stage 02: see lesson 02 for the barriers of one."},
           {"first_column_backwards_thread_0",
            [] { return first_column_backwards_of(0); },

@@ -6,7 +6,8 @@ int main(int argc, char** argv) {
   exercise.kernel = "chunked_online_softmax";
   exercise.shapes = {{3, 8192}, {2, 1000}, {2, 7}, {4, 4096}};
   exercise.inputs = {InputKind::normal,         InputKind::ascending,   InputKind::very_negative,
-                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan};
+                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan,
+                     InputKind::large_magnitude};
   exercise.counted = {{4, 8192}};
   exercise.counted_input = InputKind::ascending;  // random elements are seldom a new maximum
   exercise.instructions = 100;

@@ -6,18 +6,25 @@ int main(int argc, char** argv) {
   exercise.kernel = "online_softmax";
   exercise.shapes = {{3, 1000}, {2, 7}, {2, 128}, {4, 4096}};
   exercise.inputs = {InputKind::normal,         InputKind::ascending,   InputKind::very_negative,
-                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan};
+                     InputKind::neg_inf_prefix, InputKind::all_neg_inf, InputKind::one_nan,
+                     InputKind::large_magnitude};
   exercise.counted = {{4, 4096}};
-  exercise.instructions = 120;
+  exercise.instructions = 600;
   exercise.rules = {
       {Counter::read_passes, 2, 2.1,
        "The row is read once for the pair of maximum and sum, and once for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 1, 2, "The pair is merged over the block once: one barrier, or two."},
-      {Counter::exponentials, 2, 4,
+      // Those of a double are not counted.
+      {Counter::exponentials, 0, 4,
        "A merge has two exponentials, one for each part, and the result one more per element."},
-      {Counter::shuffles, 80, 80,
-       "Two numbers for each of 5 exchanges, in 4 warps, and once more for the warps' pairs."},
+  };
+  exercise.more_rules = [](const Counts& counts) {
+    // Each warp merges its lanes, and then the warps' pairs. A double takes two shuffles.
+    const double merges = 2.0 * counts.block_size / 32;
+    return std::vector<Rule>{
+        {Counter::shuffles, 10 * merges, 20 * merges,
+         "Two numbers for each of 5 exchanges, in every warp, and once more for the warps' pairs."}};
   };
   exercise.task =
       "fill the gap in `merge`; it must also be right where one part, or both, met no element (-inf, 0) or "

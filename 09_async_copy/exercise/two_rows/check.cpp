@@ -10,8 +10,12 @@ int main(int argc, char** argv) {
   exercise.instructions = 80;
   exercise.rules = {
       {Counter::read_passes, 1, 1, "Each element of x is copied once."},
+      {Counter::copied_passes, 1, 1,
+       "Each element of x travels by an asynchronous copy: what is loaded into a register first lets the "
+       "thread wait for it, "
+       "and nothing is on its way while the block works."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
-      {Counter::barriers, 6, 6,
+      {Counter::barriers, 4, 6,
        "Two reductions with two barriers each, one before packs of other threads are read, and one before "
        "the slot is "
        "copied over. More are not needed."},
@@ -19,10 +23,10 @@ int main(int argc, char** argv) {
   exercise.task =
       "find the group that is missing in the last turn, and the barrier before the packs of other threads.";
   exercise.why =
-      "A group in every turn, if only an empty one, keeps the count right: all groups but the latest have "
-      "arrived. And "
-      "behind the barrier all threads have waited, each for what it has copied itself.";
+      "Where every turn makes a group, if only an empty one, \"all groups but the latest\" are this row's "
+      "and those before. "
+      "And behind a barrier all threads have waited, each for what it has copied itself.";
   exercise.before = "the starter";
-  exercise.compared = {Counter::barriers, Counter::shared_accesses};
+  exercise.compared = {Counter::barriers, Counter::shared_accesses, Counter::copied_passes};
   return check_exercise(exercise, argc, argv);
 }

@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
       "all "
       "have started and before anybody reads.";
   exercise.why =
-      "A block writes straight into the shared memory of another, one trip from SM to SM. The barrier of the "
+      "A block reaches straight into the shared memory of another, one trip from SM to SM. The barrier of "
+      "the "
       "cluster says that all are there, and then that all have sent.";
   exercise.before = "06.1, a block per row";
   exercise.compared = {Counter::read_passes, Counter::barriers, Counter::exponentials};

@@ -154,6 +154,7 @@ SimCounters counters_of(const Instruction& instruction, const InstructionCounter
       break;
     case InstructionClass::async_copy:
       sum.global_loads = counters.copied;
+      sum.async_copy_bytes = counters.copied.bytes;
       break;
   }
   SimAccesses& accesses = counters.shared ? (counters.stores ? sum.shared_stores : sum.shared_loads)

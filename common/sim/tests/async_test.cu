@@ -418,6 +418,8 @@ int main() {
     const SimAccesses& stores = simulator.api().launch(0)->counters.shared_stores;
     simulator.check(stores.requests == warps && stores.wavefronts == 4 * warps && stores.bank_conflicts == 0,
                     "    its stores", std::to_string(stores.requests) + " requests");
+    const std::uint64_t copied = simulator.api().launch(0)->counters.async_copy_bytes;
+    simulator.check(copied == n * sizeof(float), "    its copies", std::to_string(copied) + " bytes");
     expect_one_pass(simulator, "cp.async of 4 bytes, counted", 4 * warps, 4 * warps,
                     [&] { double_buffer<false><<<1, threads>>>(x, y); });
     expect_one_pass(simulator, "a bulk load, counted", 1, 4 * warps,
