@@ -17,9 +17,8 @@ int main(int argc, char** argv) {
   exercise.rules = {
       {Counter::read_passes, 1, 1, "Each element of x is read once."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
-      // 4 where a lane moves a float, 16 where it moves four at once.
-      {Counter::load_sectors, 1, 16, advice},
-      {Counter::store_sectors, 1, 16, advice},
+      {Counter::load_sectors, 1, 4.1, advice},
+      {Counter::store_sectors, 1, 4.1, advice},
   };
   exercise.task = "in `vector_copy`, copy the one element that belongs to this thread, if there is one.";
   exercise.why =
