@@ -63,10 +63,11 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 }  // namespace
 
 InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
-  executed += other.executed;
   lanes += other.lanes;
   stores = stores || other.stores;
   shared = shared || other.shared;
+  taken = taken || other.taken;
+  passed = passed || other.passed;
   accesses += other.accesses;
   copied += other.copied;
   return *this;
@@ -121,23 +122,24 @@ void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask la
                                         : std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
-SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {
+SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
+                        const InstructionCounters& counters) {
   SimCounters sum{};
-  sum.warp_instructions = counters.executed;
+  sum.warp_instructions = executed;
   switch (instruction.counted_as) {
     case InstructionClass::plain:
       break;
     case InstructionClass::shuffle:
-      sum.shuffles = counters.executed;
+      sum.shuffles = executed;
       break;
     case InstructionClass::vote:
-      sum.votes = counters.executed;
+      sum.votes = executed;
       break;
     case InstructionClass::barrier:
       sum.block_barriers = counters.lanes;
       break;
     case InstructionClass::warp_barrier:
-      sum.warp_barriers = counters.executed;
+      sum.warp_barriers = executed;
       break;
     case InstructionClass::exp2:
       sum.exp2_lanes = counters.lanes;

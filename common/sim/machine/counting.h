@@ -15,8 +15,8 @@ namespace sim {
 /// Addresses of the lanes of one warp instruction; those of lanes that take no part are not looked at.
 using Addresses = std::array<std::uint64_t, warp_size>;
 
+/// Beside how often it was executed, which the launch has: see Launch::executed.
 struct InstructionCounters {
-  std::uint64_t executed = 0;
   std::uint64_t lanes = 0;
   bool stores = false;
   bool shared = false;
@@ -38,6 +38,7 @@ void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask la
 void count_piece(SimAccesses& accesses, std::uint64_t address, std::uint64_t bytes);
 
 /// What one instruction contributes; block barriers are counted when a block passes.
-SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);
+SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
+                        const InstructionCounters& counters);
 
 }  // namespace sim

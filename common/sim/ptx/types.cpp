@@ -22,6 +22,12 @@ constexpr std::array<TypeEntry, 25> types{
      {"f16x2", Type::f16x2, 4}, {"bf16x2", Type::bf16x2, 4}, {"f32", Type::f32, 4},
      {"f64", Type::f64, 8}}};
 
+constexpr std::array<std::uint32_t, types.size() + 1> bytes_of = [] {
+  std::array<std::uint32_t, types.size() + 1> bytes{};  // and none of Type::none
+  for (const TypeEntry& entry : types) bytes.at(static_cast<std::size_t>(entry.type)) = entry.bytes;
+  return bytes;
+}();
+
 }  // namespace
 
 std::optional<Type> type_named(std::string_view word) {
@@ -32,10 +38,7 @@ std::optional<Type> type_named(std::string_view word) {
 }
 
 std::uint32_t size_of(Type type) {
-  for (const TypeEntry& entry : types) {
-    if (entry.type == type) return entry.bytes;
-  }
-  return 0;
+  return bytes_of.at(static_cast<std::size_t>(type));
 }
 
 bool is_signed_integer(Type type) {

@@ -151,8 +151,8 @@ void record_launch(const Launch& done) {
   launch->summary.shared_bytes = done.shared_bytes();
   std::map<std::uint32_t, SimCounters> by_location;
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
-    if (done.counters[pc].executed == 0) continue;
-    const SimCounters counted = counters_of(program.code[pc], done.counters[pc]);
+    if (done.executed[pc] == 0) continue;
+    const SimCounters counted = counters_of(program.code[pc], done.executed[pc], done.counters[pc]);
     launch->summary.counters += counted;
     by_location[program.location_of[pc]] += counted;
   }
