@@ -31,6 +31,18 @@ class FewNumbers {
   std::array<std::uint64_t, std::size_t{1} << log2_slots> slots_{};
 };
 
+/// No lane's address is below that of a lane before it.
+bool do_not_fall(const Addresses& addresses, LaneMask lanes) {
+  std::uint64_t before = 0;
+  bool falls = false;
+  for_each_lane(lanes, [&](int lane) {
+    const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
+    falls = falls || address < before;
+    before = address;
+  });
+  return !falls;
+}
+
 /// Calls function(unit) once for each unit of `grain` bytes (a power of two) that the lanes touch.
 template <class Function>
 void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes, std::uint64_t grain,
@@ -51,6 +63,17 @@ void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t byt
 std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes,
                           std::uint64_t grain) {
   std::uint32_t count = 0;
+  if (do_not_fall(addresses, lanes)) {  // a unit is new if it comes after those before
+    const auto shift = static_cast<unsigned>(std::countr_zero(grain));
+    std::uint64_t next = 0;
+    for_each_lane(lanes, [&](int lane) {
+      const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
+      const std::uint64_t end = ((address + bytes - 1) >> shift) + 1;
+      if (end > next) count += static_cast<std::uint32_t>(end - std::max(address >> shift, next));
+      next = std::max(next, end);
+    });
+    return count;
+  }
   for_each_unit(addresses, lanes, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
   return count;
 }

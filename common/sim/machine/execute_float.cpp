@@ -161,7 +161,8 @@ struct Single {
 /// the smallest normal number, to which less than that may have been rounded up.
 template <class Function, class... Float>
 SIM_EACH_PROCESSOR void single_flushed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  std::array<float, warp_size> results;  // NOLINT: filled in the next loop; the result may be the same register
+  std::array<float, warp_size>
+      results;  // NOLINT: filled in the next loop; the result may be the same register
   std::uint32_t doubtful = 0;
   const auto compute = [&](const Float*... from) {
     for (std::size_t lane = 0; lane < warp_size; ++lane) {
@@ -172,7 +173,8 @@ SIM_EACH_PROCESSOR void single_flushed(Warp& warp, const Instruction& instructio
   };
   [&]<std::size_t... index>(std::index_sequence<index...>) {
     compute(warp.lanes_of<Float>(instruction.operands[index + 1])...);
-  }(std::index_sequence_for<Float...>());
+  }
+  (std::index_sequence_for<Float...>());
   if (doubtful != 0) return map<float, Float...>(warp, instruction, lanes, Single<Function, true>{});
   for_lanes(warp.lanes_of<float>(instruction.operands[0]), lanes,
             [&](int lane) { return results[static_cast<std::size_t>(lane)]; });

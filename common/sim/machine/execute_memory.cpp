@@ -48,7 +48,7 @@ SIM_EACH_PROCESSOR void load(Warp& warp, const Instruction& instruction, LaneMas
         auto* to = warp.lanes_of<Register>(instruction.operands[i]);
         const std::byte* from = access.host[0] + i * sizeof(Element);
         SIM_INDEPENDENT_LANES  // registers do not lie in the memory that kernels reach
-        for (int lane = 0; lane < warp_size; ++lane) {
+            for (int lane = 0; lane < warp_size; ++lane) {
           to[lane] = read(from + static_cast<std::size_t>(lane) * values * sizeof(Element));
         }
       }

@@ -17,8 +17,8 @@ Dim3 thread_index(const Dim3& block, std::uint32_t thread) {
 std::string short_path(const std::string& written) {
   std::error_code error;
   // Each line of each recorded launch comes here, and most paths are short already.
-  const bool is_normal = written.find("/.") == std::string::npos &&
-                         written.find("//") == std::string::npos && written.rfind("./", 0) != 0;
+  const bool is_normal = written.find("/.") == std::string::npos && written.find("//") == std::string::npos &&
+                         written.rfind("./", 0) != 0;
   const std::string path = is_normal ? written : std::filesystem::path(written).lexically_normal().string();
   const std::string here = std::filesystem::current_path(error).string() + "/";
   return !error && path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;

@@ -170,7 +170,8 @@ bool Launch::run_rest_on_threads() {
   }
   constexpr std::uint64_t least_of_thread = 8'000;  // instructions; below, a thread costs more than it brings
   const std::uint64_t blocks = configuration.grid.count();
-  const std::uint64_t left = std::accumulate(executed.begin(), executed.end(), std::uint64_t{0}) * (blocks - 1);
+  const std::uint64_t left =
+      std::accumulate(executed.begin(), executed.end(), std::uint64_t{0}) * (blocks - 1);
   const std::uint64_t threads =
       std::min({std::uint64_t{wanted_threads()}, blocks - 1, left / least_of_thread});
   if (threads < 2) return false;

@@ -176,9 +176,8 @@ SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint
       return true;
     }
     std::uint32_t racing = 0;
-    for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) {
-      racing |= order.orders(writes[i], here) ? 0U : 1U;
-    });
+    for_each_grain(count, shift, now,
+                   [&](std::uint32_t i, Stamp here) { racing |= order.orders(writes[i], here) ? 0U : 1U; });
     if (racing != 0) return false;
     for_each_grain(count, shift, now,
                    [=](std::uint32_t i, Stamp here) { reads[i] = order.with_reader(reads[i], here); });
@@ -458,6 +457,52 @@ bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t c
   }
   for (std::size_t i = 0; i < grains; ++i) writes[i] = now;
   return true;
+}
+
+/// Calls record(reads, writes, grains, stamp) for each thread until it returns false.
+template <class Record>
+std::uint32_t RaceShadow::record_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                      std::uint64_t begin, std::size_t bytes, Stamp now, Record record) {
+  for (; threads != 0; threads &= threads - 1) {
+    const auto thread = static_cast<unsigned>(std::countr_zero(threads));
+    const std::size_t first = addresses[thread] - begin;
+    fit(first, bytes);
+    const std::size_t grain = first >> log2_grain_;
+    if (!record(reads_.get() + grain, writes_.get() + grain, bytes >> log2_grain_, now + thread)) break;
+  }
+  return threads;
+}
+
+std::uint32_t RaceShadow::read_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                    std::uint64_t begin, std::size_t bytes, Stamp now,
+                                    const PlainOrder& order) {
+  const auto record = [order](Stamp* reads, const Stamp* writes, std::size_t grains, Stamp here) {
+    for (std::size_t i = 0; i < grains; ++i) {
+      if (!order.is_over(writes[i]) && !order.orders(writes[i], here)) return false;
+    }
+    for (std::size_t i = 0; i < grains; ++i) {
+      reads[i] = order.is_over(reads[i]) ? here : order.with_reader(reads[i], here);
+    }
+    return true;
+  };
+  return record_each(threads, addresses, begin, bytes, now, record);
+}
+
+std::uint32_t RaceShadow::write_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                     std::uint64_t begin, std::size_t bytes, Stamp now,
+                                     const PlainOrder& order) {
+  latest_write_ = now;
+  const auto record = [order](const Stamp* reads, Stamp* writes, std::size_t grains, Stamp here) {
+    for (std::size_t i = 0; i < grains; ++i) {
+      if (!(order.is_over(writes[i]) && order.is_over(reads[i])) &&
+          !(order.orders(writes[i], here) && order.orders(reads[i], here))) {
+        return false;
+      }
+    }
+    std::fill_n(writes, grains, here);
+    return true;
+  };
+  return record_each(threads, addresses, begin, bytes, now, record);
 }
 
 void RaceShadow::make_grains_the_same(RaceShadow& a, RaceShadow& b) {
