@@ -49,26 +49,6 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
   });
 }
 
-/// Every lane has the value of the one at this distance in the warp (of an index: of that lane), where there is one. Gives which lanes those are. The lanes
-/// that are asked for lie beside one another, so that nothing is looked up lane by lane. A butterfly's distance is a power of
-/// two: it adds to a lane's number or takes away.
-template <Direction direction>
-inline LaneMask shuffle_by(std::uint32_t distance, const std::uint32_t* values, std::uint32_t* to) {
-  std::array<std::uint32_t, std::size_t{3} * warp_size> padded{};
-  std::uint32_t* const own = padded.data() + warp_size;
-  std::copy_n(values, warp_size, own);
-  const std::uint32_t* const above = own + distance;
-  const std::uint32_t* const below = own - distance;
-  for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-    if constexpr (direction == index) to[lane] = own[distance];
-    if constexpr (direction == butterfly) to[lane] = (lane & distance) != 0 ? below[lane] : above[lane];
-    if constexpr (direction == up) to[lane] = lane >= distance ? below[lane] : own[lane];
-    if constexpr (direction == down) to[lane] = lane + distance < warp_size ? above[lane] : own[lane];
-  }
-  if (direction == up) return all_lanes << distance;
-  return direction == down ? all_lanes >> distance : all_lanes;
-}
-
 // Places of the operands: 0 result, 1 predicate, 2 value, 3 lane or distance, 4 clamp and segment mask.
 template <Direction direction>
 SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -77,20 +57,12 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
   if (lanes != all_lanes || operands[mask_place].base != Base::constants || masks[0] != all_lanes) {
     check_shuffle_masks(warp, masks, lanes);
   }
-  const auto* by = warp.lanes_of<std::int32_t>(operands[3]);
-  const auto* control = warp.lanes_of<std::int32_t>(operands[4]);
-  auto* to = warp.lanes_of<std::uint32_t>(operands[0]);
-  const auto distance = static_cast<std::uint32_t>(by[0]) & 31U;
-  const bool uniform = operands[3].base == Base::constants && operands[4].base == Base::constants;
-  const bool whole_warp = lanes == all_lanes && (control[0] & 0x1f1f) == (direction == up ? 0 : 31);
-  if (uniform && whole_warp && (direction != butterfly || (distance & (distance - 1)) == 0)) {
-    const LaneMask inside = shuffle_by<direction>(distance, warp.lanes_of<std::uint32_t>(operands[2]), to);
-    if (operands[1].bytes != 0) warp.mask_of(operands[1]) = inside;
-    return;
-  }
   std::array<std::uint32_t, warp_size>
       values;  // NOLINT: filled in the next line; the result may be the same register
   std::copy_n(warp.lanes_of<std::uint32_t>(operands[2]), warp_size, values.begin());
+  const auto* by = warp.lanes_of<std::int32_t>(operands[3]);
+  const auto* control = warp.lanes_of<std::int32_t>(operands[4]);
+  auto* to = warp.lanes_of<std::uint32_t>(operands[0]);
   // Where each lane reads is found by vector instructions, and so apart from the reading.
   std::array<std::uint32_t, warp_size> sources;       // NOLINT: filled in the next loop
   std::array<std::uint32_t, warp_size> inside_lanes;  // NOLINT
