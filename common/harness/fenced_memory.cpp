@@ -23,6 +23,8 @@ std::string FencedMemory::broken_fence(const std::string& what, std::size_t used
   const auto intact_bytes = [](const void* fence, std::size_t bytes, bool backwards) {
     std::vector<unsigned char> copy(bytes);
     CUDA_CHECK(cudaMemcpy(copy.data(), fence, bytes, cudaMemcpyDeviceToHost));
+    // Compared as a whole: byte by byte it took a quarter of the time of a simulated run of small shapes.
+    if (copy == std::vector<unsigned char>(bytes, poison_byte)) return bytes;
     std::size_t intact = 0;
     while (intact < bytes && copy[backwards ? bytes - 1 - intact : intact] == poison_byte) ++intact;
     return intact;

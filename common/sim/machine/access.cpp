@@ -8,6 +8,7 @@
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
+#include "common/sim/machine/map.h"
 #include "common/sim/machine/processors.h"
 
 namespace sim {
@@ -46,7 +47,7 @@ std::string hex(std::uint64_t value) {
 
 // ---- Addresses
 
-void read_addresses(Access& access, const Operand& operand) {
+SIM_EACH_PROCESSOR void read_addresses(Access& access, const Operand& operand) {
   const auto offset = static_cast<std::uint64_t>(access.instruction.immediate);
   Addresses& addresses = access.addresses;
   if (operand.bytes == sizeof(std::uint64_t)) {
@@ -76,9 +77,14 @@ Steps steps_of(const Addresses& addresses, std::uint64_t bytes) {
   return steps;
 }
 
-/// How the addresses lie. Those of lanes that take no part become the first one's.
+/// How the addresses lie. Those of lanes that take no part may become the first one's.
 SIM_EACH_PROCESSOR void measure(Access& access) {
   Addresses& addresses = access.addresses;
+  if (is_one_lane(access.lanes)) {
+    access.lowest = access.highest = access.address_of(first_lane(access.lanes));
+    access.aligned = (access.lowest & (access.bytes - 1)) == 0;
+    return;
+  }
   if (access.lanes == all_lanes) {
     std::uint64_t different = 0;
     for (std::size_t lane = 0; lane < warp_size; ++lane) {
@@ -161,9 +167,16 @@ Region region_of(Allocation& allocation, std::byte* data) {
 /// All lanes lie where their addresses say, `begin` being the address of `data`.
 SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t begin) {
   const std::uintptr_t base = reinterpret_cast<std::uintptr_t>(data) - begin;
-  for (std::size_t lane = 0; lane < warp_size; ++lane) {
-    access.host[lane] =
-        reinterpret_cast<std::byte*>(base + access.addresses[lane]);  // NOLINT: of some lanes nowhere
+  if (is_one_lane(access.lanes)) {
+    const auto lane = static_cast<std::size_t>(first_lane(access.lanes));
+    access.host[lane] = reinterpret_cast<std::byte*>(base + access.addresses[lane]);  // NOLINT
+    return;
+  }
+  std::byte** const host = access.host.data();
+  const std::uint64_t* const addresses = access.addresses.data();
+  SIM_INDEPENDENT_LANES
+  for (int lane = 0; lane < warp_size; ++lane) {
+    host[lane] = reinterpret_cast<std::byte*>(base + addresses[lane]);  // NOLINT: of some lanes nowhere
   }
 }
 

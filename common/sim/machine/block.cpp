@@ -212,10 +212,10 @@ bool Block::release_barriers() {
   std::array<Arrived, block_barriers> here{};
   std::uint32_t alive = 0;
   for (const Warp& warp : warps) {
-    alive += static_cast<std::uint32_t>(std::popcount(warp.alive));
+    alive += count_lanes(warp.alive);
     for (const WaitingLanes& waiting : warp.waiting()) {
       if (waiting.what != WaitFor::block_barrier) continue;
-      here.at(waiting.barrier).threads += static_cast<std::uint32_t>(std::popcount(waiting.lanes));
+      here.at(waiting.barrier).threads += count_lanes(waiting.lanes);
       here.at(waiting.barrier).expected = waiting.expected_threads;
     }
   }
@@ -250,7 +250,7 @@ void Block::release_barrier(std::uint32_t barrier) {
       }
       first = &waiting;
       const Instruction& instruction = launch.program.code[waiting.pc];
-      reduced_threads += static_cast<std::uint32_t>(std::popcount(waiting.lanes));
+      reduced_threads += count_lanes(waiting.lanes);
       if (instruction.handler != nullptr) {
         reduced_true_threads += static_cast<std::uint32_t>(
             std::popcount(waiting.lanes & (warp.mask_of(instruction.operands[2]) ^

@@ -46,7 +46,7 @@ void Cluster::complete_barrier() {
   if (arrived_ == 0) return;
   std::uint64_t alive = 0;
   for (const Block& block : blocks) {
-    for (const Warp& warp : block.warps) alive += static_cast<std::uint64_t>(std::popcount(warp.alive));
+    for (const Warp& warp : block.warps) alive += count_lanes(warp.alive);
   }
   if (arrived_ < alive) return;
   ++phase_;

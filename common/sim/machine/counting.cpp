@@ -31,6 +31,18 @@ class FewNumbers {
   std::array<std::uint64_t, std::size_t{1} << log2_slots> slots_{};
 };
 
+/// No lane's address is below that of a lane before it.
+bool do_not_fall(const Addresses& addresses, LaneMask lanes) {
+  std::uint64_t before = 0;
+  bool falls = false;
+  for_each_lane(lanes, [&](int lane) {
+    const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
+    falls = falls || address < before;
+    before = address;
+  });
+  return !falls;
+}
+
 /// Calls function(unit) once for each unit of `grain` bytes (a power of two) that the lanes touch.
 template <class Function>
 void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes, std::uint64_t grain,
@@ -51,6 +63,17 @@ void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t byt
 std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, std::uint32_t bytes,
                           std::uint64_t grain) {
   std::uint32_t count = 0;
+  if (do_not_fall(addresses, lanes)) {  // a unit is new if it comes after those before
+    const auto shift = static_cast<unsigned>(std::countr_zero(grain));
+    std::uint64_t next = 0;
+    for_each_lane(lanes, [&](int lane) {
+      const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
+      const std::uint64_t end = ((address + bytes - 1) >> shift) + 1;
+      if (end > next) count += static_cast<std::uint32_t>(end - std::max(address >> shift, next));
+      next = std::max(next, end);
+    });
+    return count;
+  }
   for_each_unit(addresses, lanes, bytes, grain, [&](std::uint64_t /*unit*/) { ++count; });
   return count;
 }
@@ -63,10 +86,11 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 }  // namespace
 
 InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
-  executed += other.executed;
   lanes += other.lanes;
   stores = stores || other.stores;
   shared = shared || other.shared;
+  taken = taken || other.taken;
+  passed = passed || other.passed;
   accesses += other.accesses;
   copied += other.copied;
   return *this;
@@ -121,9 +145,10 @@ void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask la
                                         : std::uint64_t{count_units(addresses, lanes, bytes, bytes)} * bytes;
 }
 
-SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters) {
+SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
+                        const InstructionCounters& counters) {
   SimCounters sum{};
-  sum.warp_instructions = counters.executed;
+  sum.warp_instructions = executed;
   switch (instruction.counted_as) {
     case InstructionClass::plain:
     case InstructionClass::bulk_copy:
@@ -131,16 +156,16 @@ SimCounters counters_of(const Instruction& instruction, const InstructionCounter
     case InstructionClass::cluster_barrier:
       break;
     case InstructionClass::shuffle:
-      sum.shuffles = counters.executed;
+      sum.shuffles = executed;
       break;
     case InstructionClass::vote:
-      sum.votes = counters.executed;
+      sum.votes = executed;
       break;
     case InstructionClass::barrier:
       sum.block_barriers = counters.lanes;
       break;
     case InstructionClass::warp_barrier:
-      sum.warp_barriers = counters.executed;
+      sum.warp_barriers = executed;
       break;
     case InstructionClass::exp2:
       sum.exp2_lanes = counters.lanes;

@@ -15,15 +15,16 @@ namespace sim {
 /// Addresses of the lanes of one warp instruction; those of lanes that take no part are not looked at.
 using Addresses = std::array<std::uint64_t, warp_size>;
 
+/// Beside how often it was executed, which the launch has: see Launch::executed. Without initialisers, so that a launch makes
+/// as many as its kernel has instructions by filling memory with zeros.
 struct InstructionCounters {
-  std::uint64_t executed = 0;
-  std::uint64_t lanes = 0;
-  bool stores = false;
-  bool shared = false;
-  bool taken = false;   ///< a conditional branch: by a lane ...
-  bool passed = false;  ///< ... and by a lane not
-  SimAccesses accesses{};
-  SimAccesses copied{};  ///< InstructionClass::async_copy: its loads; `accesses` are its stores
+  SimAccesses accesses;
+  SimAccesses copied;  ///< InstructionClass::async_copy: its loads; `accesses` are its stores
+  std::uint64_t lanes;
+  bool stores;
+  bool shared;
+  bool taken;   ///< a conditional branch: by a lane ...
+  bool passed;  ///< ... and by a lane not
 
   /// Of blocks that ran on another thread.
   InstructionCounters& operator+=(const InstructionCounters& other);
@@ -38,6 +39,7 @@ void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask la
 void count_piece(SimAccesses& accesses, std::uint64_t address, std::uint64_t bytes);
 
 /// What one instruction contributes; block barriers are counted when a block passes.
-SimCounters counters_of(const Instruction& instruction, const InstructionCounters& counters);
+SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
+                        const InstructionCounters& counters);
 
 }  // namespace sim

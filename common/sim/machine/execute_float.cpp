@@ -157,6 +157,29 @@ struct Single {
   }
 };
 
+/// Single<Function, true> of a function that has `exact`, which is asked only where it can matter: where a lane's result is
+/// the smallest normal number, to which less than that may have been rounded up.
+template <class Function, class... Float>
+SIM_EACH_PROCESSOR void single_flushed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  std::array<float, warp_size>
+      results;  // NOLINT: filled in the next loop; the result may be the same register
+  std::uint32_t doubtful = 0;
+  const auto compute = [&](const Float*... from) {
+    for (std::size_t lane = 0; lane < warp_size; ++lane) {
+      const float result = Function{}(flushed(from[lane])...);
+      doubtful |= std::fabs(result) == std::numeric_limits<float>::min() ? 1U : 0U;
+      results[lane] = canonical(flushed(result));
+    }
+  };
+  [&]<std::size_t... index>(std::index_sequence<index...>) {
+    compute(warp.lanes_of<Float>(instruction.operands[index + 1])...);
+  }
+  (std::index_sequence_for<Float...>());
+  if (doubtful != 0) return map<float, Float...>(warp, instruction, lanes, Single<Function, true>{});
+  for_lanes(warp.lanes_of<float>(instruction.operands[0]), lanes,
+            [&](int lane) { return results[static_cast<std::size_t>(lane)]; });
+}
+
 /// The same in another rounding, saturated, or both.
 template <class Function, class... Float>
 void single_unusual(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -200,8 +223,9 @@ Handler binary_handler(Assembler& a, Type type) {
   }
   a.refuse_if(type != Type::f32 || (!nearest && !can_round<Function>()));
   if (!nearest || a.instruction.saturate) return &single_unusual<Function, float, float>;
-  return a.instruction.flush_to_zero ? &binary<Single<Function, true>, float>
-                                     : &binary<Single<Function, false>, float>;
+  if (!a.instruction.flush_to_zero) return &binary<Single<Function, false>, float>;
+  if constexpr (requires { Function::exact(0.0F, 0.0F); }) return &single_flushed<Function, float, float>;
+  return &binary<Single<Function, true>, float>;
 }
 
 // ---- 16 bits: computed in double, where nothing of interest is lost, and rounded once
@@ -300,7 +324,7 @@ void assemble_fma(Assembler& a) {
   } else if (a.instruction.rounding != Rounding::nearest || a.instruction.saturate) {
     a.instruction.handler = &single_unusual<MultiplyAdd, float, float, float>;
   } else {
-    a.instruction.handler = a.instruction.flush_to_zero ? &ternary<Single<MultiplyAdd, true>, float>
+    a.instruction.handler = a.instruction.flush_to_zero ? &single_flushed<MultiplyAdd, float, float, float>
                                                         : &ternary<Single<MultiplyAdd, false>, float>;
   }
   a.operands({type, type, type, type});
@@ -358,8 +382,8 @@ void assemble_copysign(Assembler& a) {
 
 // ---- Special functions
 
-void count_lanes(Warp& warp, LaneMask lanes) {
-  warp.counters().lanes += static_cast<unsigned>(std::popcount(lanes));
+void count_special(Warp& warp, LaneMask lanes) {
+  warp.counters().lanes += count_lanes(lanes);
 }
 
 template <class Function, bool flush>
@@ -371,7 +395,7 @@ float approximated(float value) {
 
 template <class Function, bool flush>
 void approximate(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  count_lanes(warp, lanes);
+  count_special(warp, lanes);
   const auto* from = warp.lanes_of<float>(instruction.operands[1]);
   auto* to = warp.lanes_of<float>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) { to[lane] = approximated<Function, flush>(from[lane]); });
@@ -395,7 +419,7 @@ inline double nearly_exp2(double x) {
 /// What approximate<Exp2> gives: where 2^x is so near to a tie that its error would matter, by that.
 template <bool flush>
 SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  count_lanes(warp, lanes);
+  count_special(warp, lanes);
   const auto* from = warp.lanes_of<float>(instruction.operands[1]);
   std::array<float, warp_size> results;         // NOLINT: filled in the next loop
   std::array<std::uint32_t, warp_size> unsure;  // NOLINT
@@ -419,7 +443,7 @@ SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, Lan
 template <class Function>
 void approximate_f64(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   constexpr std::uint64_t upper_half = 0xffffffff00000000U;
-  count_lanes(warp, lanes);
+  count_special(warp, lanes);
   map<std::uint64_t, std::uint64_t>(warp, instruction, lanes, [](std::uint64_t bits) -> std::uint64_t {
     const double result = Function{}(flushed(std::bit_cast<double>(bits & upper_half)));
     if (std::isnan(result)) return std::uint64_t{canonical_nan_f32} << 32U;
@@ -429,13 +453,13 @@ void approximate_f64(Warp& warp, const Instruction& instruction, LaneMask lanes)
 
 template <class Function>
 void double_of_many_digits(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  count_lanes(warp, lanes);
+  count_special(warp, lanes);
   unary<Function, double>(warp, instruction, lanes);
 }
 
 template <class Function, class Number, class Word>
 void approximate_small(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  count_lanes(warp, lanes);
+  count_special(warp, lanes);
   small<Function, Number, Word, Word>(warp, instruction, lanes);
 }
 

@@ -14,6 +14,22 @@ namespace {
 
 // Places of the operands: the values (one per element of a vector), then the address.
 
+/// function.operator()<vector>() for as many values of one lane as there are: with a number that the compiler knows, it turns
+/// loops over lanes that lie one after the other into vector instructions.
+template <class Function>
+void with_vector(std::size_t vector, Function function) {
+  switch (vector) {
+    case 1:
+      return function.template operator()<1>();
+    case 2:
+      return function.template operator()<2>();
+    case 4:
+      return function.template operator()<4>();
+    default:
+      return function.template operator()<8>();
+  }
+}
+
 /// Element: as in memory. Register: as wide as the register, of the element's signedness.
 template <class Element, class Register>
 SIM_EACH_PROCESSOR void load(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -21,20 +37,29 @@ SIM_EACH_PROCESSOR void load(Warp& warp, const Instruction& instruction, LaneMas
   const HostAccess access =
       access_memory(warp, instruction, lanes, instruction.operands[vector], AccessKind::load);
   if (instruction.strong) warp.poll(instruction, vector, lanes);
+  const auto read = [](const std::byte* from) {
+    Element value;
+    std::memcpy(&value, from, sizeof value);
+    return static_cast<Register>(value);
+  };
+  if (access.contiguous) {
+    with_vector(vector, [&]<std::size_t values>() {
+      for (std::size_t i = 0; i < values; ++i) {
+        auto* to = warp.lanes_of<Register>(instruction.operands[i]);
+        const std::byte* from = access.host[0] + i * sizeof(Element);
+        SIM_INDEPENDENT_LANES  // registers do not lie in the memory that kernels reach
+            for (int lane = 0; lane < warp_size; ++lane) {
+          to[lane] = read(from + static_cast<std::size_t>(lane) * values * sizeof(Element));
+        }
+      }
+    });
+    return;
+  }
   for (std::size_t i = 0; i < vector; ++i) {
     auto* to = warp.lanes_of<Register>(instruction.operands[i]);
-    const auto read = [i](const std::byte* from) {
-      Element value;
-      std::memcpy(&value, from + i * sizeof value, sizeof value);
-      return static_cast<Register>(value);
-    };
-    if (access.contiguous) {
-      const std::byte* from = access.host[0];
-      for (std::size_t lane = 0; lane < warp_size; ++lane)
-        to[lane] = read(from + lane * vector * sizeof(Element));
-    } else {
-      for_each_lane(lanes, [&](int lane) { to[lane] = read(access.host[static_cast<std::size_t>(lane)]); });
-    }
+    for_each_lane(lanes, [&](int lane) {
+      to[lane] = read(access.host[static_cast<std::size_t>(lane)] + i * sizeof(Element));
+    });
   }
 }
 
@@ -51,20 +76,28 @@ SIM_EACH_PROCESSOR void store(Warp& warp, const Instruction& instruction, LaneMa
   const std::size_t vector = instruction.vector;
   const HostAccess access = access_memory(warp, instruction, lanes, instruction.operands[vector],
                                           AccessKind::store, &stored_value<Element, Register>);
+  const auto write = [](std::byte* to, Register value) {
+    const auto element = static_cast<Element>(value);
+    std::memcpy(to, &element, sizeof element);
+  };
+  if (access.contiguous) {
+    with_vector(vector, [&]<std::size_t values>() {
+      for (std::size_t i = 0; i < values; ++i) {
+        const Register* from = warp.lanes_of<Register>(instruction.operands[i]);
+        std::byte* to = access.host[0] + i * sizeof(Element);
+        SIM_INDEPENDENT_LANES
+        for (int lane = 0; lane < warp_size; ++lane) {
+          write(to + static_cast<std::size_t>(lane) * values * sizeof(Element), from[lane]);
+        }
+      }
+    });
+    return;
+  }
   for (std::size_t i = 0; i < vector; ++i) {
     const Register* from = warp.lanes_of<Register>(instruction.operands[i]);
-    const auto write = [i](std::byte* to, Register value) {
-      const auto element = static_cast<Element>(value);
-      std::memcpy(to + i * sizeof element, &element, sizeof element);
-    };
-    if (access.contiguous) {
-      std::byte* to = access.host[0];
-      for (std::size_t lane = 0; lane < warp_size; ++lane) {
-        write(to + lane * vector * sizeof(Element), from[lane]);
-      }
-    } else {
-      for_each_lane(lanes, [&](int lane) { write(access.host[static_cast<std::size_t>(lane)], from[lane]); });
-    }
+    for_each_lane(lanes, [&](int lane) {
+      write(access.host[static_cast<std::size_t>(lane)] + i * sizeof(Element), from[lane]);
+    });
   }
 }
 

@@ -16,7 +16,10 @@ Dim3 thread_index(const Dim3& block, std::uint32_t thread) {
 /// Without "..", and below the current folder without the way to it.
 std::string short_path(const std::string& written) {
   std::error_code error;
-  const std::string path = std::filesystem::path(written).lexically_normal();
+  // Each line of each recorded launch comes here, and most paths are short already.
+  const bool is_normal = written.find("/.") == std::string::npos && written.find("//") == std::string::npos &&
+                         written.rfind("./", 0) != 0;
+  const std::string path = is_normal ? written : std::filesystem::path(written).lexically_normal().string();
   const std::string here = std::filesystem::current_path(error).string() + "/";
   return !error && path.rfind(here, 0) == 0 ? path.substr(here.size()) : path;
 }
@@ -24,14 +27,14 @@ std::string short_path(const std::string& written) {
 }  // namespace
 
 std::string Program::describe_location(std::uint32_t location, const char* separator) const {
-  std::ostringstream text;
-  const char* before = "";
+  std::string text;
   for (std::uint32_t index = location; index != 0; index = locations[index].called_from) {
     const auto file = files.find(locations[index].file);
-    text << before << (file == files.end() ? "?" : short_path(file->second)) << ':' << locations[index].line;
-    before = separator;
+    if (index != location) text += separator;
+    text += file == files.end() ? "?" : short_path(file->second);
+    text += ':' + std::to_string(locations[index].line);
   }
-  return text.str();
+  return text;
 }
 
 std::string describe_point(const Dim3& point) {

@@ -23,6 +23,14 @@ inline bool contains(LaneMask lanes, int lane) {
 inline int first_lane(LaneMask lanes) {
   return std::countr_zero(lanes);
 }
+/// How many there are: most often all. (Counting bits is a call, as not all processors have an instruction for it.)
+inline std::uint32_t count_lanes(LaneMask lanes) {
+  return lanes == all_lanes ? warp_size : static_cast<std::uint32_t>(std::popcount(lanes));
+}
+/// At most one.
+inline bool is_one_lane(LaneMask lanes) {
+  return (lanes & (lanes - 1)) == 0;
+}
 
 /// Neighbouring lanes whose addresses are the same, or each `bytes` above the one before.
 struct Run {
@@ -64,7 +72,8 @@ inline bool is_one_run(LaneMask lanes, const Steps& steps, Run& only) {
     only = run;
     return false;
   });
-  return only.count == std::popcount(lanes);
+  const LaneMask of_run = only.count == warp_size ? all_lanes : bit(only.count) - 1;
+  return of_run << static_cast<unsigned>(only.first) == lanes;
 }
 
 }  // namespace sim

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -81,6 +82,7 @@ Launch::Launch(const LaunchConfiguration& of, GlobalMemory& global_memory, Devic
     : configuration(of),
       program(*of.program),
       memory(global_memory),
+      executed(of.program->code.size()),
       counters(of.program->code.size()),
       observers(access_observers()),
       order(of_several_devices != nullptr ? of_several_devices->order : own_order_),
@@ -147,12 +149,6 @@ bool Launch::take_turn(std::size_t index) {
   return true;
 }
 
-std::uint64_t Launch::executed() const {
-  std::uint64_t sum = 0;
-  for (const InstructionCounters& of_instruction : counters) sum += of_instruction.executed;
-  return sum;
-}
-
 bool Launch::run_alone(std::uint64_t first, std::uint64_t end, const std::atomic<bool>& given_up) {
   constexpr std::uint64_t most_instructions_of_block = 10'000'000;
   begin();
@@ -174,7 +170,8 @@ bool Launch::run_rest_on_threads() {
   }
   constexpr std::uint64_t least_of_thread = 8'000;  // instructions; below, a thread costs more than it brings
   const std::uint64_t blocks = configuration.grid.count();
-  const std::uint64_t left = executed() * (blocks - 1);
+  const std::uint64_t left =
+      std::accumulate(executed.begin(), executed.end(), std::uint64_t{0}) * (blocks - 1);
   const std::uint64_t threads =
       std::min({std::uint64_t{wanted_threads()}, blocks - 1, left / least_of_thread});
   if (threads < 2) return false;
@@ -205,7 +202,10 @@ bool Launch::run_rest_on_threads() {
     return false;
   }
   for (const Share& share : shares) {
-    for (std::size_t pc = 0; pc < counters.size(); ++pc) counters[pc] += share.launch.counters[pc];
+    for (std::size_t pc = 0; pc < counters.size(); ++pc) {
+      executed[pc] += share.launch.executed[pc];
+      counters[pc] += share.launch.counters[pc];
+    }
     for (std::uint32_t moment = share.memory.moments(); moment > 0; --moment) next_time();
   }
   return true;

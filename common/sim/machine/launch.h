@@ -99,7 +99,9 @@ class Launch {
   const LaunchConfiguration& configuration;
   const Program& program;
   GlobalMemory& memory;
-  std::vector<InstructionCounters> counters;  ///< one per instruction
+  // One per instruction. How often each was executed lies by itself: of what every instruction touches there is little.
+  std::vector<std::uint64_t> executed;
+  std::vector<InstructionCounters> counters;
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder& order;
   Stamp order_begin = 0;                       ///< what is older came before
@@ -130,7 +132,6 @@ class Launch {
   std::unique_ptr<Cluster> start(std::uint64_t number);
   /// Gives each block of one of the live clusters a turn; true when all of them have ended.
   bool take_turn(std::size_t index);
-  [[nodiscard]] std::uint64_t executed() const;
   /// After the first block. False, and nothing done, when these have to run in order.
   bool run_rest_on_threads();
 

@@ -41,7 +41,7 @@ class WrittenBytes : public AccessObserver {
   void see(const Access& access) override {
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       if (access.kind != AccessKind::atomic && region.written->is_full()) return;
-      if (access.one_region && access.kind == AccessKind::load &&
+      if (access.one_region && access.kind != AccessKind::atomic &&
           region.written->holds_piece(access.lowest - region.begin,
                                       access.highest + access.bytes - access.lowest)) {
         return;
@@ -128,11 +128,9 @@ class Races : public AccessObserver {
       const RaceOrder order = access.warp.race_order(region.owner);
       if (!strong && order.is_plain()) {
         const PlainOrder plain(order);
-        for_each_run(lanes, access.steps, [&](const Run& run) {
-          see_run(access, region, run, order, plain);
-          return true;
-        });
-        return;
+        Run run;
+        return is_one_run(lanes, access.steps, run) ? see_run(access, region, run, order, plain)
+                                                    : see_each(access, region, lanes, order, plain);
       }
       if (strong && order.launch->has_several_devices()) return check_scopes(access, region, lanes, order);
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
@@ -218,6 +216,20 @@ class Races : public AccessObserver {
       const Stamp of_lane = now + static_cast<Stamp>(lane - run.first);
       if (run.same && loads && shadow.read_run(offset, access.bytes, 1, of_lane, plain)) continue;
       check(access, region, lane, false, order);
+    }
+  }
+
+  static void see_each(const Access& access, const Region& region, LaneMask lanes, const RaceOrder& order,
+                       const PlainOrder& plain) {
+    RaceShadow& shadow = *region.shadow;
+    const Stamp now = access.warp.stamp_of(0, false);
+    while (lanes != 0) {
+      lanes = access.kind == AccessKind::load
+                  ? shadow.read_each(lanes, access.addresses.data(), region.begin, access.bytes, now, plain)
+                  : shadow.write_each(lanes, access.addresses.data(), region.begin, access.bytes, now, plain);
+      if (lanes == 0) return;
+      check(access, region, first_lane(lanes), false, order);
+      lanes &= lanes - 1;
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include "common/sim/machine/processors.h"
@@ -141,34 +142,62 @@ void for_each_grain(std::uint32_t count, unsigned shift, Stamp now, Function fun
   for (std::uint32_t i = 0; i < count << shift; ++i) function(i, now + (i >> shift));
 }
 
-SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint32_t count, unsigned shift,
-                                    Stamp now, PlainOrder order) {
-  std::uint32_t not_over = 0;
-  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp /*here*/) {
-    not_over |= order.is_over(writes[i]) & order.is_over(reads[i]) ? 0U : 1U;
-  });
-  if (not_over == 0) {
-    for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) { reads[i] = here; });
-    return true;
+/// function(count, shift), which for most whole warps are numbers that the compiler knows: it unrolls their loops.
+template <class Function>
+bool with_run(std::uint32_t count, unsigned shift, Function function) {
+  constexpr std::integral_constant<std::uint32_t, 1U << log2_warp_size> whole_warp;
+  if (count != whole_warp) return function(count, shift);
+  switch (shift) {
+    case 0:
+      return function(whole_warp, std::integral_constant<unsigned, 0>{});
+    case 1:
+      return function(whole_warp, std::integral_constant<unsigned, 1>{});
+    case 2:
+      return function(whole_warp, std::integral_constant<unsigned, 2>{});
+    default:
+      return function(count, shift);
   }
-  std::uint32_t racing = 0;
-  for_each_grain(count, shift, now,
-                 [&](std::uint32_t i, Stamp here) { racing |= order.orders(writes[i], here) ? 0U : 1U; });
-  if (racing != 0) return false;
-  for_each_grain(count, shift, now,
-                 [&](std::uint32_t i, Stamp here) { reads[i] = order.with_reader(reads[i], here); });
-  return true;
 }
 
-SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uint32_t count, unsigned shift,
-                                     Stamp now, PlainOrder order) {
-  std::uint32_t racing = 0;
-  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) {
-    racing |= order.orders(writes[i], here) & order.orders(reads[i], here) ? 0U : 1U;
+/// All of it, by whomever, is older than what the order is of.
+bool are_over(const Stamp* writes, const Stamp* reads, std::uint32_t grains, const PlainOrder& order) {
+  std::uint32_t not_over = 0;
+  for (std::uint32_t i = 0; i < grains; ++i) {
+    not_over |= order.is_over(writes[i]) & order.is_over(reads[i]) ? 0U : 1U;
+  }
+  return not_over == 0;
+}
+
+SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint32_t of_threads,
+                                    unsigned log2_of_each, Stamp now, PlainOrder order) {
+  return with_run(of_threads, log2_of_each, [=](auto count, auto shift) {
+    if (are_over(writes, reads, count << shift, order)) {
+      for_each_grain(count, shift, now, [=](std::uint32_t i, Stamp here) { reads[i] = here; });
+      return true;
+    }
+    std::uint32_t racing = 0;
+    for_each_grain(count, shift, now,
+                   [&](std::uint32_t i, Stamp here) { racing |= order.orders(writes[i], here) ? 0U : 1U; });
+    if (racing != 0) return false;
+    for_each_grain(count, shift, now,
+                   [=](std::uint32_t i, Stamp here) { reads[i] = order.with_reader(reads[i], here); });
+    return true;
   });
-  if (racing != 0) return false;
-  for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) { writes[i] = here; });
-  return true;
+}
+
+SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uint32_t of_threads,
+                                     unsigned log2_of_each, Stamp now, PlainOrder order) {
+  return with_run(of_threads, log2_of_each, [=](auto count, auto shift) {
+    std::uint32_t racing = 0;
+    if (!are_over(writes, reads, count << shift, order)) {
+      for_each_grain(count, shift, now, [&](std::uint32_t i, Stamp here) {
+        racing |= order.orders(writes[i], here) & order.orders(reads[i], here) ? 0U : 1U;
+      });
+    }
+    if (racing != 0) return false;
+    for_each_grain(count, shift, now, [=](std::uint32_t i, Stamp here) { writes[i] = here; });
+    return true;
+  });
 }
 
 }  // namespace
@@ -428,6 +457,52 @@ bool RaceShadow::write_run(std::size_t first, std::size_t bytes, std::uint32_t c
   }
   for (std::size_t i = 0; i < grains; ++i) writes[i] = now;
   return true;
+}
+
+/// Calls record(reads, writes, grains, stamp) for each thread until it returns false.
+template <class Record>
+std::uint32_t RaceShadow::record_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                      std::uint64_t begin, std::size_t bytes, Stamp now, Record record) {
+  for (; threads != 0; threads &= threads - 1) {
+    const auto thread = static_cast<unsigned>(std::countr_zero(threads));
+    const std::size_t first = addresses[thread] - begin;
+    fit(first, bytes);
+    const std::size_t grain = first >> log2_grain_;
+    if (!record(reads_.get() + grain, writes_.get() + grain, bytes >> log2_grain_, now + thread)) break;
+  }
+  return threads;
+}
+
+std::uint32_t RaceShadow::read_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                    std::uint64_t begin, std::size_t bytes, Stamp now,
+                                    const PlainOrder& order) {
+  const auto record = [order](Stamp* reads, const Stamp* writes, std::size_t grains, Stamp here) {
+    for (std::size_t i = 0; i < grains; ++i) {
+      if (!order.is_over(writes[i]) && !order.orders(writes[i], here)) return false;
+    }
+    for (std::size_t i = 0; i < grains; ++i) {
+      reads[i] = order.is_over(reads[i]) ? here : order.with_reader(reads[i], here);
+    }
+    return true;
+  };
+  return record_each(threads, addresses, begin, bytes, now, record);
+}
+
+std::uint32_t RaceShadow::write_each(std::uint32_t threads, const std::uint64_t* addresses,
+                                     std::uint64_t begin, std::size_t bytes, Stamp now,
+                                     const PlainOrder& order) {
+  latest_write_ = now;
+  const auto record = [order](const Stamp* reads, Stamp* writes, std::size_t grains, Stamp here) {
+    for (std::size_t i = 0; i < grains; ++i) {
+      if (!(order.is_over(writes[i]) && order.is_over(reads[i])) &&
+          !(order.orders(writes[i], here) && order.orders(reads[i], here))) {
+        return false;
+      }
+    }
+    std::fill_n(writes, grains, here);
+    return true;
+  };
+  return record_each(threads, addresses, begin, bytes, now, record);
 }
 
 void RaceShadow::make_grains_the_same(RaceShadow& a, RaceShadow& b) {

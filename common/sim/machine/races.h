@@ -227,6 +227,13 @@ class RaceShadow {
   bool write_run(std::size_t first, std::size_t bytes, std::uint32_t count, Stamp now,
                  const PlainOrder& order);
 
+  /// The plain accesses of some of 32 neighbouring threads, thread t to `bytes` bytes at addresses[t] - begin, `now` being
+  /// that of thread 0. Gives those that are left, beginning with the first that races, of which nothing is recorded.
+  std::uint32_t read_each(std::uint32_t threads, const std::uint64_t* addresses, std::uint64_t begin,
+                          std::size_t bytes, Stamp now, const PlainOrder& order);
+  std::uint32_t write_each(std::uint32_t threads, const std::uint64_t* addresses, std::uint64_t begin,
+                           std::size_t bytes, Stamp now, const PlainOrder& order);
+
   void clear();
 
   /// The stamp of an access by another block that nothing orders before now, or 0.
@@ -258,6 +265,9 @@ class RaceShadow {
   static Stamps make_stamps(std::size_t count);
   [[nodiscard]] std::size_t count() const { return writes_ ? (bytes_ >> log2_grain_) + 1 : 0; }
   static void make_grains_the_same(RaceShadow& a, RaceShadow& b);
+  template <class Record>
+  std::uint32_t record_each(std::uint32_t threads, const std::uint64_t* addresses, std::uint64_t begin,
+                            std::size_t bytes, Stamp now, Record record);
   /// Makes the grains fine enough for an access.
   void fit(std::size_t first, std::size_t bytes);
   void refine(unsigned log2);

@@ -110,14 +110,14 @@ SimAccesses minus(const SimAccesses& after, const SimAccesses& before) {
 /// What an access added to the counters of its instruction, as the launch's counters will have it.
 SimCounters rise(const Instruction& instruction, const InstructionCounters& before,
                  const InstructionCounters& after) {
-  InstructionCounters rose;
+  InstructionCounters rose{};
   // A cp.async loads before its first store has marked it as one.
   const bool copies = instruction.counted_as == InstructionClass::async_copy;
   rose.stores = after.stores || copies;
   rose.shared = after.shared || copies;
   rose.accesses = minus(after.accesses, before.accesses);
   rose.copied = minus(after.copied, before.copied);
-  return counters_of(instruction, rose);
+  return counters_of(instruction, 0, rose);
 }
 
 // ---- Instructions of which no observer hears
@@ -512,8 +512,9 @@ std::map<std::string, SimCounters> counters_by_place(const Launch& launch) {
   const Program& program = launch.program;
   std::map<std::uint32_t, SimCounters> by_location;
   for (std::size_t pc = 0; pc < program.code.size(); ++pc) {
-    if (launch.counters[pc].executed == 0) continue;
-    by_location[program.location_of[pc]] += counters_of(program.code[pc], launch.counters[pc]);
+    if (launch.executed[pc] == 0) continue;
+    by_location[program.location_of[pc]] +=
+        counters_of(program.code[pc], launch.executed[pc], launch.counters[pc]);
   }
   std::map<std::string, SimCounters> by_place;
   for (const auto& [location, counters] : by_location) {

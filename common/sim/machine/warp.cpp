@@ -235,31 +235,37 @@ void Warp::run(std::uint64_t instructions) {
   }
 }
 
+std::uint32_t Warp::run_straight(std::uint32_t at, std::uint32_t stop, LaneMask lanes) {
+  const Instruction* instruction = program.code.data() + at;
+  std::uint64_t* executed = block.launch.executed.data() + at;
+  for (; at < stop && instructions_left_ > 0 && instruction->control == Control::none;
+       ++at, ++instruction, ++executed) {
+    ++*executed;
+    --instructions_left_;
+    const LaneMask active = lanes_that_execute(*instruction, lanes);
+    if (active == 0) continue;
+    pc = at;
+    instruction->handler(*this, *instruction, active);
+  }
+  return at;
+}
+
 void Warp::run_group(LaneGroup group) {
   const Instruction* const code = program.code.data();
-  InstructionCounters* const counted = block.launch.counters.data();
-  const std::byte* const registers = registers_;
   frame = group.frame;
   std::uint32_t stop = stop_in(frame);
   LaneMask lanes = group.lanes;
   std::uint32_t at = group.pc;
-  while (at < stop && instructions_left_ > 0) {
+  for (;;) {
+    at = run_straight(at, stop, lanes);
+    if (at >= stop || instructions_left_ == 0) break;
     const Instruction& instruction = code[at];
-    ++counted[at].executed;
+    ++block.launch.executed[at];
     --instructions_left_;
-    LaneMask predicate = 0;
-    std::memcpy(&predicate, registers + instruction.predicate, sizeof predicate);
-    const LaneMask active = lanes & (predicate ^ instruction.negate);
-    if (instruction.control == Control::none) {
-      if (active != 0) {
-        pc = at;
-        instruction.handler(*this, instruction, active);
-      }
-      ++at;
-      continue;
-    }
-    counted[at].taken |= active != 0;
-    counted[at].passed |= active != lanes;
+    const LaneMask active = lanes_that_execute(instruction, lanes);
+    InstructionCounters& counted = block.launch.counters[at];
+    counted.taken |= active != 0;
+    counted.passed |= active != lanes;
     if (active == 0) {
       ++at;
       continue;

@@ -125,6 +125,13 @@ class Warp {
 
   /// Runs lanes until they wait, have exited, are split, or reach the program counter of other lanes.
   void run_group(LaneGroup group);
+  /// Runs them up to `stop`, the end of the turn, or an instruction that is more than a call of its handler. Gives where.
+  std::uint32_t run_straight(std::uint32_t at, std::uint32_t stop, LaneMask lanes);
+  /// Of the lanes those whose predicate says so.
+  [[nodiscard]] LaneMask lanes_that_execute(const Instruction& instruction, LaneMask lanes) const {
+    const LaneMask predicate = *reinterpret_cast<const LaneMask*>(registers_ + instruction.predicate);
+    return lanes & (predicate ^ instruction.negate);
+  }
   /// The frame of a call from `parent`.
   std::uint32_t enter(std::uint32_t parent, std::uint32_t return_pc);
   /// Forgets a frame that no lane is in any more.

@@ -9,6 +9,8 @@ Assembler::Assembler(std::string_view spelling, std::vector<WrittenOperand> oper
     : written_(std::move(operands)), resolver_(resolver) {
   std::size_t dot = spelling.find('.');
   opcode_ = spelling.substr(0, dot);
+  constexpr std::size_t enough = 8;  // for most: not allocated again and again
+  modifiers_.reserve(enough);
   while (dot != std::string_view::npos) {
     const std::size_t next = spelling.find('.', dot + 1);
     modifiers_.push_back(spelling.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1));

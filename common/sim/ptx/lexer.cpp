@@ -24,15 +24,19 @@ Kind kind_of(char c) {
 }
 
 /// From `at` on the first brace, or the beginning of what may hide one; the end when there is none. Most of a text is
-/// function bodies that nobody launches: a piece without any is passed as a whole, by vector instructions.
+/// function bodies that nobody launches: pieces without any are passed by vector instructions, as the compiler makes of
+/// loops whose length it knows.
 std::size_t find_brace_or_hiding(std::string_view text, std::size_t at) {
   const auto is_one = [](char c) { return (c == '{') | (c == '}') | (c == '"') | (c == '/'); };
-  constexpr std::size_t piece = 64;
-  for (; text.size() - at >= piece; at += piece) {
-    unsigned char any = 0;
-    for (std::size_t i = 0; i < piece; ++i) any |= is_one(text[at + i]) ? 1 : 0;
-    if (any != 0) break;
-  }
+  const auto skip_pieces = [&]<std::size_t piece>() {
+    for (; text.size() - at >= piece; at += piece) {
+      unsigned char any = 0;
+      for (std::size_t i = 0; i < piece; ++i) any |= is_one(text[at + i]) ? 1 : 0;
+      if (any != 0) return;
+    }
+  };
+  skip_pieces.operator()<64>();
+  skip_pieces.operator()<16>();
   while (at < text.size() && !is_one(text[at])) ++at;
   return at;
 }
@@ -95,7 +99,7 @@ std::string_view Lexer::peek() {
 bool Lexer::accept(std::string_view word) {
   const std::size_t before = at_;
   skip_space();
-  if (text_.substr(at_, 1) == word.substr(0, 1) && next() == word) return true;
+  if (at_ < text_.size() && text_[at_] == word.front() && next() == word) return true;
   at_ = before;
   return false;
 }

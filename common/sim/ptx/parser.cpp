@@ -433,6 +433,8 @@ WrittenOperand KernelParser::parse_operand(Lexer& lexer) {
 std::vector<WrittenOperand> KernelParser::parse_operands(Lexer& lexer) {
   std::vector<WrittenOperand> operands;
   if (lexer.accept(";")) return operands;
+  constexpr std::size_t enough = 4;  // for most
+  operands.reserve(enough);
   do {
     operands.push_back(parse_operand(lexer));
   } while (lexer.accept(",") || lexer.accept("|"));

@@ -70,11 +70,10 @@ using Handler = void (*)(Warp&, const Instruction&, LaneMask);
 
 inline constexpr std::size_t max_operands = 9;
 
-struct Instruction {
+/// Two cache lines, of which most instructions need the first alone.
+struct alignas(64) Instruction {
   Handler handler = nullptr;
-  std::int64_t immediate = 0;                     ///< byte offset of an address; table or truth value of lop3
-  std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
-  std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
+  std::int64_t immediate = 0;  ///< byte offset of an address; table or truth value of lop3
   std::uint32_t predicate =
       0;                ///< offset of the LaneMask of the lanes that execute this, among the warp's registers
   LaneMask negate = 0;  ///< all ones for @!
@@ -85,15 +84,16 @@ struct Instruction {
   std::uint8_t vector = 1;        ///< values of one lane in a memory access
   std::uint8_t access_bytes = 0;  ///< of one lane in a memory access, all values together
   std::uint8_t option = 0;        ///< meaning is the handler's
-  bool flush_to_zero = false;
-  bool saturate = false;
-  // One byte together: an instruction has two cache lines.
+  bool flush_to_zero : 1 = false;
+  bool saturate : 1 = false;
   bool strong : 1 =
       false;  ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
   bool acquires : 1 = false;  ///< knows what was made known where it reads
   bool releases : 1 = false;  ///< makes known what came before
   bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
+  std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
+  std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
 };
 
 /// A place in the source. Code that was inlined at two places has two locations, which differ in where it is

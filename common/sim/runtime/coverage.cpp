@@ -85,7 +85,7 @@ void record_coverage(const Launch& done) {
   if (is_new) record->second = open_record(folder, done.program);
   for (std::size_t pc = 0; pc < done.counters.size(); ++pc) {
     const InstructionCounters& counted = done.counters[pc];
-    const auto seen = static_cast<std::uint8_t>((counted.executed > 0 ? executed : 0) |
+    const auto seen = static_cast<std::uint8_t>((done.executed[pc] > 0 ? executed : 0) |
                                                 (counted.taken ? taken : 0) | (counted.passed ? passed : 0));
     std::atomic_ref<std::uint8_t> byte(record->second[pc]);
     if ((seen & ~byte.load()) != 0) byte |= seen;
