@@ -15,15 +15,15 @@ int main(int argc, char** argv) {
        "The row is read once for the pair of maximum and sum, and once for the result."},
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
       {Counter::barriers, 1, 2, "The pair is merged over the block once: one barrier, or two."},
-      // Those of a double are not counted.
-      {Counter::exponentials, 0, 4,
-       "A merge has two exponentials, one for each part, and the result one more per element."},
   };
   exercise.more_rules = [](const Counts& counts) {
-    // Each warp merges its lanes, and then the warps' pairs. A double takes two shuffles.
-    const double merges = 2.0 * counts.block_size / 32;
+    // Each warp merges its lanes, and then the warps' pairs: 10 merges for each thread, besides those of the elements. A
+    // double takes two shuffles, and its exponentials are not counted.
+    const double merges = 10.0 * counts.block_size;
     return std::vector<Rule>{
-        {Counter::shuffles, 10 * merges, 20 * merges,
+        {Counter::exponentials, 0, 3.5 + 2 * merges / static_cast<double>(counts.shape.cols),
+         "A merge has two exponentials, one for each part, and the result one more per element."},
+        {Counter::shuffles, 2 * merges / 32, 4 * merges / 32,
          "Two numbers for each of 5 exchanges, in every warp, and once more for the warps' pairs."}};
   };
   exercise.task =
