@@ -317,6 +317,9 @@ def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
         page.focus("#step")
         page.keyboard.press("ArrowRight")
         assert page.inner_text("#say").startswith("Step 3 of 42: ") and page.url.endswith("#0.0.0.0.2")
+        page.focus("#code")  # there the arrows scroll
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#say").startswith("Step 3 of 42: ")
         # Which warps wait: those without columns of their own come with fewer steps.
         page.evaluate("go(current().findIndex(event => event.what === 'barrier'))")
         assert "warp 2: 6, then it waits" in page.inner_text("#picture") and "warp 0: 9" in page.inner_text("#picture")
