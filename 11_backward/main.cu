@@ -123,7 +123,7 @@ const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 3
 
 // ---- What they move.
 
-/// Reads twice again what shared memory does not hold: of an H200, as stage 08 has it.
+/// Reads a second time what shared memory does not hold: of an H200, as stage 08 has it.
 Traffic unaligned_passes(const Problem& problem) {
   Traffic traffic = whole_passes(2, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
   const auto [rows, cols] = problem.shape;
