@@ -55,6 +55,9 @@ __global__ void __launch_bounds__(1024)
 /// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them. For what a GPU with clusters
 /// holds: see clusters_at_once.
 struct Cluster {
+  template <class Op, class T>
+  static constexpr auto kernel = cluster_backward<Op, T>;
+
   /// The smallest cluster whose blocks share an SM, three at a time: 64 KiB for its part of both rows.
   static RowOnCluster layout(std::int64_t row_bytes) {
     int cluster_size = 2;
@@ -72,6 +75,6 @@ struct Cluster {
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
-    launch_clusters(cluster_backward<Op, T>, row, shape.rows, stream, y, dy, dx, shape, row.part_packs);
+    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape, row.part_packs);
   }
 };

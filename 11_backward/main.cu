@@ -81,13 +81,17 @@ std::string too_wide_for_shared_memory(const Problem& problem, const Device& dev
                             "a block's shared memory must hold both rows");
 }
 
-int clusters_that_fit(const Problem& problem, const RowOnCluster& row) {
+/// '' or why no cluster has room for such a row. Launcher: Cluster, UnalignedCluster.
+template <class Launcher>
+std::string no_cluster(const Problem& problem) {
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem));
   int clusters = 0;
   (void)dispatch(BackwardOperations{}, problem, [&]<class Op, class T>() {
-    clusters = clusters_at_once(cluster_backward<Op, T>, row);
+    clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
     return Plan{};
   });
-  return clusters;
+  if (clusters > 0) return "";
+  return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
 }
 
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
@@ -96,10 +100,16 @@ std::string too_wide_for_a_cluster(const Problem& problem, const Device& device)
   const std::int64_t most_cols = bytes / 2 / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
   const std::string reason = not_packs_or_wider(problem, device, most_cols,
                                                 "a block's shared memory must hold its part of both rows");
-  if (!reason.empty()) return reason;
-  const RowOnCluster row = Cluster::layout(problem.shape.cols * element_bytes(problem));
-  if (clusters_that_fit(problem, row) > 0) return "";
-  return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+  return reason.empty() ? no_cluster<Cluster>(problem) : reason;
+}
+
+std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  const std::int64_t most_part = most_kept_cols(static_cast<std::int64_t>(device.shared_bytes_per_block), 1);
+  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::string reason =
+      at_most_columns(most_cols, "a block's shared memory must hold its part of both rows")(problem, device);
+  return reason.empty() ? no_cluster<UnalignedCluster>(problem) : reason;
 }
 
 std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
@@ -113,14 +123,14 @@ const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 3
 
 // ---- What they move.
 
-/// Reads twice again what shared memory does not hold: of an H200, as stage 08 has it.
+/// Reads a second time what shared memory does not hold: of an H200, as stage 08 has it.
 Traffic unaligned_passes(const Problem& problem) {
   Traffic traffic = whole_passes(2, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = element_bytes(problem);
   const std::int64_t pack = 16 / size;
-  const std::int64_t kept = Unaligned::most_kept(cols, size, 227 << 10);
-  if (kept == cols) return traffic;
+  const std::int64_t kept = most_kept_cols(227 << 10, size);
+  if (kept >= cols) return traffic;
   for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
     const std::int64_t head = (pack - row * cols % pack) % pack;
     const std::int64_t in_kept_packs = head + (kept - head) / pack * pack;
@@ -167,6 +177,11 @@ Stage stage() {
                    .prepare = gradients<Unaligned>,
                    .traffic = unaligned_passes,
                    .unsupported = too_wide_for_an_index},
+                  {.name = "unaligned_cluster",
+                   .idea = "the same by 2 to 16 blocks a row, which keep all of it",
+                   .prepare = gradients<UnalignedCluster>,
+                   .traffic = whole_passes(2, 1),
+                   .unsupported = too_wide_for_an_unaligned_cluster},
                   {.name = "two_kernels",
                    .idea = "few rows: a sum per part of a row; then add and write",
                    .prepare = gradients_with_workspace<SplitInTwoKernels>,

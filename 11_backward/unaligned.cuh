@@ -1,108 +1,189 @@
 // Rows of any width at any place, three matrices that may each lie otherwise between two packs: as row_in_flight of stage
-// 08, whose block holds one row.
+// 08, by a block for each row, or by a cluster.
 #pragma once
 
 #include "08_unaligned_rows/row_in_flight.cuh"
 #include "09_async_copy/own_packs.cuh"
+#include "10_cluster/cluster_exchange.cuh"
+#include "10_cluster/cluster_launch.cuh"
 #include "11_backward/row_gradient.cuh"
 
-/// Sends what there is of columns 0 to `count` on its way to its place_in shared memory; single elements are there at once.
-/// Returns that place.
+/// What a block has of a row: of y and dy the first columns are kept in shared memory, the others are read again.
 template <class T>
-__device__ T* request_columns(unsigned char* buffer, const T* row, int count) {
-  constexpr int N = elements_per_16_bytes<T>;
-  T* const kept = place_in(buffer, row);
-  const Cut<N> cut(row, count);
-  const int thread = static_cast<int>(threadIdx.x);
-  for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
-    __pipeline_memcpy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), 16);
-  }
-  if (thread < cut.num_singles()) kept[cut.col_of_single(thread)] = row[cut.col_of_single(thread)];
-  return kept;
-}
-
-/// Keeps most_kept columns of both rows, and reads the rest again. y and dy may begin at different places of a pack, so a
-/// thread needs what others have copied: there is a barrier before the sum.
-template <class Op, class T>
-__global__ void __launch_bounds__(1024)
-    unaligned_backward(const T* y, const T* dy, T* dx, Shape shape, int most_kept) {
-  constexpr int N = elements_per_16_bytes<T>;
-  extern __shared__ __align__(line_bytes) unsigned char buffer[];
-  __shared__ typename Op::State storage[32];
-  const int cols = static_cast<int>(shape.cols);
-  const int kept_cols = min(cols, most_kept);
-  unsigned char* const buffer_dy = buffer + bytes_with_place(kept_cols * std::int64_t{sizeof(T)});
-
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const T* row_y = y + row * cols;
-    const T* row_dy = dy + row * cols;
-    T* row_dx = dx + row * cols;
-    const T* kept_y = request_columns(buffer, row_y, kept_cols);
-    const T* kept_dy = request_columns(buffer_dy, row_dy, kept_cols);
+class KeptRows {
+ public:
+  /// Requests what is kept: it is there after a barrier. buffer: see bytes_of_rows.
+  __device__ KeptRows(unsigned char* buffer, const T* y, const T* dy, T* dx, int cols, int kept_cols)
+      : y_(y), dy_(dy), dx_(dx), kept_cols_(kept_cols), cut_(dx, cols) {
+    kept_y_ = request(buffer, y);
+    kept_dy_ = request(buffer + bytes_with_place(kept_cols * std::int64_t{sizeof(T)}), dy);
     __pipeline_commit();
+  }
+
+  /// Of this thread's elements. y and dy may begin at different places of a pack, so a thread needs what others have copied:
+  /// there is a barrier in it.
+  template <class Op>
+  __device__ typename Op::State sum() const {
     __pipeline_wait_prior(0);
     __syncthreads();
-
-    // Packs as dx has them: where all three lie alike, every access is of 16 bytes.
-    const Cut<N> cut(row_dx, cols);
-    const auto read = [&]<int count>(int col, float(&of_y)[count], float(&of_dy)[count]) {
-      if (col + count <= kept_cols) {
-        read_neighbours(kept_y + col, of_y);
-        read_neighbours(kept_dy + col, of_dy);
-      } else {
-        read_neighbours(row_y + col, of_y);
-        read_neighbours(row_dy + col, of_dy);
-      }
-    };
-    const auto for_each_of_thread = [&](auto use) {
-      const int thread = static_cast<int>(threadIdx.x);
-      for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
-        use.template operator()<N>(cut.col_of_pack(pack));
-      }
-      if (thread < cut.num_singles()) use.template operator()<1>(cut.col_of_single(thread));
-    };
-
     typename Op::State sum{};
     for_each_of_thread([&]<int count>(int col) {
-      float of_y[count];
-      float of_dy[count];
-      read(col, of_y, of_dy);
-      Op::add(sum, of_y, of_dy);
+      float y[count];
+      float dy[count];
+      read(col, y, dy);
+      Op::add(sum, y, dy);
     });
-    sum = block_merge<Op>(sum, storage);
+    return sum;
+  }
+
+  /// Once the sum of the row is known.
+  template <class Op>
+  __device__ void write(typename Op::State sum) const {
     for_each_of_thread([&]<int count>(int col) {
-      float of_y[count];
-      float of_dy[count];
-      read(col, of_y, of_dy);
+      float y[count];
+      float dy[count];
+      read(col, y, dy);
 #pragma unroll
-      for (int i = 0; i < count; ++i) of_dy[i] = Op::finish(sum, of_y[i], of_dy[i]);
-      store_pack(row_dx + col, make_pack<T>(of_dy));
+      for (int i = 0; i < count; ++i) dy[i] = Op::finish(sum, y[i], dy[i]);
+      store_pack(dx_ + col, make_pack<T>(dy));
     });
+  }
+
+ private:
+  static constexpr int N = elements_per_16_bytes<T>;
+
+  /// Single elements are there at once. Returns their place_in shared memory.
+  __device__ T* request(unsigned char* buffer, const T* row) const {
+    T* const kept = place_in(buffer, row);
+    const Cut<N> cut(row, kept_cols_);
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
+      __pipeline_memcpy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), 16);
+    }
+    if (thread < cut.num_singles()) kept[cut.col_of_single(thread)] = row[cut.col_of_single(thread)];
+    return kept;
+  }
+
+  template <int count>
+  __device__ void read(int col, float (&y)[count], float (&dy)[count]) const {
+    if (col + count <= kept_cols_) {
+      read_neighbours(kept_y_ + col, y);
+      read_neighbours(kept_dy_ + col, dy);
+    } else {
+      read_neighbours(y_ + col, y);
+      read_neighbours(dy_ + col, dy);
+    }
+  }
+
+  /// Packs as dx has them: where all three lie alike, every access is of 16 bytes.
+  template <class Use>
+  __device__ void for_each_of_thread(Use use) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int pack = thread; pack < cut_.num_packs; pack += static_cast<int>(blockDim.x)) {
+      use.template operator()<N>(cut_.col_of_pack(pack));
+    }
+    if (thread < cut_.num_singles()) use.template operator()<1>(cut_.col_of_single(thread));
+  }
+
+  const T* y_;
+  const T* dy_;
+  T* dx_;
+  int kept_cols_;
+  Cut<N> cut_;
+  const T* kept_y_;
+  const T* kept_dy_;
+};
+
+/// Of shared memory, for so many columns of both rows.
+template <class T>
+int bytes_of_rows(std::int64_t kept_cols) {
+  return static_cast<int>(2 * bytes_with_place(kept_cols * std::int64_t{sizeof(T)}));
+}
+
+/// Columns of both rows that fit so many bytes of shared memory.
+inline std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t element_bytes) {
+  return ((shared_bytes - most_static_bytes) / 2 - 2 * std::int64_t{line_bytes}) / element_bytes;
+}
+
+/// A block for each row, of which it keeps kept_cols columns.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    unaligned_backward(const T* y, const T* dy, T* dx, Shape shape, int kept_cols) {
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
+  __shared__ typename Op::State storage[32];
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t first = row * shape.cols;
+    const KeptRows<T> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
+                           kept_cols);
+    const typename Op::State sum = block_merge<Op>(rows.template sum<Op>(), storage);
+    rows.template write<Op>(sum);
     __syncthreads();  // the next rows are copied over these
   }
 }
 
 /// cols <= 2^30.
 struct Unaligned {
-  /// Columns that are kept of each row, where a block has so many bytes of shared memory.
-  static std::int64_t most_kept(std::int64_t cols, std::int64_t element_bytes, std::int64_t shared_bytes) {
-    const std::int64_t of_a_row = (shared_bytes - most_static_bytes) / 2 - 2 * std::int64_t{line_bytes};
-    return min(cols, of_a_row / element_bytes);
-  }
-
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     const auto kernel = unaligned_backward<Op, T>;
     const int most_bytes = most_shared_bytes();
-    const std::int64_t kept = most_kept(shape.cols, sizeof(T), most_bytes);
-    const auto shared_bytes = static_cast<int>(2 * bytes_with_place(kept * std::int64_t{sizeof(T)}));
+    const std::int64_t kept_cols = min(shape.cols, most_kept_cols(most_bytes, sizeof(T)));
+    const int shared_bytes = bytes_of_rows<T>(kept_cols);
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // Two packs a thread or more, and no more threads than an SM takes, in one block or two.
     const std::int64_t most_threads = 2 * shared_bytes > most_bytes ? 1024 : 512;
     const std::int64_t threads = round_up(divide_up(shape.cols, 2 * elements_per_16_bytes<T>), 32);
     kernel<<<grid_for(shape.rows), static_cast<unsigned>(min(threads, most_threads)), shared_bytes, stream>>>(
-        y, dy, dx, shape, static_cast<int>(kept));
+        y, dy, dx, shape, static_cast<int>(kept_cols));
     CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+/// A cluster for each row: blockIdx.x / cluster size. Each block keeps all of its part.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    unaligned_cluster_backward(const T* y, const T* dy, T* dx, Shape shape, int part_cols) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
+  __shared__ ClusterExchange<Op> exchange;
+  exchange.start();
+  const cg::cluster_group cluster = cg::this_cluster();
+  const std::int64_t first_col = cluster.block_rank() * std::int64_t{part_cols};
+  const std::int64_t first = blockIdx.x / cluster.num_blocks() * shape.cols + first_col;
+  const auto cols =
+      static_cast<int>(max(min(shape.cols - first_col, std::int64_t{part_cols}), std::int64_t{0}));
+  const KeptRows<T> rows(buffer, y + first, dy + first, dx + first, cols, cols);
+  ptx::barrier_cluster_wait();
+  const typename Op::State sum = exchange.merge(rows.template sum<Op>(), 0);
+  rows.template write<Op>(sum);
+#endif
+}
+
+/// For what a GPU with clusters holds: see clusters_at_once.
+struct UnalignedCluster {
+  static constexpr int packs_per_thread = 8;
+  template <class Op, class T>
+  static constexpr auto kernel = unaligned_cluster_backward<Op, T>;
+
+  /// As Cluster::layout.
+  static RowOnCluster layout(std::int64_t row_bytes) {
+    int cluster_size = 2;
+    while (cluster_size < most_blocks_of_cluster && 2 * row_bytes > cluster_size * (64 << 10)) {
+      cluster_size *= 2;
+    }
+    const int part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size);
+    return {.cluster_size = cluster_size,
+            .part_packs = part_packs,
+            .packs_per_thread = packs_per_thread,
+            .shared_bytes = static_cast<int>(2 * bytes_with_place(part_packs * 16))};
+  }
+
+  template <class Op, class T>
+  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
+    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape,
+                    row.part_packs * elements_per_16_bytes<T>);
   }
 };

@@ -321,13 +321,16 @@ def backward(r: Row) -> Expected:
         blocks = next((size for size in (2, 4, 8) if 2 * r.cols * r.size <= size << 16), 16)
         part = 8 * divide_up(divide_up(packs, blocks), 8)
         warps = max(divide_up(part, 8 * 32), 4)
-    of_rows = sum(requests(r, width, row * r.cols, r.cols) for row in range(r.rows))
-    if blocks > 1:
+    part_cols = part * width if blocks > 1 else r.cols
+    begins = range(0, r.cols, part_cols)
+    of_rows = sum(requests(r, width, row * r.cols + begin, min(part_cols, r.cols - begin))
+                  for row in range(r.rows) for begin in begins)  # fmt: skip
+    if r.variant == "cluster":
         of_rows = r.rows * sum(divide_up(max(min(part, packs - block * part), 0), 32) for block in range(blocks))
     yield "passes", r.passes
     if kept >= r.cols:
         yield "global_load_requests", 2 * of_rows
-    yield "block_barriers", (4 if r.variant == "unaligned" else 2 * blocks) * r.rows
+    yield "block_barriers", (4 if r.variant == "unaligned" else (3 if r.variant == "unaligned_cluster" else 2) * blocks) * r.rows
     if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) > 9 and r.variant != "block_registers":
         return  # for newer ones nvcc splits stores, and shuffles more
     yield "global_store_requests", of_rows

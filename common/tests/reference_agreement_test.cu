@@ -12,8 +12,8 @@
 namespace {
 
 Verdict verify(const Problem& problem, void* x, Space space) {
-  // x itself as the result: wrong nearly everywhere, in the same number of places and to the same degree.
-  return problem.op->verify(problem, {{x}, {x}}, space, 1).front();
+  // x itself as every input and as the result: wrong nearly everywhere, in the same number of places and to the same degree.
+  return problem.op->verify(problem, {{x, x}, {x}}, space, 1).front();
 }
 
 bool agree(const Problem& problem, InputKind input) {
@@ -55,9 +55,11 @@ int main() {
   return run_on_device([](const Device& device) {
     std::vector<Shape> shapes{{1, 1}, {7, 33}, {2, 1025}};
     if (!device.simulated) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
+    std::vector<const Operation*> operations = softmax_operations();
+    operations.insert(operations.end(), backward_operations().begin(), backward_operations().end());
     bool all = true;
     for (const DType dtype : all_dtypes()) {
-      for (const Operation* op : softmax_operations()) {
+      for (const Operation* op : operations) {
         for (const InputKind input : all_inputs()) {
           for (const Shape shape : shapes) all = agree({shape, dtype, op}, input) && all;
         }
