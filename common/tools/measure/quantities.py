@@ -151,12 +151,13 @@ def tensor_bytes(entry: Json) -> int:
     return shape_of(entry).tensor_bytes
 
 
-# What a unit divides by, at an entry's shape; by nothing, where it is not among them.
+# What a unit divides by, at an entry's shape, where nothing else is counted that does.
 DIVISORS: dict[str, Callable[[Json], float]] = {
     "passes": tensor_bytes,
     "a row": lambda at: at["rows"],
     "an element": lambda at: at["rows"] * at["cols"],
     "µs": lambda _: 1e3,  # nanoseconds
+    **dict.fromkeys(("a thread", "%", "% of peak"), lambda _: 1),
 }
 
 
@@ -183,7 +184,7 @@ class Quantity(NamedTuple):
         numbers = [found for name in self.of if (found := number(name)) is not None]
         if len(numbers) < len(self.of):
             return None
-        divisor = number(self.divided_by) if self.divided_by else DIVISORS.get(self.unit, lambda _: 1)(at)
+        divisor = number(self.divided_by) if self.divided_by else DIVISORS[self.unit](at)
         return ratio(sum(numbers), divisor)
 
     def numbers(self, entry: Json) -> tuple[Number, Number, Number]:
