@@ -163,6 +163,13 @@ def test_the_best_comes_first(page: Any) -> None:
     assert [float(key) for *_, key in first] == sorted((float(key) for *_, key in first), reverse=True)
 
 
+@pytest.mark.parametrize("percent, expected", [(98.1, True), (97.9, False), (102.0, True), (102.1, False)])
+def test_up_to_two_percent_is_as_fast(percent: float, expected: bool) -> None:
+    one, other = ({"percent_of_copy": number, "spread_percent": 0.1, "time_us": 1.0} for number in (100.0, percent))
+    assert report.as_fast(one, other) == report.as_fast(other, one) == expected
+    assert len(report.leaders([one, other])) == 1 + expected
+
+
 def test_sorting_is_fast(page: Any) -> None:
     """Laid out again, too. Measured 12 to 20 ms; with all rows shown, before, 1 s."""
     milliseconds = page.evaluate("""() => {

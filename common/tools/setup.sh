@@ -275,7 +275,7 @@ show_progress() {
   while IFS= read -r line; do
     if [[ $line =~ $progress ]]; then
       [[ ! $clear ]] || printf '%s%s' "$clear" "building: ${BASH_REMATCH[1]/\// of }" >&2
-    elif [[ $line != "ninja: no work to do." && $line != "Consolidate compiler generated dependencies"* ]]; then
+    elif [[ $line != "-- "* && $line != "ninja: no work to do." && $line != "Consolidate compiler generated"* ]]; then
       printf '%s%s\n' "$clear" "$line" >&2
     fi
   done
