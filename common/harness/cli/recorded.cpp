@@ -12,7 +12,7 @@ RecordedPercentages::RecordedPercentages(const std::string& file) {
   std::getline(stream, gpu_);
   bool is_whole = true;
   for (Row row; is_whole && stream >> row.stage;) {
-    stream >> row.variant >> row.dtype >> row.op >> row.shape.rows >> row.shape.cols >> row.percent;
+    stream >> row.variant >> row.dtype >> row.operation >> row.shape.rows >> row.shape.cols >> row.percent;
     is_whole = !stream.fail();
     rows_.push_back(row);
   }
@@ -22,7 +22,7 @@ RecordedPercentages::RecordedPercentages(const std::string& file) {
 }
 
 bool RecordedPercentages::Row::is_of(const Problem& problem) const {
-  return dtype == name(problem.dtype) && op == problem.op->name && shape.cols == problem.shape.cols;
+  return dtype == name(problem.dtype) && operation == problem.op->name && shape.cols == problem.shape.cols;
 }
 
 std::optional<Shape> RecordedPercentages::nearest(const Problem& problem, std::int64_t rows) const {

@@ -28,7 +28,7 @@ class RecordedPercentages {
 
  private:
   struct Row {
-    std::string stage, variant, dtype, op;
+    std::string stage, variant, dtype, operation;
     Shape shape;
     double percent = 0;
 
