@@ -42,7 +42,8 @@ TEST(CommandLine, EveryOptionArrives) {
       parse({"--rows",    "0,7",          "--cols=1,2,3", "--dtype",       "all",          "--op",
              "all",       "--input",      "all",          "--variant",     "second,first", "--seed",
              "9",         "--repeats=5",  "--l2=warm",    "--offset",      "1,3",          "--format=json",
-             "--section", "rows,ceiling", "--device=sim", "--verify-only", "--list",       "--help"});
+             "--section", "rows,ceiling", "--device=sim", "--verify-only", "--list",       "--recorded=f",
+             "--help"});
   EXPECT_EQ(options.rows, (std::vector<std::int64_t>{0, 7}));
   EXPECT_EQ(options.cols, (std::vector<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(options.dtypes, all_dtypes());
@@ -59,6 +60,7 @@ TEST(CommandLine, EveryOptionArrives) {
   EXPECT_FALSE(options.sections.heading);
   EXPECT_TRUE(options.sections.rows && options.sections.ceiling);
   EXPECT_EQ(options.device, RunOn::sim);
+  EXPECT_EQ(options.recorded, "f");
   EXPECT_TRUE(options.verify_only && options.list && options.help);
   EXPECT_TRUE(parse({"--profile", "--variant=first"}).profile);
 }

@@ -1,11 +1,10 @@
 """Tests that a page links each term of the glossary where it first uses it, and that the glossary is in order."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from prose_test import CODE, FENCE, HEADING, ROOT, anchors, blanked
+from prose_test import CODE, HEADING, ROOT, anchors, blanked
 
 GLOSSARY = ROOT / "common/glossary.md"
 PAGES = ["README.md", "common/primer/README.md", "common/commands.md", "common/results/README.md"]

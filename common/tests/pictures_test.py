@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -114,6 +114,11 @@ def leaves_the_picture(text: Element, size: float, width: float) -> bool:
     return not turned and "x" in text.keys() and (left < 0 or left + wide > width)
 
 
+def resolved(colour: str, variables: dict[str, str]) -> str:
+    """var(--name, #colour) with what the variable is, or the colour after it where there is none."""
+    return VARIABLE.sub(lambda found: variables.get(found[1], found[2]), colour)
+
+
 def problems(svg: str) -> list[str]:
     root = ElementTree.fromstring(svg)
     css = "".join(element.text or "" for element in root.iter(SVG + "style"))
@@ -135,8 +140,7 @@ def problems(svg: str) -> list[str]:
         if words and leaves_the_picture(element, size, width):
             found.append(f"leaves the picture: {words}")
         for page, paper in PAGES.items():
-            resolve: Callable[[re.Match[str]], str] = lambda v: variables[v[1]] if page == "dark" else v[2]
-            stroke, fill = (VARIABLE.sub(resolve, value(elements, name, by_page[page])) for name in ("stroke", "fill"))
+            stroke, fill = (resolved(value(elements, name, by_page[page]), variables if page == "dark" else {}) for name in ("stroke", "fill"))
             # A line of the page's own colour keeps others apart.
             if stroke not in ("", "none", paper) and contrast(stroke, paper) < OF_STROKES:
                 found.append(f"stroke {stroke} on a {page} page: contrast {contrast(stroke, paper):.1f}, not {OF_STROKES}")

@@ -5,7 +5,6 @@ for people to look at: build, too. What needs a browser is skipped without one, 
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess

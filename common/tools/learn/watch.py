@@ -77,7 +77,7 @@ def variants_of(stage: Path, root: Path) -> list[str]:
 
 def record_variant(stage: Path, variant: str, options: argparse.Namespace) -> tuple[Json | None, str]:
     """A run of the page, None where the variant does not apply; and what the stage said of a wrong result."""
-    shape = {"rows": ROWS, "dtype": "f32", "widths": WIDTHS} | DEFAULTS.get(stage.name, {})
+    shape: dict[str, Any] = {"rows": ROWS, "dtype": "f32", "widths": WIDTHS} | DEFAULTS.get(stage.name, {})
     rows, dtype = options.rows or shape["rows"], options.dtype or shape["dtype"]
     for cols in (options.cols,) if options.cols else shape["widths"]:
         shown = f"--variant {variant} --rows {rows} --cols {cols} --dtype {dtype}"
