@@ -24,12 +24,29 @@ namespace {
 constexpr std::uint64_t seed = 1;
 
 struct Case {
-  const Operation* op;
+  Launcher launcher;
   Shape shape;
   InputKind input;
   std::int64_t first_row;
   unsigned seed = 0;  ///< of the order in which warps and blocks take their turns; 0: as they are numbered
 };
+
+const Operation& operation_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::copy_vector:
+      return copy_operation;
+    case Launcher::sum_rows:
+      return row_sums_operation;
+    case Launcher::softmax_backward:
+      return softmax_backward_operation;
+    default:
+      return softmax_operation;
+  }
+}
+
+bool computes_softmax(Launcher launcher) {
+  return operation_of(launcher).name == softmax_operation.name;
+}
 
 std::string describe(const Case& run) {
   std::string text =
@@ -140,7 +157,8 @@ void launch_and_wait(const Plan& plan) {
 /// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
 /// is done. Then throws WrongResultError when the result is wrong.
 void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
-  ProblemRun problem({of.shape, DType::f32, of.op}, {.seed = seed, .takes_times = false}, {});
+  ProblemRun problem({of.shape, DType::f32, &operation_of(of.launcher)}, {.seed = seed, .takes_times = false},
+                     {});
   problem.fill(of.input);
   const float* x = nullptr;
   float* y = nullptr;
@@ -154,10 +172,10 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
   if (verdict.correct) return;
   if (verdict.first_wrong < 0) {
     const char* input =
-        of.op == &softmax_operation && verdict.explanation == "changed its input" ? " x." : ".";
+        of.launcher != Launcher::softmax_backward && verdict.explanation == "changed its input" ? " x." : ".";
     throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
   }
-  if (of.op != &softmax_operation) {  // what follows explains softmax
+  if (!computes_softmax(of.launcher)) {  // what follows explains softmax
     throw WrongResultError("Wrong result, " + describe(of) + ": " + verdict.explanation + ".");
   }
   const std::int64_t cols = of.shape.cols;
@@ -190,25 +208,12 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
   throw WrongResultError("The launcher failed, " + describe(run) + ":\n  " + error.what() + why);
 }
 
-const Operation* operation_of(const Exercise& exercise) {
-  switch (exercise.launcher) {
-    case Launcher::copy_vector:
-      return &copy_operation;
-    case Launcher::sum_rows:
-      return &row_sums_operation;
-    case Launcher::softmax_backward:
-      return &softmax_backward_operation;
-    default:
-      return &softmax_operation;
-  }
-}
-
 std::vector<Case> cases_of(const Exercise& exercise) {
   std::vector<Case> cases;
   for (const std::int64_t first_row : exercise.first_rows) {
     for (const InputKind input : exercise.inputs) {
       for (const Shape shape : exercise.shapes) {
-        cases.push_back({operation_of(exercise), shape, input, first_row});
+        cases.push_back({exercise.launcher, shape, input, first_row});
       }
     }
   }
@@ -288,7 +293,7 @@ void check_rules(const Exercise& exercise, const Counts& counts) {
 }
 
 Case counted_case(const Exercise& exercise, Shape shape) {
-  return {operation_of(exercise), shape, exercise.counted_input, exercise.first_rows.front()};
+  return {exercise.launcher, shape, exercise.counted_input, exercise.first_rows.front()};
 }
 
 /// While it lives, warps and blocks take turns in an order that a seed, unless it is 0, says: see common/sim/README.md.
@@ -331,7 +336,7 @@ Counts check_all(const Exercise& exercise, const Prepare& prepare) {
 void verify_on_gpu(const Exercise& exercise, const Prepare& prepare) {
   std::vector<Case> cases = cases_of(exercise);
   constexpr std::int64_t many_rows = 5000;
-  cases.push_back({operation_of(exercise),
+  cases.push_back({exercise.launcher,
                    {many_rows, exercise.counted.back().cols},
                    exercise.inputs.front(),
                    exercise.first_rows.front()});
