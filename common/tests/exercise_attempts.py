@@ -83,6 +83,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "sectors_thread_per_row_2_columns = 16": ("is not what is counted", "sectors_thread_per_row_2_columns = 8  => sectors_thread_per_row_2_columns = 16 "),
         "sectors_block_per_row_shifted = 4": ("is not what is counted", "sectors_block_per_row_shifted = 5  => sectors_block_per_row_shifted = 4 "),
         "sectors_block_per_row_shifted = 8": ("is not what is counted", "sectors_block_per_row_shifted = 5  => sectors_block_per_row_shifted = 8 "),
+        "with a point": (None, "passes_of_all_five = 8 => passes_of_all_five = 8.0"),
     },
     "one_kernel": {
         "starter": (
@@ -485,6 +486,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "pack_at_8l = 4": ("lanes 0 and 4", "pack_at_8l = 8  => pack_at_8l = 4 "),
         "pack_at_8l = 2": ("each quarter", "pack_at_8l = 8  => pack_at_8l = 2 "),
         "pack_at_8l = 32": ("8 lanes at a time", "pack_at_8l = 8  => pack_at_8l = 32 "),
+        "without blanks": (None, "word_l = 1 => word_l=1", "word_5 = 1 => word_5=1"),
     },
     "conflicting_layout": {
         "starter": (
@@ -541,6 +543,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "first_column_backwards_thread_1 = 4091": ("where does it begin", "first_column_backwards_thread_1 = 4088  => first_column_backwards_thread_1 = 4091 "),
         "first_column_backwards_thread_1 = 4092": ("pack", "first_column_backwards_thread_1 = 4088  => first_column_backwards_thread_1 = 4092 "),
         "first_negative_row = 35791": ("largest int", "first_negative_row = 35792  => first_negative_row = 35791 "),
+        "in another order": (None, "passes_of_writing = 1\n => ", "passes_of_reading = 3 => passes_of_writing = 1\npasses_of_reading = 3"),
     },
     "index_overflow": {
         "starter": (
