@@ -85,6 +85,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "sectors_thread_per_row_2_columns = 16": ("is not what is counted", "sectors_thread_per_row_2_columns = 8  => sectors_thread_per_row_2_columns = 16 "),
         "sectors_block_per_row_shifted = 4": ("is not what is counted", "sectors_block_per_row_shifted = 5  => sectors_block_per_row_shifted = 4 "),
         "sectors_block_per_row_shifted = 8": ("is not what is counted", "sectors_block_per_row_shifted = 5  => sectors_block_per_row_shifted = 8 "),
+        "with a point": (None, "passes_of_all_five = 8 => passes_of_all_five = 8.0"),
     },
     "one_kernel": {
         "starter": (
@@ -204,7 +205,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
       }
     }
 """),
-        "a turn too many": ("race: |out of bounds", "col < shape.cols => col < shape.cols + block_size"),
+        "a turn too many": ("race: ", "col < shape.cols => col < shape.cols + block_size"),
         "the last turn is missing": ("Wrong result: .*not written", "col < shape.cols => col + block_size <= shape.cols"),
         "all take all": ("4 bytes per load request of a warp, where at least 16.*all do the same", "col = threadIdx.x; => col = 0;", "col += block_size => ++col"),
         "reads well, writes badly": ("race: write", "      y[row * shape.cols + col] =>       y[row * shape.cols + (col * 2) % shape.cols]"),
@@ -226,7 +227,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "    if (threadIdx.x < stride) =>     __syncthreads();\n    if (threadIdx.x < stride)"),
         "the first element": (None, "max = MaxOp::identity; => max = row_x[0];"),
         "the lowest float": (None, "max = MaxOp::identity; => max = -3.402823466e38f;"),
-        "volatile": ("warps and blocks in another order.*nobody|a GPU promises none.*`volatile`, fences and atomics do not",
+        "volatile": ("warps and blocks in another order.*a GPU promises none.*`volatile`, fences and atomics do not",
             "  __syncthreads();  // thread 0 wrote values[0] in the last turn\n => ", "__shared__ float values => volatile __shared__ float values"),
         "volatile, the read": ("race: read", "  __syncthreads();  // thread 0 wrote values[0] in the last turn\n => ",
             "return values[0] => return *static_cast<volatile float*>(values)"),
@@ -332,15 +333,15 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "in place of the first result": (None, "if (lane == 0) result = value; => if (lane == 0) warp_results[0] = value;", "return result => return warp_results[0]", "  __shared__ float result;\n => "),
         "cooperative groups": (None, "#include \"common => #include <cooperative_groups.h>\n#include \"common", "  __syncthreads(); =>   cooperative_groups::this_thread_block().sync();"),
         "volatile": ("another order.*which nobody has written yet", "__shared__ float result; => volatile __shared__ float result;", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n  }"),
-        "__threadfence_block": ("race: |not|nobody", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n  }\n  __threadfence_block();"),
-        "no barrier before the result": ("nobody has written|race: ", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n  }"),
+        "__threadfence_block": ("race: read.*return result", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n  }\n  __threadfence_block();"),
+        "no barrier before the result": ("race: read.*return result", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n  }"),
         "a barrier for the first warp": ("barrier", "    if (lane == 0) result = value;\n  }\n  __syncthreads(); =>     if (lane == 0) result = value;\n    __syncthreads();\n  }"),
         "each warp its own result": ("Wrong result: row 0", "  return result => return value"),
         "only the first warp has it": ("Wrong result: row 0", "  return result => return warp == 0 ? result : value"),
         "three warps": ("Wrong result: row 0", "lane < num_warps => lane < block_size / 32", "lane, num_warps); => lane, block_size / 32);"),
-        "32 lanes in each warp": ("lanes|threads", "value, lane, lanes_in_warp => value, lane, 32"),
-        "all lanes write": ("race: |Wrong result", "  if (lane == 0) warp_results[warp] =>   warp_results[warp]"),
-        "the block's tree": ("accesses to shared memory per row, where at most 40|barriers per row, where at most 6", """  __shared__ float values[128];
+        "32 lanes in each warp": ("names lanes 16-31, which the block does not have", "value, lane, lanes_in_warp => value, lane, 32"),
+        "all lanes write": ("race: write", "  if (lane == 0) warp_results[warp] =>   warp_results[warp]"),
+        "the block's tree": ("16 barriers per row, where at most 6", """  __shared__ float values[128];
   values[threadIdx.x] = value;
   if (threadIdx.x < 16) values[112 + threadIdx.x] = ReduceOp::identity;
   for (int stride = 64; stride > 0; stride /= 2) {
@@ -413,7 +414,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "begins at 32": ("Wrong result: row 0", "mask = 16 => mask = 32"),
         "ends at 2": ("Wrong result: row 0, column 0", "mask > 0 => mask > 1"),
         "up": ("Wrong result: row 0", "__shfl_xor_sync => __shfl_up_sync"),
-        "a mask of half a warp": ("mask|names|lane", "0xffffffff => 0xffff"),
+        "a mask of half a warp": ("the mask of a shuffle names other lanes, but not the one that calls it", "0xffffffff => 0xffff"),
         "always the sum": ("Wrong result: row 0", "value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask)); => value += __shfl_xor_sync(0xffffffff, value, mask);"),
         "halves that do not meet": ("Wrong result: row 0", "value, mask) => value, mask, 16)"),
         "with __syncthreads": ("barrier", "  for (int mask =>   __syncthreads();\n  for (int mask"),
@@ -487,6 +488,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "pack_at_8l = 4": ("lanes 0 and 4", "pack_at_8l = 8  => pack_at_8l = 4 "),
         "pack_at_8l = 2": ("each quarter", "pack_at_8l = 8  => pack_at_8l = 2 "),
         "pack_at_8l = 32": ("8 lanes at a time", "pack_at_8l = 8  => pack_at_8l = 32 "),
+        "without blanks": (None, "word_l = 1 => word_l=1", "word_5 = 1 => word_5=1"),
     },
     "conflicting_layout": {
         "starter": (
@@ -522,9 +524,9 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
             "  const int tid = static_cast<int>(threadIdx.x);\n  return tid * pack_size + (i + tid) % pack_size;\n"),
         "every second word": ("bank conflicts per row, where 0 are expected", "  return 2 * (i * block_size + static_cast<int>(threadIdx.x));\n",
             "round_up(shape.cols, block_size) * std::int64_t{sizeof(float)} => 2 * round_up(shape.cols, block_size) * std::int64_t{sizeof(float)}"),
-        "too few words": ("out of bounds|race|Wrong", "  return i * block_size + 2 * static_cast<int>(threadIdx.x);\n"),
-        "a warp's width in place of the block's": ("race: |Wrong result", "  return i * 32 + static_cast<int>(threadIdx.x);\n"),
-        "a barrier for each element": ("barriers per row, where at most 4|barrier", "    const float value = row_x[col(i)]; =>     __syncthreads();\n    const float value = row_x[col(i)];"),
+        "too few words": ("race: write", "  return i * block_size + 2 * static_cast<int>(threadIdx.x);\n"),
+        "a warp's width in place of the block's": ("race: write", "  return i * 32 + static_cast<int>(threadIdx.x);\n"),
+        "a barrier for each element": ("names lanes 0-7, which wait elsewhere", "    const float value = row_x[col(i)]; =>     __syncthreads();\n    const float value = row_x[col(i)];"),
     },
     "walks": {
         "starter": ("`passes_of_reading` has no answer yet",),
@@ -543,6 +545,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "first_column_backwards_thread_1 = 4091": ("where does it begin", "first_column_backwards_thread_1 = 4088  => first_column_backwards_thread_1 = 4091 "),
         "first_column_backwards_thread_1 = 4092": ("pack", "first_column_backwards_thread_1 = 4088  => first_column_backwards_thread_1 = 4092 "),
         "first_negative_row = 35791": ("largest int", "first_negative_row = 35792  => first_negative_row = 35791 "),
+        "in another order": (None, "passes_of_writing = 1\n => ", "passes_of_reading = 3 => passes_of_writing = 1\npasses_of_reading = 3"),
     },
     "index_overflow": {
         "starter": (
@@ -607,7 +610,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "the smaller maximum": ("Wrong result: row 0", "max = fmaxf(a.max, b.max) => max = fminf(a.max, b.max)"),
         "maximum of the sums": ("Wrong result: row 0", "a.sum * __expf(a.max - shift) + b.sum * __expf(b.max - shift) => fmaxf(a.sum, b.sum)"),
         "the least positive float": ("Wrong result: row 0.*add up to 1.0107", "-FLT_MAX => FLT_MIN"),
-        "returns the other": (r"one_nan|Wrong result", "  const float max = =>   if (b.max == -INFINITY) return a;\n  if (!(b.max >= a.max)) return a;\n  const float max ="),
+        "returns the other": ("Wrong result: row 0.*add up to 17.93", "  const float max = =>   if (b.max == -INFINITY) return a;\n  if (!(b.max >= a.max)) return a;\n  const float max ="),
         "max with -inf alone": ("Wrong result: .*got nan", "fmaxf(max, -FLT_MAX) => fmaxf(max, -INFINITY)"),
         "512 threads": (None, "block_size = 128 => block_size = 512"),
     },
@@ -644,10 +647,10 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "its own pair is forgotten": ("Wrong result: row 0", "  write(Slot =>   if (threadIdx.x == blockIdx.x) return {};\n  write(Slot"),
         "its own pair four times": ("Wrong result: row 0", "  return other; =>   return pair;"),
         "empties before it reads": ("Wrong result: row 0", "  const MaxSum other = read(received);\n  make_empty(received); =>   make_empty(received);\n  const MaxSum other = read(received);"),
-        "empties what it sent": ("waits for ever|Wrong result|slot", "  make_empty(received); =>   make_empty(Slot(slots[threadIdx.x][blockIdx.x]));"),
-        "reads what it sent": ("Wrong result: row 0|waits for ever", "received(slots[blockIdx.x][threadIdx.x]) => received(slots[threadIdx.x][blockIdx.x])"),
+        "empties what it sent": ("waits for ever", "  make_empty(received); =>   make_empty(Slot(slots[threadIdx.x][blockIdx.x]));"),
+        "reads what it sent": ("Wrong result: row 0", "received(slots[blockIdx.x][threadIdx.x]) => received(slots[threadIdx.x][blockIdx.x])"),
         "only one thread sends": ("waits for ever", "  write(Slot =>   if (threadIdx.x == 0) write(Slot"),
-        "plain accesses": ("race: |waits for ever|comes back", "is_empty(received) => slots[blockIdx.x][threadIdx.x] == 0"),
+        "plain accesses": ("endless loop: it comes back", "is_empty(received) => slots[blockIdx.x][threadIdx.x] == 0"),
     },
     "masked_rows": {
         "starter": ("Wrong result: row 0, column 0 of 3 x 8192, input neg_inf_prefix.*got nan, expected 0",),
@@ -709,10 +712,10 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "only rows that begin well": (r"bytes per load request of a warp, where at least 300", """  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) return {cols, 0, 0};
   return {0, cols / pack_size, cols % pack_size};
 """),
-        "bytes, not elements": ("misaligned|race|Wrong result|out of bounds", "/ sizeof(float) % pack_size => % 16"),
-        "packs rounded up": ("out of bounds|race: |Wrong result", "(cols - head) / pack_size, => (cols - head + pack_size - 1) / pack_size,"),
-        "the tail twice": ("race: |Wrong result|out of bounds", "(cols - head) % pack_size}; => cols - head};"),
-        "a pack of the whole row": ("race: |out of bounds", "(cols - head) / pack_size, => cols / pack_size,"),
+        "bytes, not elements": ("misaligned read of 16 bytes", "/ sizeof(float) % pack_size => % 16"),
+        "packs rounded up": ("race: write", "(cols - head) / pack_size, => (cols - head + pack_size - 1) / pack_size,"),
+        "the tail twice": ("race: write", "(cols - head) % pack_size}; => cols - head};"),
+        "a pack of the whole row": ("race: write", "(cols - head) / pack_size, => cols / pack_size,"),
         "the head is lost": ("misaligned read of 16 bytes", "return {head, => return {0,"),
     },
     "two_rows": {
@@ -735,15 +738,15 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
             "*reinterpret_cast<float4*>(slot + col) = *reinterpret_cast<const float4*>(row_x + col);"),
         "the first row through registers": ("0.67 passes of reading by asynchronous copies, where 1 is", "  request_row(slots[0], x + blockIdx.x * shape.cols, cols);\n => "
             "  for (int col = threadIdx.x; col < cols; col += block_size) slots[0][col] = x[blockIdx.x * shape.cols + col];\n"),
-        "not by copies at all": ("copies|passes of reading", "const float* slot = slots[turn]; => const float* slot = x + row * shape.cols;"),
+        "not by copies at all": ("4 passes of reading, where 1 is", "const float* slot = slots[turn]; => const float* slot = x + row * shape.cols;"),
         "no group": ("is on its way", "    __pipeline_commit();\n    __pipeline_wait_prior(1); =>     __pipeline_wait_prior(1);"),
         "two groups may be under way": ("is on its way", "__pipeline_wait_prior(1); => __pipeline_wait_prior(2);"),
         "no wait": ("is on its way", "    __pipeline_wait_prior(1);\n => "),
-        "the barrier before the wait": ("is on its way|shared memory", "    __pipeline_wait_prior(1);\n    __syncthreads(); =>     __syncthreads();\n    __pipeline_wait_prior(1);"),
+        "the barrier before the wait": ("race: read of 4 bytes of shared memory", "    __pipeline_wait_prior(1);\n    __syncthreads(); =>     __syncthreads();\n    __pipeline_wait_prior(1);"),
         "a barrier of the warp": ("shared memory", "    __pipeline_wait_prior(1);\n    __syncthreads(); =>     __pipeline_wait_prior(1);\n    __syncwarp();"),
-        "no barrier before the next copy": ("race: |is on its way", "    __syncthreads();  // the next row but one is copied over this one\n => "),
-        "always the same slot": ("is on its way|race: ", "    turn = 1 - turn;\n => "),
-        "the same slot for both": ("is on its way|race: ", "slots[1 - turn], x + next => slots[turn], x + next"),
+        "no barrier before the next copy": ("race: write of 16 bytes of shared memory", "    __syncthreads();  // the next row but one is copied over this one\n => "),
+        "always the same slot": ("is on its way", "    turn = 1 - turn;\n => "),
+        "the same slot for both": ("is on its way", "slots[1 - turn], x + next => slots[turn], x + next"),
         "misaligned slots": ("misaligned", "__shared__ __align__(128) float slots[2][max_cols]; => __shared__ __align__(128) float slots[2][max_cols + 1];"),
     },
     "pairs_in_a_cluster": {
@@ -767,15 +770,15 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
             "  for (unsigned to = 0; threadIdx.x == 0 && to < parts; ++to) *cluster.map_shared_rank(&received[cluster.block_rank()], to) = pair;"),
         "its own pair in registers": (None, "  return threadIdx.x < parts ? received[threadIdx.x] : MaxSum{}; =>   if (threadIdx.x == cluster.block_rank()) return pair;\n"
             "  return threadIdx.x < parts ? received[threadIdx.x] : MaxSum{};"),
-        "reads, and leaves": ("returned|has returned|leaves|ended|race|need not", """  if (threadIdx.x == 0) received[0] = pair;
+        "reads, and leaves": ("which has returned .a cluster barrier before its end is missing", """  if (threadIdx.x == 0) received[0] = pair;
   cluster.sync();
   return threadIdx.x < parts ? *cluster.map_shared_rank(&received[0], threadIdx.x) : MaxSum{};
 """),
-        "a barrier of the block": ("race|nobody has written|need not", "  cluster.sync();  // all have sent =>   __syncthreads();"),
-        "a barrier for those who send": ("barrier|waits", "  cluster.sync();  // all have sent =>   if (threadIdx.x < parts) cluster.sync();"),
-        "its own memory": ("nobody has written|race|Wrong result", "*cluster.map_shared_rank(&received[cluster.block_rank()], threadIdx.x) = pair => received[threadIdx.x] = pair"),
+        "a barrier of the block": ("nobody has written yet .is a barrier missing", "  cluster.sync();  // all have sent =>   __syncthreads();"),
+        "a barrier for those who send": ("names lanes 0-3, which wait elsewhere", "  cluster.sync();  // all have sent =>   if (threadIdx.x < parts) cluster.sync();"),
+        "its own memory": ("Wrong result: row 0", "*cluster.map_shared_rank(&received[cluster.block_rank()], threadIdx.x) = pair => received[threadIdx.x] = pair"),
         "the pair of one": ("Wrong result: row 0", "received[threadIdx.x] : MaxSum{} => received[0] : MaxSum{}"),
-        "all threads have it": ("out of bounds|Wrong result", "threadIdx.x < parts ? received[threadIdx.x] : MaxSum{} => received[threadIdx.x % parts]"),
+        "all threads have it": ("add up to 0.03125 instead of 1", "threadIdx.x < parts ? received[threadIdx.x] : MaxSum{} => received[threadIdx.x % parts]"),
     },
     "gradient_in_a_warp": {
         "starter": ("Wrong result, 5 x 100, input normal: [0-9]+ of 500 elements wrong",),
