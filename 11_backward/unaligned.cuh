@@ -8,8 +8,8 @@
 #include "10_cluster/cluster_launch.cuh"
 #include "11_backward/row_gradient.cuh"
 
-/// What a block has of a row: of y and dy the first columns are kept in shared memory, the others are read again.
-template <class T>
+/// What a block has of a row: of y and dy the first columns, or all, are kept in shared memory, the others are read again.
+template <class T, bool keeps_all>
 class KeptRows {
  public:
   /// Requests what is kept: it is there after a barrier. buffer: see bytes_of_rows.
@@ -66,7 +66,7 @@ class KeptRows {
 
   template <int count>
   __device__ void read(int col, float (&y)[count], float (&dy)[count]) const {
-    if (col + count <= kept_cols_) {
+    if (keeps_all || col + count <= kept_cols_) {
       read_neighbours(kept_y_ + col, y);
       read_neighbours(kept_dy_ + col, dy);
     } else {
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(1024)
   __shared__ typename Op::State storage[32];
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t first = row * shape.cols;
-    const KeptRows<T> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
-                           kept_cols);
+    const KeptRows<T, false> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
+                                  kept_cols);
     const typename Op::State sum = block_merge<Op>(rows.template sum<Op>(), storage);
     rows.template write<Op>(sum);
     __syncthreads();  // the next rows are copied over these
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t first = blockIdx.x / cluster.num_blocks() * shape.cols + first_col;
   const auto cols =
       static_cast<int>(max(min(shape.cols - first_col, std::int64_t{part_cols}), std::int64_t{0}));
-  const KeptRows<T> rows(buffer, y + first, dy + first, dx + first, cols, cols);
+  const KeptRows<T, true> rows(buffer, y + first, dy + first, dx + first, cols, cols);
   ptx::barrier_cluster_wait();
   const typename Op::State sum = exchange.merge(rows.template sum<Op>(), 0);
   rows.template write<Op>(sum);
