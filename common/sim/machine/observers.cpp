@@ -128,9 +128,15 @@ class Races : public AccessObserver {
       const RaceOrder order = access.warp.race_order(region.owner);
       if (!strong && order.is_plain()) {
         const PlainOrder plain(order);
-        Run run;
-        return is_one_run(lanes, access.steps, run) ? see_run(access, region, run, order, plain)
-                                                    : see_each(access, region, lanes, order, plain);
+        constexpr std::uint32_t most_runs = 8;  // beyond, they are too short to be worth a call each
+        if (count_lanes(lanes & ~(access.steps.next | access.steps.same)) > most_runs) {
+          return see_each(access, region, lanes, order, plain);
+        }
+        for_each_run(lanes, access.steps, [&](const Run& run) {
+          see_run(access, region, run, order, plain);
+          return true;
+        });
+        return;
       }
       if (strong && order.launch->has_several_devices()) return check_scopes(access, region, lanes, order);
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
