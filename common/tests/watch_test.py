@@ -52,11 +52,12 @@ def sum_of(launch: Json) -> Counter[str]:
     return +total
 
 
-@pytest.mark.parametrize("shape", [{}, {"dtype": "f16", "op": "log_softmax"}], ids=["f32", "f16"])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_sums_of_a_trace_are_the_counters(stage: str, shape: Json) -> None:
+def test_the_sums_of_a_trace_are_the_counters(stage: str, dtype: str) -> None:
+    shape: Json = {"dtype": dtype, "op": "all" if dtype == "f16" else None}
     if stage == "01_naive":
-        shape = {"rows": 2, "cols": 128, **shape, "op": None}  # it has no log_softmax
+        shape |= {"rows": 2, "cols": 128}
     variants = watch.variants_of(BUILD / stage, ROOT)
     assert variants
     for variant in variants:

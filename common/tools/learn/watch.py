@@ -227,7 +227,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cols", type=whole_number(1 << 24), metavar="N",
                         help=f"default: the first that a variant takes of {', '.join(map(str, WIDTHS))}; 8192 of stage 07, 257 of 08")
     parser.add_argument("--dtype", choices=("f32", "f16", "bf16"), help="default f32; f16 of stage 04")
-    parser.add_argument("--op", choices=("softmax", "log_softmax"))
+    parser.add_argument("--op", metavar="NAME", help="log_softmax, or what else the stage does")
     parser.add_argument("--input", metavar="KIND", help="as of the stages")
     parser.add_argument("--offset", metavar="N", help="as of the stages")
     parser.add_argument("--blocks", type=numbers, default=BLOCKS, metavar="N-M", help=f"which are recorded (default {BLOCKS})")
