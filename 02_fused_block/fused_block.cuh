@@ -1,7 +1,7 @@
 // Stage 02: one kernel instead of five, one block per row. What lay between the steps now stays in registers.
 //
 // Cost: 4 passes, because the row is read three times (for the maximum, for the sum, for the result) and
-// written once. Four ways to reduce over a block (block_reduce.cuh), and FasterTransformer's two launch
+// written once. Three ways to reduce over a block (block_reduce.cuh), and FasterTransformer's two launch
 // shapes with one thread per column, which read the row once but work on one element per thread. Sources:
 // FasterTransformer's masked softmax kernels, AITemplate's block softmax.
 #pragma once

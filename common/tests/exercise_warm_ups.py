@@ -66,6 +66,11 @@ WARM_UPS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "  if (threadIdx.x % 32 == 0) values[threadIdx.x / 32] = sum;",
             "thread < block_size => thread < block_size / 32"),
         "larger blocks": (None, "block_size = 128 => block_size = 1024"),
+        "atomics in global memory": ("0 accesses to shared memory per row, where at least 5.*through `values`",
+            "  values[threadIdx.x] = sum; =>   if (threadIdx.x == 0) sums[blockIdx.x] = 0;",
+            "  if (threadIdx.x == 0) {\n => ", "    float total = 0;\n => ",
+            "    for (int thread = 0; thread < block_size; ++thread) total += values[thread];\n => ",
+            "    sums[blockIdx.x] = total;\n  }\n =>   atomicAdd(&sums[blockIdx.x], sum);\n"),
         "a tree": (None,
             "  __syncthreads();\n =>   for (int stride = block_size / 2; stride > 0; stride /= 2) {\n    __syncthreads();\n"
             "    if (threadIdx.x < stride) values[threadIdx.x] += values[threadIdx.x + stride];\n  }\n",

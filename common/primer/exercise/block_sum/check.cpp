@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   exercise.instructions = 80;
   exercise.rules = {
       {Counter::read_passes, 1, 1, "Each element of x is read once."},
+      {Counter::shared_accesses, 5, 1e9,
+       "The threads should hand over what they have through `values`, in shared memory."},
       {Counter::barriers, 1, 10, "One barrier is enough, and a tree needs one for each of its steps."},
   };
   exercise.task =
