@@ -152,7 +152,7 @@ class KernelParser final : public OperandResolver {
 
   // ---- Emitting
   void assemble(std::string_view spelling, std::vector<WrittenOperand> operands);
-  void emit(Instruction instruction);
+  void emit(const Instruction& instruction);
   void emit_unknown(std::string_view spelling);
   std::vector<std::uint32_t> places_of(const std::vector<std::string_view>& names);
   void emit_call_of(std::string_view callee, const ModuleFunction& function, WrittenCall call);
@@ -475,10 +475,10 @@ void KernelParser::parse_statement(Lexer& lexer, std::string_view word, bool is_
   }
 }
 
-void KernelParser::emit(Instruction instruction) {
-  instruction.predicate = predicate_;
-  instruction.negate = negate_;
+void KernelParser::emit(const Instruction& instruction) {
   program_.code.push_back(instruction);
+  program_.code.back().predicate = predicate_;
+  program_.code.back().negate = negate_;
   program_.location_of.push_back(location_);
 }
 
