@@ -6,15 +6,6 @@
 
 namespace {
 
-std::string not_whole_packs(const Problem& problem) {
-  const auto bytes = [&](std::int64_t elements) {
-    return elements * static_cast<std::int64_t>(size_of(problem.dtype));
-  };
-  const bool whole = bytes(problem.shape.cols) % 16 == 0 && bytes(problem.offsets.input) % 16 == 0 &&
-                     bytes(problem.offsets.output) % 16 == 0;
-  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
-}
-
 /// Rows of whole packs, `rows` of which fit a block's shared memory.
 std::string does_not_fit(const Problem& problem, const Device& device, int rows, std::int64_t most_cols) {
   const std::string reason = not_whole_packs(problem);

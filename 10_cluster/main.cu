@@ -23,10 +23,7 @@ std::string unsupported(const Problem& problem, const Device& device) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   const std::int64_t row_bytes = problem.shape.cols * size;
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
-  if (row_bytes % 16 != 0 || problem.offsets.input * size % 16 != 0 ||
-      problem.offsets.output * size % 16 != 0) {
-    return "rows must begin at packs of 16 bytes and be made of them";
-  }
+  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
   const std::int64_t least_cols = Launcher::cluster_size * 32 * 16 / size;
   if (problem.shape.cols < least_cols) {
     return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";

@@ -51,13 +51,6 @@ std::int64_t element_bytes(const Problem& problem) {
   return static_cast<std::int64_t>(size_of(problem.dtype));
 }
 
-std::string not_whole_packs(const Problem& problem) {
-  const std::int64_t size = element_bytes(problem);
-  const bool whole = problem.shape.cols * size % 16 == 0 && problem.offsets.input * size % 16 == 0 &&
-                     problem.offsets.output * size % 16 == 0;
-  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
-}
-
 /// Whole packs, and at most so many columns.
 std::string not_packs_or_wider(const Problem& problem, const Device& device, std::int64_t cols,
                                const std::string& reason) {

@@ -26,3 +26,10 @@ std::function<std::string(const Problem&, const Device&)> at_most_columns(std::i
     return problem.shape.cols <= cols ? "" : reason + ": at most " + std::to_string(cols) + " columns";
   };
 }
+
+std::string not_whole_packs(const Problem& problem) {
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const bool whole = problem.shape.cols * size % 16 == 0 && problem.offsets.input * size % 16 == 0 &&
+                     problem.offsets.output * size % 16 == 0;
+  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
+}

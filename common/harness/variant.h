@@ -77,6 +77,9 @@ struct Variant {
 std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
                                                                           const std::string& reason);
 
+/// For Variant::unsupported of what moves packs of 16 bytes alone: why the problem's rows are not made of them, or "".
+std::string not_whole_packs(const Problem& problem);
+
 /// A number of the table.
 enum class Number { passes, load_sectors, bank_conflicts, time };
 
