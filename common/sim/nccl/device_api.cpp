@@ -1,5 +1,5 @@
 // What NCCL's device API, whose kernels are in its headers alone, needs of the host: memory of each rank at addresses that
-// are a number of 4 GiB apart, and structures that tell kernels where. As in NCCL 2.28, whose layout they have; without
+// are a number of 4 GiB apart, and structures that tell kernels where. As in NCCL 2.28.7, whose layout they have; without
 // multicast and without a network.
 #include <algorithm>
 #include <cstring>
@@ -154,7 +154,10 @@ std::string why_not(const ncclDevCommRequirements& wanted) {
   for (const auto* team = wanted.teamRequirementsList; team != nullptr; team = team->next) {
     if (team->multimem) return "multicast (of a team) is not simulated";
   }
-  if (wanted.ginForceEnable || wanted.railGinBarrierCount > 0) return "the network (GIN) is not simulated";
+  if (wanted.ginForceEnable || wanted.railGinBarrierCount > 0) {
+    return "the network (GIN) is not simulated (or the program is compiled with nccl_device.h of before NCCL "
+           "2.28.7)";
+  }
   if (wanted.lsaLLA2ABlockCount > 0) return "exchange by LLA2A is not simulated";
   return "";
 }

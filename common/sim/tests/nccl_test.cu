@@ -15,8 +15,8 @@
 #include "common/sim/tests/captured.h"
 #include "common/sim/tests/expect_fault.cuh"
 
-// The layout of 2.28 is simulated.
-#if __has_include(<nccl_device.h>) && NCCL_VERSION_CODE >= 22800 && NCCL_VERSION_CODE < 22900
+// The layout of 2.28.7 is simulated; structures grew then.
+#if __has_include(<nccl_device.h>) && NCCL_VERSION_CODE >= 22807 && NCCL_VERSION_CODE < 22900
 #include <nccl_device.h>
 #define HAS_DEVICE_API 1  // NOLINT(cppcoreguidelines-macro-usage)
 #else
@@ -369,7 +369,7 @@ class Test {
   }
 #else
   void test_device_api() const {
-    std::printf("skip the device API: needs nccl_device.h of NCCL 2.28\n");
+    std::printf("skip the device API: needs nccl_device.h of NCCL 2.28.7 to 2.28.9\n");
   }
 #endif
   void destroy() const {
