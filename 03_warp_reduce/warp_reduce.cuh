@@ -37,78 +37,79 @@ struct RowTile {
   }
 };
 
+/// first_row: of the grid.
 template <class Op, RowTile tile, class Load, class Store>
-__global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load, Store store, Shape shape) {
+__global__ void __launch_bounds__(warp_reduce_block_size)
+    warp_softmax(Load load, Store store, Shape shape, std::int64_t first_row) {
   const auto [rows, cols] = shape;
   const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
   const int group = static_cast<int>(threadIdx.x) / tile.group_width;
+  const std::int64_t block_row = first_row + blockIdx.x * std::int64_t{tile.rows_per_block()};
+  const std::int64_t group_row = block_row + group * tile.rows_per_access;
+  const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
+  const auto exists = [&](int r, int pack) {
+    return group_row + r < rows && (!tile.padded || col_of_pack(pack) < cols);
+  };
 
-  // The loop runs equally often for all lanes of a warp, also past the last row: a shuffle needs them all.
-  for (std::int64_t block_row = blockIdx.x * std::int64_t{tile.rows_per_block()}; block_row < rows;
-       block_row += gridDim.x * std::int64_t{tile.rows_per_block()}) {
-    const std::int64_t first_row = block_row + group * tile.rows_per_access;
-    const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
-    const auto exists = [&](int r, int pack) {
-      return first_row + r < rows && (!tile.padded || col_of_pack(pack) < cols);
-    };
+  // All reads first: they are independent, and every one on its way hides the latency of the others.
+  Fetched<Load, tile.pack_size> fetched[tile.rows_per_access][tile.packs_per_lane] = {};
+#pragma unroll
+  for (int r = 0; r < tile.rows_per_access; ++r) {
+#pragma unroll
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+      if (!exists(r, pack)) continue;
+      fetched[r][pack] = load.template fetch<tile.pack_size>(group_row + r, col_of_pack(pack));
+    }
+  }
 
-    // All reads first: they are independent, and every one on its way hides the latency of the others.
-    // Set to zero although nothing reads the zeros: what may be left over from the turn before keeps its
-    // register through the whole loop, and ptxas then needs twice as many.
-    Fetched<Load, tile.pack_size> fetched[tile.rows_per_access][tile.packs_per_lane] = {};
+  // Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
 #pragma unroll
-    for (int r = 0; r < tile.rows_per_access; ++r) {
+  for (int r = 0; r < tile.rows_per_access; ++r) {
+    float values[tile.packs_per_lane][tile.pack_size];
+    float max = MaxOp::identity;
 #pragma unroll
-      for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-        if (!exists(r, pack)) continue;
-        fetched[r][pack] = load.template fetch<tile.pack_size>(first_row + r, col_of_pack(pack));
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+      load.template unpack<tile.pack_size>(fetched[r][pack], values[pack]);
+#pragma unroll
+      for (float& value : values[pack]) {
+        if (tile.padded && !exists(r, pack)) value = MaxOp::identity;  // adds exp(-inf) = 0 to the sum
+        max = fmaxf(max, value);
       }
     }
+    max = warp_all_reduce<MaxOp, tile.group_width>(max);
+
+    float sum = 0;
+#pragma unroll
+    for (auto& pack : values) {
+#pragma unroll
+      for (float& value : pack) {
+        value = Op::kept(value, max);
+        sum += Op::summand(value);
+      }
+    }
+    const RowResult<Op> result(max, warp_all_reduce<SumOp, tile.group_width>(sum));
 
 #pragma unroll
-    for (int r = 0; r < tile.rows_per_access; ++r) {
-      float values[tile.packs_per_lane][tile.pack_size];
-      float max = MaxOp::identity;
+    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
 #pragma unroll
-      for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-        load.template unpack<tile.pack_size>(fetched[r][pack], values[pack]);
-#pragma unroll
-        for (float& value : values[pack]) {
-          if (!exists(r, pack)) value = MaxOp::identity;  // adds exp(-inf) = 0 to the sum
-          max = fmaxf(max, value);
-        }
-      }
-      max = warp_all_reduce<MaxOp, tile.group_width>(max);
-
-      float sum = 0;
-#pragma unroll
-      for (auto& pack : values) {
-#pragma unroll
-        for (float& value : pack) {
-          value = Op::kept(value, max);
-          sum += Op::summand(value);
-        }
-      }
-      const RowResult<Op> result(max, warp_all_reduce<SumOp, tile.group_width>(sum));
-
-#pragma unroll
-      for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-#pragma unroll
-        for (float& value : values[pack]) value = result.finish(value);
-        if (!exists(r, pack)) continue;
-        store.template store<tile.pack_size>(values[pack], first_row + r, col_of_pack(pack));
-      }
+      for (float& value : values[pack]) value = result.finish(value);
+      if (!exists(r, pack)) continue;
+      store.template store<tile.pack_size>(values[pack], group_row + r, col_of_pack(pack));
     }
   }
 }
 
-/// Launches with the first of the tiles that holds the row.
+/// Launches with the first of the tiles that holds the row. Each group has one turn, in as many grids as it takes: a
+/// loop in the kernel would make every block look for another turn, at its begin and at its end.
 template <class Op, RowTile... tiles, class Load, class Store>
 void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
-    const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
-    warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
-    CUDA_CHECK(cudaGetLastError());
+    constexpr std::int64_t rows_per_grid = max_grid_blocks * tile.rows_per_block();
+    for (std::int64_t row = 0; row < shape.rows; row += rows_per_grid) {
+      const unsigned grid = grid_for(divide_up(shape.rows - row, tile.rows_per_block()));
+      warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape, row);
+      CUDA_CHECK(cudaGetLastError());
+    }
   });
 }
 
@@ -155,25 +156,31 @@ struct Packs {
 };
 
 /// For narrow rows: as few lanes per row as cover it with so many packs each, so that a warp works on up to 32
-/// rows. rows_per_access = 2 lets each group load two rows before it computes. cols <= 32 * packs packs.
-template <int packs, int rows_per_access>
+/// rows. rows_per_access = 2 lets each group load two rows before it computes. full_lanes: rows that fill every lane
+/// have tiles of their own, without a check for each pack. cols <= 32 * packs packs.
+template <int packs, int rows_per_access, bool full_lanes>
 struct NarrowGroups {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int N>() {
-      constexpr auto group_of = [](int lanes) {
+      constexpr auto group_of = [](int lanes, bool padded) {
         return RowTile{.pack_size = N,
                        .packs_per_lane = packs,
                        .group_width = lanes,
-                       .rows_per_access = rows_per_access};
+                       .rows_per_access = rows_per_access,
+                       .padded = padded};
       };
       // Where packs do not cover the rows, each lane takes as many elements as its packs would hold.
       constexpr RowTile widest{.pack_size = N,
                                .packs_per_lane = packs * elements_per_16_bytes<typename Load::Element> / N,
                                .rows_per_access = rows_per_access};
-      launch_warp_softmax<Op, group_of(1), group_of(2), group_of(4), group_of(8), group_of(16), group_of(32),
-                          widest>(load, store, shape, stream);
+      const auto launch_narrowest = [&]<int... lanes>() {
+        constexpr bool padded = !(full_lanes && N > 1);
+        launch_warp_softmax<Op, group_of(lanes, padded)..., group_of(lanes, true)..., widest>(load, store,
+                                                                                              shape, stream);
+      };
+      launch_narrowest.template operator()<1, 2, 4, 8, 16, 32>();
     });
   }
 };

@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(tile.block_size)
 }
 
 /// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the
-/// smallest block that holds the row: a few loads in flight per thread, and many blocks per SM, so that one
-/// block's arithmetic hides behind another's reads.
+/// smallest block that holds the row: two packs in flight per thread, and many blocks per SM, so that one
+/// block's arithmetic hides behind another's reads. Blocks of 1024 threads hide less: wide rows get more packs instead.
 struct FusedRegisterSoftmax {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
@@ -174,8 +174,10 @@ struct FusedRegisterSoftmax {
             <<<grid_for(shape.rows), tile.block_size, 0, stream>>>(load, store, shape);
         CUDA_CHECK(cudaGetLastError());
       };
-      with_first_tile_that_fits<BlockTile{32, 8}, BlockTile{64, 16}, BlockTile{128, 16}, BlockTile{256, 16},
-                                BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>(shape.cols, launch_tile);
+      constexpr int two_packs = pack_size == 4 ? 8 : 16;
+      with_first_tile_that_fits<BlockTile{32, 8}, BlockTile{64, two_packs}, BlockTile{128, two_packs},
+                                BlockTile{256, two_packs}, BlockTile{512, two_packs}, BlockTile{512, 16},
+                                BlockTile{512, 32}, widest_tile>(shape.cols, launch_tile);
     });
   }
 };

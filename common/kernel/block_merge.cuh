@@ -11,15 +11,26 @@ __device__ inline float shuffle_xor(float sum, int mask) {
   return __shfl_xor_sync(0xffffffff, sum, mask);
 }
 
+/// The maximum over the lanes of a warp. From compute capability 8.0 on it is one instruction, which knows integers alone:
+/// as such, floats without a sign are in order, those with one in reverse order.
+__device__ inline float warp_max(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const auto order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };  // its own inverse
+  return __int_as_float(order(__reduce_max_sync(0xffffffff, order(__float_as_int(value)))));
+#else
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
+  return value;
+#endif
+}
+
 /// Merges the states of all lanes of a warp; every lane gets the result.
 template <class Op>
 __device__ typename Op::State warp_merge(typename Op::State state) {
   if constexpr (cuda::std::is_same_v<typename Op::State, MaxSum>) {
     // The maximum of all first, so that each sum is rescaled once. Pair by pair it would be two exponentials
     // for each of the five exchanges, and each exchange would wait for those of the one before.
-    float max = state.max;
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) max = fmaxf(max, shuffle_xor(max, mask));
+    const float max = warp_max(state.max);
     float sum = state.sum * __expf(state.max - safe_shift(max));
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);

@@ -61,6 +61,8 @@ def warps_of(r: Row, elements_a_thread: float, most: int = 1024) -> int:
 # element. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more where one warp then reduces
 # the warps' results.
 Expected = Iterator[tuple[str, float]]
+COMPUTE_CAPABILITY = float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0"))
+SHUFFLES_OF_A_MERGE = 5 if COMPUTE_CAPABILITY >= 8 else 10  # of (m, d) over a warp; a maximum may be one instruction
 
 
 def naive(r: Row) -> Expected:
@@ -136,15 +138,16 @@ def online(r: Row) -> Expected:
         return
     if r.variant == "fused":
         # The first tile that holds the row: threads, and columns of each, and a factor for each thread.
-        tiles = ((32, 8), (64, 16), (128, 16), (256, 16), (512, 16), (512, 32), (1024, 32))
+        two_packs = 8 if pack(r) == 4 else 16
+        tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256, 512)), (512, 16), (512, 32), (1024, 32)
         threads, cols = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
         warps, exponentials = threads // 32, threads * (cols + 1)
     else:
         warps = warps_of(r, 4 * pack(r))
         exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
     yield "block_barriers", 2 * r.rows
-    # A merge over 32 lanes is 5 times 2 shuffles and an exponential a lane; each warp does two of them.
-    yield "shuffles", 20 * warps * r.rows
+    # A merge over 32 lanes costs an exponential a lane; each warp does two of them.
+    yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
 
 
@@ -166,7 +169,7 @@ def split_row(r: Row) -> Expected:
         yield "passes", r.passes + 8 * parts * (1 + parts) / (r.cols * r.size)  # a pair written, all of the row's read
         yield "block_barriers", 4 * parts * r.rows
         exponentials = r.cols * (2 + 1 / pack(r))
-    yield "shuffles", 2 * 20 * threads // 32 * parts * r.rows
+    yield "shuffles", 4 * SHUFFLES_OF_A_MERGE * threads // 32 * parts * r.rows
     yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
@@ -201,7 +204,8 @@ def unaligned_rows(r: Row) -> Expected:
         yield "passes", r.passes
         yield "global_load_requests", min(max(r.counted_global_load_requests, of_rows), 2 * of_rows)
         yield "global_store_requests", min(max(r.counted_global_store_requests, of_rows), 2 * of_rows)
-        yield "shuffles", min(max(r.counted_shuffles, 20 * 16 * r.rows), 21 * 16 * r.rows)
+        merges = 2 * SHUFFLES_OF_A_MERGE * 16 * r.rows
+        yield "shuffles", min(max(r.counted_shuffles, merges), merges + 16 * r.rows)
         yield "block_barriers", 3 * r.rows
         return
     of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
@@ -209,7 +213,7 @@ def unaligned_rows(r: Row) -> Expected:
     merges = 1 if warps == 1 else 2
     yield "passes", r.passes
     yield "global_load_requests", of_rows
-    yield "shuffles", 10 * merges * warps * r.rows
+    yield "shuffles", SHUFFLES_OF_A_MERGE * merges * warps * r.rows
     yield "block_barriers", 0 if warps == 1 else 2 * r.rows
     yield "special_function_lanes", (packs_a_thread * width + 2 + merges) * 32 * warps * r.rows
 
@@ -252,9 +256,9 @@ def async_copy(r: Row) -> Expected:
     yield "bank_conflicts", 2 * warps * r.rows if warps == 32 else 0
     if r.variant == "bulk_copy":
         yield "block_barriers", r.rows + blocks
-    if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) <= 9:  # for newer ones nvcc splits stores, and shuffles more
+    if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores, and shuffles more
         yield "global_store_requests", r.rows * divide_up(packs, 32) + tickets
-        yield "shuffles", 20 * warps * r.rows
+        yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
 def cluster(r: Row) -> Expected:
@@ -270,7 +274,7 @@ def cluster(r: Row) -> Expected:
     yield "global_load_requests", r.rows * sum(loads)
     yield "global_store_requests", r.rows * sum(divide_up(each, 32) for each in packs) + tickets
     # A merge in each warp, one over the warps, one over the blocks; and a ticket of two words that goes from lane 0 to all.
-    yield "shuffles", 10 * (warps + 2) * size * r.rows + 2 * tickets
+    yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows + 2 * tickets
     yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 32 * (warps + 2) * size) * r.rows
     if r.variant != "bulk_ring":  # which has one more for each block that is there
         yield "block_barriers", 2 * size * r.rows
