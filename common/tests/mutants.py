@@ -167,7 +167,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (WARP, "col_of_pack(pack) < cols) => col_of_pack(pack) <= cols)"), at="load.template fetch<"),
         fault("mask_names_lanes_that_have_returned", "narrow_groups --rows 1 --cols 16",
             "the mask of a shuffle names lanes 4-31, which have returned",
-            (WARP, "group * tile.rows_per_access; => group * tile.rows_per_access; if (first_row >= rows) return;"),
+            (WARP, "group * tile.rows_per_access; => group * tile.rows_per_access; if (group_row >= rows) return;"),
             at="max = warp_all_reduce"),
     ],
     "03_warp_reduce_2": [
@@ -180,7 +180,7 @@ GROUPS: dict[str, list[Mistake]] = {
     ],
     "03_warp_reduce_3": [
         wrong_count("no_tiles_for_the_narrowest_rows", "", "^narrow_groups: shuffles: ",
-            (WARP, "group_of(1), group_of(2), group_of(4), => group_of(4),")),
+            (WARP, "operator()<1, 2, 4, 8, 16, 32>() => operator()<4, 8, 16, 32>()")),
     ],
     "04_smem_bank_conflict_1": [
         wrong_count("layouts_are_swapped", "--variant transposed_layout --rows 3 --cols 512",
