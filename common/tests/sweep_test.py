@@ -515,6 +515,37 @@ def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
     ]
 
 
+def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class Tensor(str):
+        dtype = "half"
+
+        def copy_(self, result: Any) -> None:
+            calls.append((result, "into", self))
+
+    caches = types.SimpleNamespace(enable_autograd_cache=True)
+    monkeypatch.setitem(sys.modules, "torch._functorch.config", caches)
+    torch.compiler = types.SimpleNamespace(reset=lambda: calls.append("reset"))
+    torch.compile = lambda function, **_: function
+    names = ("_softmax_backward_data", "_log_softmax_backward_data")
+    operators = {name: lambda *arguments, name=name: (name, *arguments) for name in names}
+    torch.ops = types.SimpleNamespace(aten=types.SimpleNamespace(**operators))
+    torch.softmax, torch.log_softmax = (lambda *arguments, n=n: (n, *arguments) for n in ("softmax", "log_softmax"))
+    for op in peers.OPERATIONS:
+        (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, op))
+        candidate.launch(*map(Tensor, ("y", "dy", "dx") if op in peers.GRADIENTS else ("x", "y")), 0)
+    assert calls == [
+        *("reset", (("softmax", "x", -1), "into", "y")),
+        *("reset", (("log_softmax", "x", -1), "into", "y")),
+        *("reset", (("_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
+        *("reset", (("_log_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
+    ]
+    for offset in (1, 0):
+        on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, "softmax", offset))
+        assert caches.enable_autograd_cache == (offset == 0)
+
+
 class Storage:
     """A tensor that knows where it begins, from the interface that PyTorch reads."""
 

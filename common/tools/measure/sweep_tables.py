@@ -116,9 +116,10 @@ def _by_shape(results: list[Json]) -> dict[str, list[Json]]:
 def _how(data: Json) -> list[str]:
     """What was measured how, and how well."""
     results, settings = data["results"], data["settings"]
+    rounds = "1 round" if settings["rounds"] == 1 else f"{settings['rounds']} rounds"
     lines = [
         "",
-        f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "
+        f"{data['machine']['gpu']}, {settings['l2']} L2, {rounds} of {settings['repeats']} samples, "
         "percent of a copy timed beside each contender; ~ noisy",
     ]
     worst = max(filter(is_inexact, results), key=lambda r: r["max_error"], default=None)
@@ -131,8 +132,8 @@ def _how(data: Json) -> list[str]:
     if noisy:
         lines.append(f"noisy: {len(noisy)} of {len(results)}:")
     for r in noisy:
-        rounds = f"rounds differ by {r['round_difference_percent']} %, " if settings["rounds"] > 1 else ""
-        lines.append(f"  {r['contender']} at {shape_of(r)}: {rounds}spread {r['spread_percent']} %")
+        between = f"rounds differ by {r['round_difference_percent']} %, " if settings["rounds"] > 1 else ""
+        lines.append(f"  {r['contender']} at {shape_of(r)}: {between}spread {r['spread_percent']} %")
     return lines
 
 
