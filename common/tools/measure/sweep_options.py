@@ -17,8 +17,8 @@ MOST = 100000  # rounds, samples
 MOST_OFFSET = 1024  # see Offsets in common/harness/problem.h
 KINDS = ["stages", *PEERS]
 
-# Of random shapes. A matrix of 64 KiB takes as long as its launch, which says nothing of a kernel; two of 2 GiB, or three
-# for a gradient, fit every GPU, and one copy takes about a millisecond.
+# Of random shapes. Below 64 KiB a launch takes longer than its work, which says nothing of a kernel. A copy of 2 GiB takes
+# a millisecond, and two sets of three such matrices, for a gradient, fit most GPUs.
 RANDOM_ROUNDS = 1
 RANDOM_REPEATS = 11
 MOST_ROWS, MOST_COLS = 10**6, 2 * 10**6
@@ -68,7 +68,7 @@ GRADIENT_TABLES = [
     TABLES[1],
     Table("gradient", "Gradients: wide rows, widths that no pack divides, few rows", "", parse_shapes(OF_GRADIENTS)),
 ]
-ALL_TABLES = list(dict.fromkeys(table.name for table in (*TABLES, *GRADIENT_TABLES)))
+ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES)}
 
 
 def tables_of(op: str) -> list[Table]:
@@ -133,12 +133,12 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option = parser.add_argument
     kinds = ", ".join(KINDS)
     count = whole_number(MOST)
-    option("--tables", metavar="NAME,...", type=names_of(ALL_TABLES), help=f"of {', '.join(ALL_TABLES)}")
+    option("--tables", metavar="NAME,...", type=names_of(list(ALL_TABLES)), help=f"of {', '.join(ALL_TABLES)}")
     shapes_help = "shapes of your own, such as f16:4096x4096"
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
-    kinds_help = f"of {kinds} (default: all)"
     option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="so many random shapes; see above")
     option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
+    kinds_help = f"of {kinds} (default: all)"
     option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
     op_help = "log_softmax, softmax_backward or what else a stage does (default: softmax)"
     option("--op", metavar="NAME", help=op_help)
@@ -168,8 +168,7 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
         arguments.problems = random_problems(arguments.random, arguments.seed, arguments.op, arguments.offset)
         return arguments
     arguments.op, arguments.offset = arguments.op or "softmax", arguments.offset or 0
-    named = {table.name: table for table in (*TABLES, *GRADIENT_TABLES)}
-    arguments.chosen = [named[name] for name in arguments.tables or []]
+    arguments.chosen = [ALL_TABLES[name] for name in arguments.tables or []]
     if arguments.shapes:
         arguments.chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
     arguments.chosen = arguments.chosen or tables_of(arguments.op)

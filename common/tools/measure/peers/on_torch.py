@@ -110,8 +110,9 @@ def _compiled(problem: Problem) -> list[Candidate]:
         tensors[-1].copy_(function(*tensors[:-1]))
 
     torch.compiler.reset()  # forgets the last shape: PyTorch gives up on a function that it has compiled too often
-    # One of its caches on disk does not tell where a tensor begins: it would hand out what was compiled for an aligned one.
-    importlib.import_module("torch._functorch.config").enable_autograd_cache = problem.offset == 0
+    # One of its caches on disk knows no offsets: it would hand out what was compiled for aligned tensors.
+    settings: Any = importlib.import_module("torch._functorch.config")
+    settings.enable_autograd_cache = problem.offset == 0
     # It warns of its own choices for some shapes, in the middle of the progress bar.
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
 
