@@ -84,8 +84,10 @@ class World(Repository):
         return [contender for contender, _ in self.added]
 
     def open_problem(self, shape: Shape, op: str, *how: object) -> None:
-        if op not in ("softmax", "log_softmax", "softmax_backward"):
-            raise Usage(f"op: '{op}' is not accepted; accepted: softmax, log_softmax, softmax_backward")
+        of_stages = ["softmax_backward"] * any(contender.stage in STAGES for contender in self.contenders())
+        accepted = ["softmax", "log_softmax", *of_stages]
+        if op not in accepted:
+            raise Usage(f"op: '{op}' is not accepted; accepted: {', '.join(accepted)}")
         self.problems.append((op, *how))
         self.passes = 3.0 if op == "softmax_backward" else 2.0
         if shape.cols > 1 << 20:
@@ -335,7 +337,23 @@ def test_what_a_peer_does_stands_in_its_row(world: World) -> None:
     assert world.loaded == ["peers", "harness"]  # the other way round PyTorch would crash
 
 
-def test_an_operation_that_a_peer_does_not_do(world: World) -> None:
+@pytest.fixture
+def gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All stages are of the gradient."""
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, "softmax_backward"))
+
+
+@pytest.mark.parametrize("op, found", [("softmax", NAMES[:2]), ("softmax_backward", [NAMES[0], *NAMES[2:]])])
+def test_stages_of_another_operation_are_left_out(world: World, monkeypatch: Any, op: str, found: list[str]) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
+    world.peers = [peer("quack softmax", operations=peers.OPERATIONS)]
+    data, _ = world.swept("--shapes", SMALL, "--op", op)
+    assert [r["contender"] for r in data["results"]] == [*found, "quack softmax"]
+    data, _ = world.swept("--shapes", SMALL, "--op", op, "--contenders", "quack")  # and no stage that was not asked for
+    assert [r["contender"] for r in data["results"]] == ["copy", "quack softmax"]
+
+
+def test_an_operation_that_a_peer_does_not_do(world: World, gradients: None) -> None:
     world.peers = [peer("flashinfer softmax", compile_ahead=lambda problems: pytest.fail("not its operation"))]
     data, _ = world.swept("--shapes", SMALL, "--op", "softmax_backward")
     assert [r["status"] for r in data["results"]] == ["verified"] * 4 + ["not applicable"]
@@ -344,7 +362,8 @@ def test_an_operation_that_a_peer_does_not_do(world: World) -> None:
 
 
 @pytest.mark.parametrize("op", ["softmax", "softmax_backward"])
-def test_an_offset_reaches_the_harness_the_peers_and_the_file(world: World, op: str) -> None:
+def test_an_offset_reaches_the_harness_the_peers_and_the_file(world: World, monkeypatch: Any, op: str) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, op))
     ahead: list[list[Problem]] = []
     prepared: list[Problem] = []
 
@@ -867,7 +886,8 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert len(data["results"]) == 7 * len({shape for table in data["tables"] for shape in table["shapes"]})
 
 
-def test_the_gradient_has_tables_and_a_recorded_file_of_its_own(world: World) -> None:
+def test_the_gradient_has_tables_and_a_recorded_file_of_its_own(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
     world.peers = [peer(name, operations=peers.OPERATIONS) for name in ("cudnn v", "pytorch v", "triton v")]
     assert world.sweep("--op", "softmax_backward")[0] == 0
     (file,) = world.results.iterdir()
@@ -941,7 +961,7 @@ def test_random_shapes_end_with_a_line_for_each(world: World) -> None:
     assert (data.tables, data.settings["rounds"], data.settings["repeats"]) == ([], 1, 11)
 
 
-def test_random_shapes_go_on_where_they_were_and_say_what_is_wrong(world: World) -> None:
+def test_random_shapes_go_on_where_they_were_and_say_what_is_wrong(world: World, gradients: None) -> None:
     world.verdicts[NAMES[2]] = Verdict(False, "7 of 9 wrong", 3.0)
 
     def before(_name: str) -> None:

@@ -218,6 +218,12 @@ def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
     print(f"peers, where found: {' '.join(name for name in arguments.contenders if name != 'stages') or 'none'}")
 
 
+def does(stage: str, op: str) -> bool:
+    """False for a stage of softmax where the gradient is measured, and the other way round: it has nothing to say there."""
+    families = [family for family in (peers.SOFTMAX, peers.GRADIENTS) if op in family]
+    return not families or results.operation_of(stage) in families[0]
+
+
 def add_contenders(harness: Harness, stages: list[str], found: list[PeerContender]) -> list[Entry]:
     """The copy, the stages' variants and the peers."""
     harness.add_stages(stages)
@@ -281,7 +287,10 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
+    op, wanted = arguments.problems[0].op, "stages" in arguments.contenders
+    # The harness knows of softmax by itself, and of what else there is from the stages.
+    stages = results.stage_names(arguments.root) if wanted or op not in peers.SOFTMAX else []
+    stages = [stage for stage in stages if does(stage, op)]
     if arguments.list:
         show_plan(arguments, stages)
         return 0
@@ -297,7 +306,9 @@ def run(arguments: argparse.Namespace) -> int:
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
         entries = add_contenders(harness, stages, found)
-        harness.open_problem(Shape("f32", 1, 1), arguments.problems[0].op, "normal", SEED, 0)  # refuses what nobody does
+        if not wanted:
+            entries = [entry for entry in entries if entry.peer or not entry.stage]
+        harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses what nobody does
         header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
