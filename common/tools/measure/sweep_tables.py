@@ -169,8 +169,9 @@ def ranking(data: Json) -> str:
     rivals = [_rivals(rows) for rows in _by_shape(data["results"]).values()]
     rivals.sort(key=lambda one: math.inf if one[0] is None else one[0])
     cells = [["shape", "copy us", "% of copy", "best stage", "% of copy", "best peer", "points ahead"]]
-    lines = ["", *_in_columns(cells + [line for _, line in rivals]), ""]
-    lines += _without_time([r for r in data["results"] if r["status"] != "not applicable"])
+    lines = ["", *_in_columns(cells + [line for _, line in rivals])]
+    broken = _without_time([r for r in data["results"] if r["status"] != "not applicable"])
+    lines += ["", *broken] if broken else []
     behind = sum(ahead is not None and ahead < -BEHIND_POINTS for ahead, _ in rivals)
     count = f"{behind} of {len(rivals)} shapes: the best stage is more than {BEHIND_POINTS:g} points behind the best peer"
     return "\n".join([*lines, *_how(data), count])
