@@ -959,6 +959,8 @@ def test_random_shapes_end_with_a_line_for_each(world: World) -> None:
     assert data.recorded["command"] == "./run sweep --random 4 --seed 3"
     assert {(r["op"], r["offset"]) for r in data.results} == {problem[3:] for problem in problems}
     assert (data.tables, data.settings["rounds"], data.settings["repeats"]) == ([], 1, 11)
+    options = "--random 4 --seed 3 --op softmax --offset 0"  # the last two are not what it would choose
+    assert world.swept(*options.split())[0]["recorded"]["command"] == f"./run sweep {options}"
 
 
 def test_random_shapes_go_on_where_they_were_and_say_what_is_wrong(world: World, gradients: None) -> None:

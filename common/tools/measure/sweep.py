@@ -219,7 +219,7 @@ def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
 
 
 def does(stage: str, op: str) -> bool:
-    """False for a stage of softmax where the gradient is measured, and the other way round: it has nothing to say there."""
+    """False for a stage of softmax where the gradient is measured, and the other way round."""
     families = [family for family in (peers.SOFTMAX, peers.GRADIENTS) if op in family]
     return not families or results.operation_of(stage) in families[0]
 
@@ -260,9 +260,10 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry]
             rounds = journal.rounds(problem, entry.name)
             rows.append(sweep_tables.row(entry.described(), problem, rounds, least_passes))
     command = "./run sweep"
+    usual = {} if arguments.random else {"op": "softmax", "offset": 0}
     for name in ("tables", "shapes", "random", "seed", "op", "offset"):
         value = getattr(arguments, name)
-        if value and (name, value) != ("op", "softmax"):
+        if value is not None and value != usual.get(name):
             command += f" --{name} {','.join(map(str, value)) if isinstance(value, list) else value}"
     commit = {name: header[name] for name in ("commit", "dirty")}
     return {
