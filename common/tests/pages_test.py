@@ -294,6 +294,28 @@ def test_who_leads_and_whatever_is_as_fast_is_bold(lessons: Repository) -> None:
         assert re.findall(r"\*\*(.*?)\*\*", row) == bold
 
 
+def test_the_best_library_beside_the_best_variant(lessons: Repository) -> None:
+    marker = block("libraries oneflow op=softmax_backward")
+    assert filled(lessons, marker).startswith("*Not measured yet: `./run sweep --op softmax_backward`")
+    data = synthetic_sweep.sweep()
+    file = lessons.page(json.dumps(data), "common/results/nvidia-fake-1-sweep-softmax_backward.json")
+    refuse(lessons, marker, "nothing recorded at f16:49152x32")  # of that operation
+    for result in data["results"]:
+        result["op"] = "softmax_backward"
+    for result in data["results"]:  # no library at this one
+        if result["cols"] == 64 and result["kind"] == "peer":
+            result.update(dict.fromkeys(results.NUMBERS), status="not applicable", reason="too narrow")
+    data["recorded"]["command"] = "./run sweep --op softmax_backward"
+    file.write_text(json.dumps(data))
+    header, _, first, second, *_, last = filled(lessons, marker).splitlines()
+    assert header == "| shape | ceiling (µs) | best variant, % of the ceiling | best library, % of the ceiling |"
+    assert first == "| f16 49152\u00a0×\u00a032 | 3.46 | **97.9** packs | quack 90.0 softmax |"
+    assert second.endswith(" vector_layout | – |")
+    assert "PyTorch 2.9" not in last and "quack 0.2" in last  # who stands in the table
+    assert "softmax_backward, cold L2" in last and "by `./run sweep --op softmax_backward` at" in last
+    refuse(lessons, block("libraries oneflow op=max"), "nobody sweeps 'max'; there are: softmax, softmax_backward")
+
+
 # --- The numbers of the charts ---------------------------------------------------------------------
 
 

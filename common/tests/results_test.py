@@ -87,8 +87,9 @@ def test_what_is_recorded_is_taken(said: Said) -> None:
     for name in LOAD:
         assert said(name, GOOD[name]) == ""
     for kind in results.KINDS:  # of every GPU
+        load = LOAD.get(f"nvidia-h200{kind}.json", results.Recorded)
         for path in results.recorded_files(RECORDED, kind).values():
-            LOAD[f"nvidia-h200{kind}.json"](path)
+            load(path)
     LOAD["simulator.json"](RECORDED / "simulator.json")
     assert said("nvidia-h200-sweep.json", synthetic_sweep.sweep()) == ""
 

@@ -1,11 +1,13 @@
 """Tests of ./run sweep on a machine without a GPU: the harness and the peers are fakes."""
 
 import contextlib
+import copy
 import csv
 import gc
 import io
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -25,7 +27,7 @@ import command
 from command import NoDevice, ToolError, Usage
 from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_tables
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
-from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem, on_torch
+from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem, cudnn, on_torch
 from measure.results import Json, Shape
 
 STAGES = {"01_naive": [("slow", 50.0, 10**9)], "02_fast": [("packs", 99.0, 10**9), ("wide", 50.0, 10**9)]}
@@ -82,8 +84,10 @@ class World(Repository):
         return [contender for contender, _ in self.added]
 
     def open_problem(self, shape: Shape, op: str, *how: object) -> None:
-        if op not in ("softmax", "log_softmax", "softmax_backward"):
-            raise Usage(f"op: '{op}' is not accepted; accepted: softmax, log_softmax, softmax_backward")
+        of_stages = ["softmax_backward"] * any(contender.stage in STAGES for contender in self.contenders())
+        accepted = ["softmax", "log_softmax", *of_stages]
+        if op not in accepted:
+            raise Usage(f"op: '{op}' is not accepted; accepted: {', '.join(accepted)}")
         self.problems.append((op, *how))
         self.passes = 3.0 if op == "softmax_backward" else 2.0
         if shape.cols > 1 << 20:
@@ -167,7 +171,7 @@ def test_every_contender_of_every_shape_is_in_the_file(world: World) -> None:
     assert [(r["contender"], r["kind"]) for r in rows] == list(zip(NAMES, ("copy", "stage", "stage", "stage"))) * 3
     assert [(r["rows"], r["cols"]) for r in rows] == [(8, 1024)] * 4 + [(49152, 1024)] * 4 + [(8, 7)] * 4
     assert [r["status"] for r in rows[8:]] == ["verified"] * 4
-    recorded = {"commit": COMMIT, "dirty": False, "command": f"./run sweep --shapes {shapes}"}
+    recorded = {"commit": COMMIT, "dirty": False, "command": f"./run sweep --shapes {shapes} --op log_softmax"}
     assert data["recorded"] == {"date_utc": data["recorded"]["date_utc"], **recorded}
     known = {"gpu", "driver_version", "nvcc", "python", "torch", "triton", "cudnn", "quack", "liger"}
     assert known <= set(data["machine"])
@@ -333,11 +337,46 @@ def test_what_a_peer_does_stands_in_its_row(world: World) -> None:
     assert world.loaded == ["peers", "harness"]  # the other way round PyTorch would crash
 
 
-def test_an_operation_of_a_stage_is_measured_without_the_peers(world: World) -> None:
-    world.peers = [peer("cudnn accurate", compile_ahead=lambda problems: pytest.fail("not its operation"))]
+@pytest.fixture
+def gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All stages are of the gradient."""
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, "softmax_backward"))
+
+
+@pytest.mark.parametrize("op, found", [("softmax", NAMES[:2]), ("softmax_backward", [NAMES[0], *NAMES[2:]])])
+def test_stages_of_another_operation_are_left_out(world: World, monkeypatch: Any, op: str, found: list[str]) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
+    world.peers = [peer("quack softmax", operations=peers.OPERATIONS)]
+    data, _ = world.swept("--shapes", SMALL, "--op", op)
+    assert [r["contender"] for r in data["results"]] == [*found, "quack softmax"]
+    data, _ = world.swept("--shapes", SMALL, "--op", op, "--contenders", "quack")  # and no stage that was not asked for
+    assert [r["contender"] for r in data["results"]] == ["copy", "quack softmax"]
+
+
+def test_an_operation_that_a_peer_does_not_do(world: World, gradients: None) -> None:
+    world.peers = [peer("flashinfer softmax", compile_ahead=lambda problems: pytest.fail("not its operation"))]
     data, _ = world.swept("--shapes", SMALL, "--op", "softmax_backward")
     assert [r["status"] for r in data["results"]] == ["verified"] * 4 + ["not applicable"]
+    assert data["results"][-1]["reason"] == "flashinfer has no softmax_backward"
     assert data["results"][0]["bandwidth_gb_s"] == round(3 * 8 * 1024 * 4 / 100e3, 1)
+
+
+@pytest.mark.parametrize("op", ["softmax", "softmax_backward"])
+def test_an_offset_reaches_the_harness_the_peers_and_the_file(world: World, monkeypatch: Any, op: str) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, op))
+    ahead: list[list[Problem]] = []
+    prepared: list[Problem] = []
+
+    def prepare(problem: Problem) -> list[Candidate]:
+        prepared.append(problem)
+        return [NOTHING]
+
+    world.peers = [PeerContender("cudnn", "accurate", prepare, operations=peers.OPERATIONS, compile_ahead=ahead.append)]
+    data, _ = world.swept("--shapes", SMALL, "--op", op, "--offset", "3")
+    assert ahead == [prepared] == [[Problem("f32", 8, 1024, op, 3)]]
+    assert world.problems[-1] == (op, "normal", 1, 3)
+    assert (data["settings"]["offset"], {r["offset"] for r in data["results"]}) == (3, {3})
+    assert data["recorded"]["command"].endswith(" --offset 3")
 
 
 def test_a_lost_gpu_ends_the_sweep_and_the_next_one_goes_on_without_the_culprit(world: World) -> None:
@@ -388,7 +427,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One whose tensors are the pointers themselves."""
     fake = types.SimpleNamespace(__version__="2.0+cu", uint8="byte", empty=lambda size, **_: f"{size} bytes")
     monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
-    monkeypatch.setattr(on_torch, "on_tensors", lambda problem, function: lambda x, y, stream: function(x, y))
+    monkeypatch.setattr(on_torch, "on_tensors", lambda problem, function: lambda *memory: function(*memory[:-1]))
     return fake
 
 
@@ -409,9 +448,189 @@ def test_flashinfer_with_and_without_a_dependent_launch(torch: Any, monkeypatch:
     for candidate in one.prepare(Problem("f32", 4, 32000, "softmax")):
         candidate.launch(1, 2, 3)
     assert called == [("1048576 bytes", 1, 2, None, 1.0, dependent) for dependent in (True, False)]
+    with pytest.raises(NotApplicable, match="aligned to its packs of 4 elements only"):
+        one.prepare(Problem("f32", 4, 32000, "softmax", 1))
+    assert one.prepare(Problem("f32", 4, 32001, "softmax", 1))
     with pytest.raises(NotApplicable, match="its result is f32"):
         one.prepare(Problem("bf16", 4, 32000, "softmax"))
     assert list(one.operations) == ["softmax"]
+
+
+def called(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a function, put there instead, is called with."""
+    calls: list[Any] = []
+    monkeypatch.setattr(target, name, lambda *arguments, **_: calls.append(arguments), raising=False)
+    return calls
+
+
+def launched(peer: str, problem: Problem) -> None:
+    """Launches all that a library of PyTorch's has for the problem, on tensors that are named as the operation's."""
+    names = ("y", "dy", "dx") if problem.op in peers.GRADIENTS else ("x", "y")
+    for prepare in on_torch.LIBRARIES[peer].prepare.values():
+        for candidate in prepare(problem):
+            candidate.launch(*names, "stream")
+
+
+def test_quack_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("quack.softmax")
+    monkeypatch.setitem(sys.modules, "quack.softmax", module)
+    forward, backward = (called(module, name, monkeypatch) for name in ("_softmax_fwd", "_softmax_backward"))
+    for op in ("softmax", "softmax_backward"):
+        launched("quack", Problem("f16", 4, 1024, op, 8))
+        with pytest.raises(NotApplicable, match="aligned to 16 bytes only"):
+            launched("quack", Problem("f16", 4, 1024, op, 1))
+        with pytest.raises(NotApplicable, match="whole packs of 16 bytes only: 8 columns"):
+            launched("quack", Problem("f16", 4, 1025, op))
+    assert (forward, backward) == ([("x", "y")], [("dy", "y", "dx")])
+
+
+@pytest.mark.parametrize("cols, size", [(65536, "single"), (65537, "multi")])
+def test_liger_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: Any, cols: int, size: str) -> None:
+    class Tensor(str):
+        def stride(self, _dimension: int) -> str:
+            return f"stride of {self}"
+
+    calls: list[Any] = []
+
+    class Kernel(str):
+        def __getitem__(self, grid: tuple) -> Callable[..., None]:
+            return lambda *arguments, **constants: calls.append((str(self), grid, arguments, constants))
+
+    names = [f"_softmax_{size}_block_{direction}_kernel" for direction in ("forward", "backward")]
+    kernels = types.SimpleNamespace(**{name: Kernel(name) for name in names})
+    settings = types.SimpleNamespace(calculate_settings=lambda cols: (65536, 32))
+    modules = {"liger_kernel": None, "liger_kernel.ops": types.SimpleNamespace(softmax=kernels)}
+    for name, module in {**modules, "liger_kernel.ops.utils": settings}.items():
+        monkeypatch.setitem(sys.modules, name, module or types.ModuleType(name))
+    with monkeypatch.context() as patch:
+        patch.setattr(on_torch, "on_tensors", lambda _, run: lambda *names: run(*map(Tensor, names[:-1])))
+        for op in ("softmax", "softmax_backward"):
+            launched("liger", Problem("f32", 4, cols, op))
+    constants = {"BLOCK_SIZE": 65536, "num_warps": 32}
+    orders = (("y", "x"), ("dy", "y", "dx"))
+    expected = [[part for tensor in order for part in (tensor, f"stride of {tensor}")] for order in orders]
+    assert calls == [(name, (4,), (*each, cols), constants) for name, each in zip(names, expected)]
+
+
+def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
+    calls: list[Any] = []
+
+    class Tensor(str):
+        dtype = "half"
+
+    def operator(name: str) -> Any:
+        return types.SimpleNamespace(out=lambda *arguments, **output: calls.append((name, *arguments, output)))
+
+    names = ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data")
+    torch.ops = types.SimpleNamespace(aten=types.SimpleNamespace(**{name: operator(name) for name in names}))
+    for op in peers.OPERATIONS:
+        (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["eager"](Problem("f16", 4, 8, op))
+        candidate.launch(*map(Tensor, ("y", "dy", "dx") if op in peers.GRADIENTS else ("x", "y")), 0)
+    assert calls == [
+        ("_softmax", "x", -1, False, {"out": "y"}),
+        ("_log_softmax", "x", -1, False, {"out": "y"}),
+        ("_softmax_backward_data", "dy", "y", -1, "half", {"grad_input": "dx"}),
+        ("_log_softmax_backward_data", "dy", "y", -1, "half", {"out": "dx"}),
+    ]
+
+
+def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class Tensor(str):
+        dtype = "half"
+
+        def copy_(self, result: Any) -> None:
+            calls.append((result, "into", self))
+
+    caches = types.SimpleNamespace(enable_autograd_cache=True)
+    monkeypatch.setitem(sys.modules, "torch._functorch.config", caches)
+    torch.compiler = types.SimpleNamespace(reset=lambda: calls.append("reset"))
+    torch.compile = lambda function, **_: function
+    names = ("_softmax_backward_data", "_log_softmax_backward_data")
+    operators = {name: lambda *arguments, name=name: (name, *arguments) for name in names}
+    torch.ops = types.SimpleNamespace(aten=types.SimpleNamespace(**operators))
+    torch.softmax, torch.log_softmax = (lambda *arguments, n=n: (n, *arguments) for n in ("softmax", "log_softmax"))
+    for op in peers.OPERATIONS:
+        (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, op))
+        candidate.launch(*map(Tensor, ("y", "dy", "dx") if op in peers.GRADIENTS else ("x", "y")), 0)
+    assert calls == [
+        *("reset", (("softmax", "x", -1), "into", "y")),
+        *("reset", (("log_softmax", "x", -1), "into", "y")),
+        *("reset", (("_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
+        *("reset", (("_log_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
+    ]
+    for offset in (1, 0):
+        on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, "softmax", offset))
+        assert caches.enable_autograd_cache == (offset == 0)
+
+
+class Storage:
+    """A tensor that knows where it begins, from the interface that PyTorch reads."""
+
+    def __init__(self, interface: Any) -> None:
+        self.interface, self.offset, self.shape, self.dtype = interface, 0, interface["shape"], "as in the interface"
+
+    def view(self, *what: Any) -> "Storage":
+        viewed = copy.copy(self)
+        if isinstance(what[0], str):
+            viewed.dtype = what[0]
+        else:
+            assert math.prod(what) == math.prod(self.shape)
+            viewed.shape = what
+        return viewed
+
+    def __getitem__(self, part: slice) -> "Storage":
+        sliced = copy.copy(self)
+        sliced.offset, sliced.shape = part.start, (self.shape[0] - part.start,)
+        return sliced
+
+
+def test_a_tensor_of_pytorch_s_has_its_offset_in_its_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.compile would take a tensor that begins a storage for aligned, and ask the GPU for what it cannot do."""
+    fake = types.SimpleNamespace(
+        bfloat16="bf16",
+        as_tensor=lambda of, device: Storage(of.__cuda_array_interface__),
+        no_grad=contextlib.nullcontext,
+        cuda=types.SimpleNamespace(stream=lambda stream: contextlib.nullcontext(), ExternalStream=int),
+    )
+    monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
+    seen: list[Storage] = []
+    on_torch.on_tensors(Problem("bf16", 3, 5, "softmax", 7), lambda *tensors: seen.extend(tensors))(1014, 2014, 0)
+    assert [tensor.interface["data"] for tensor in seen] == [(1000, False), (2000, False)]
+    assert {(tensor.offset, tensor.shape, tensor.dtype) for tensor in seen} == {(7, (3, 5), "bf16")}
+    assert {tensor.interface["shape"] for tensor in seen} == {(22,)}
+
+
+def test_cudnn_takes_each_tensor_with_its_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class Library:
+        def __getattr__(self, name: str) -> Callable[..., int]:
+            def call(*arguments: Any) -> int:
+                if name.startswith("cudnnSoftmax"):
+                    calls.append((name, *arguments))
+                return 0
+
+            return call
+
+    monkeypatch.setattr(cudnn, "_load", Library)
+    (accurate,) = cudnn.contenders()
+    assert list(accurate.operations) == list(peers.OPERATIONS)
+    for op in peers.OPERATIONS:
+        tensors = (1, 2, 3) if op in peers.GRADIENTS else (1, 2)
+        accurate.prepare(Problem("f32", 4, 8, op))[1].launch(*tensors, 9)
+    # After the handle: algorithm, mode, alpha, descriptor and data of each input, beta, descriptor and data of the output.
+    assert [(each[0], *each[2:4]) for each in calls] == [
+        ("cudnnSoftmaxForward", 1, 1),
+        ("cudnnSoftmaxForward", 2, 1),
+        ("cudnnSoftmaxBackward", 1, 1),
+        ("cudnnSoftmaxBackward", 2, 1),
+    ]
+    for *_, x_descriptor, x, _beta, y_descriptor, y in calls[:2]:
+        assert (x, y) == (1, 2) and x_descriptor is y_descriptor
+    for *_, y_descriptor, y, dy_descriptor, dy, _beta, dx_descriptor, dx in calls[2:]:
+        assert (y, dy, dx) == (1, 2, 3) and y_descriptor is dy_descriptor is dx_descriptor
 
 
 def test_autotuning_is_for_few_shapes() -> None:
@@ -451,6 +670,7 @@ def triton(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for module in (fake, language):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     fake.peer = peers.load("triton")
+    fake.warm_up = fake.peer._warm_up
     monkeypatch.setattr(fake.peer, "_warm_up", warm_up)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
     yield fake
@@ -490,6 +710,36 @@ def test_an_interrupt_ends_the_compiling(triton: Any) -> None:
     assert time.monotonic() - begin < 10 and len(triton.compiled) < 100  # of hundreds, which would take longer
     del triton.AsyncCompileMode
     triton.peer.compile_ahead(PROBLEMS)  # an older Triton compiles each when its turn comes
+
+
+def test_kernels_of_the_gradient(triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton.peer, "on_tensors", lambda problem, run: run)
+    gradients = [problem._replace(op="softmax_backward") for problem in PROBLEMS]
+    triton.compile = lambda kernel: None
+    triton.peer.compile_ahead(gradients)
+    assert set(triton.compiled) == {"gradient_fused", "gradient_fused_rows", "gradient_tile"}
+    for name, cols, why in (
+        ("online", 8, "for softmax alone, not for its gradient"),
+        ("fused", 65537, "both rows must fit the registers of a program: at most 65536 columns"),
+    ):
+        with pytest.raises(NotApplicable, match=why):
+            triton.peer._prepare(name, Problem("f32", 4, cols, "softmax_backward"))
+    assert triton.peer._prepare("fused", Problem("f32", 4, 65537, "softmax"))
+    logs = [op for op in peers.OPERATIONS if triton.peer._fused(64)[0].options(Problem("f32", 4, 64, op))["LOG"]]
+    assert logs == ["log_softmax", "log_softmax_backward"]
+
+
+@pytest.mark.parametrize("op, tensors", [("log_softmax", 2), ("softmax_backward", 3)])
+def test_a_kernel_is_compiled_for_where_its_tensors_begin(triton: Any, monkeypatch: Any, op: str, tensors: int) -> None:
+    """Else it would be compiled again, by one thread, while the GPU waits."""
+    monkeypatch.setattr(triton.peer, "dtype_of", lambda problem: "half")
+    asked: list[Any] = []
+    kernel = types.SimpleNamespace(warmup=lambda *arguments, grid, **_: asked.append(arguments))
+    for offset in (0, 1, 8):
+        triton.warm_up(kernel, triton.peer._fused(1024)[0], Problem("f16", 4, 1024, op, offset))
+    shown = [[(pointer.dtype, pointer.data_ptr()) for pointer in arguments[:-2]] for arguments in asked]
+    assert shown == [[("half", address)] * tensors for address in (0, 2, 16)]
+    assert {arguments[-2:] for arguments in asked} == {(4, 1024)}
 
 
 def test_what_is_left_is_compiled_ahead_once(world: World) -> None:
@@ -636,6 +886,99 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert len(data["results"]) == 7 * len({shape for table in data["tables"] for shape in table["shapes"]})
 
 
+def test_the_gradient_has_tables_and_a_recorded_file_of_its_own(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
+    world.peers = [peer(name, operations=peers.OPERATIONS) for name in ("cudnn v", "pytorch v", "triton v")]
+    assert world.sweep("--op", "softmax_backward")[0] == 0
+    (file,) = world.results.iterdir()
+    assert file.name == "nvidia-fake-1-sweep-softmax_backward.json"
+    data = results.Recorded(file)
+    assert [table["name"] for table in data.tables] == ["oneflow", "gradient"]
+    assert {r["op"] for r in data.results} == {"softmax_backward"}
+    assert data.recorded["command"] == "./run sweep --op softmax_backward"
+    assert results.recorded_files(world.results, "") == {}  # it is no recording of another GPU
+    file.unlink()
+    for other in ("--op log_softmax", "--op softmax_backward --offset 1", "--offset 1", "--random 2"):
+        assert world.sweep(*other.split())[0] == 0
+    assert list(world.results.iterdir()) == []
+
+
+# ---- Random shapes.
+
+
+def test_random_shapes_are_the_same_for_the_same_seed() -> None:
+    some = sweep_options.random_problems(400, 1, None, None)
+    assert sweep_options.random_problems(400, 1, None, None) == some
+    assert sweep_options.random_problems(40, 1, None, None) == some[:40]
+    shapes = [problem.shape for problem in some]
+    assert len(set(shapes)) == 400
+    assert not set(shapes) & {problem.shape for problem in sweep_options.random_problems(400, 2, None, None)}
+    gradients = sweep_options.random_problems(400, 1, "softmax_backward", 5)
+    assert gradients == [Problem(*shape, "softmax_backward", 5) for shape in shapes]
+
+
+def test_random_shapes_are_of_all_kinds() -> None:
+    some = sweep_options.random_problems(400, 1, None, None)
+    for kinds, number in (
+        ([p.dtype for p in some], 3),
+        ([p.op for p in some], 2),
+        ([p.offset for p in some], 2),
+        ([p.cols % 8 == 0 for p in some], 2),
+    ):
+        counted = Counter(kinds)
+        assert len(counted) == number and min(counted.values()) > 80, counted
+    assert {p.op for p in some} == {"softmax", "log_softmax"} and {p.offset for p in some} == {0, 1}
+    assert all(2**16 <= p.shape.tensor_bytes <= 2**31 for p in some)
+    assert all(1 <= p.rows <= 10**6 and 1 <= p.cols <= 2 * 10**6 for p in some)
+    for sizes in ([p.rows for p in some], [p.cols for p in some], [p.shape.tensor_bytes >> 14 for p in some]):
+        assert min(sizes) < 10 and max(sizes) > 10**5  # over the orders of magnitude
+
+
+def test_random_shapes_end_with_a_line_for_each(world: World) -> None:
+    problems = sweep_options.random_problems(4, 3, None, None)
+    percents = {problem.cols: percent for problem, percent in zip(problems, (99.0, 96.0, 95.9, 40.0))}
+
+    def times(name: str, _round: int) -> float:
+        return 100.0 * 100 / percents[world.shape.cols] if name == NAMES[2] else 1000.0 if name in NAMES else 101.0101
+
+    world.times, world.device["gpu"] = times, "NVIDIA Fake 1"
+    world.peers = [peer("triton fused"), peer("quack softmax")]
+    world.reasons = {("triton fused", problems[0].cols): "too wide", ("quack softmax", problems[0].cols): "no packs"}
+    code, out, err = world.sweep("--random", "4", "--seed", "3")
+    file = world.build / "nvidia-fake-1-sweep-random.json"
+    assert (code, f"wrote {file}" in err) == (0, True)
+    assert [problem[2:] for problem in world.problems[1:]] == [(1, problem.offset) for problem in problems]
+    lines = out.splitlines()
+    shown = [line.split("  ")[0] for line in lines[2:6]]
+    assert shown == [str(problem) for problem in (problems[3], problems[2], problems[1], problems[0])]
+    assert re.fullmatch(r".* 40\.0 +02_fast packs +99\.0 +triton fused +-59\.0", lines[2])
+    assert re.fullmatch(r".* 99\.0 +02_fast packs +- +- +-", lines[5])
+    assert "too wide" not in out
+    assert lines[-1] == "2 of 4 shapes: the best stage is more than 3 points behind the best peer"
+    data = results.Recorded(file)
+    assert data.recorded["command"] == "./run sweep --random 4 --seed 3"
+    assert {(r["op"], r["offset"]) for r in data.results} == {problem[3:] for problem in problems}
+    assert (data.tables, data.settings["rounds"], data.settings["repeats"]) == ([], 1, 11)
+    options = "--random 4 --seed 3 --op softmax --offset 0"  # the last two are not what it would choose
+    assert world.swept(*options.split())[0]["recorded"]["command"] == f"./run sweep {options}"
+
+
+def test_random_shapes_go_on_where_they_were_and_say_what_is_wrong(world: World, gradients: None) -> None:
+    world.verdicts[NAMES[2]] = Verdict(False, "7 of 9 wrong", 3.0)
+
+    def before(_name: str) -> None:
+        if len(world.names("time")) == 4:
+            raise KeyboardInterrupt
+
+    world.before_time = before
+    assert world.sweep("--random", "3", "--op", "softmax_backward")[0] == 130
+    world.before_time = lambda name: None
+    code, out, err = world.sweep("--random", "3", "--op", "softmax_backward")
+    assert (code, "going on: 6 measurements" in err) == (1, True), err
+    assert len(world.names("time")) == 3 * 3  # nothing twice
+    assert re.search(r"(?m)^wrong: 02_fast packs at .*: 7 of 9 wrong$", out)
+
+
 def test_a_failed_write_keeps_the_measurements(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise OSError("disk full")
@@ -651,11 +994,13 @@ def test_a_failed_write_keeps_the_measurements(world: World, monkeypatch: pytest
 
 def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
     """A table that was added since is missing in them, none is another."""
-    tables = [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in sweep_options.TABLES]
-    recorded = [results.load_json(path)["tables"] for path in (results.ROOT / "common/results").glob("*-sweep.json")]
-    assert recorded
-    for of_one in recorded:
-        assert of_one == [table for table in tables if table["name"] in [one["name"] for one in of_one]]
+    for op, kind in results.SWEEPS.items():
+        of_op = sweep_options.tables_of(op)
+        tables = [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in of_op]
+        recorded = [results.load_json(path)["tables"] for path in (results.ROOT / "common/results").glob(f"*{kind}.json")]
+        assert recorded or op != "softmax"
+        for of_one in recorded:
+            assert of_one == [table for table in tables if table["name"] in [one["name"] for one in of_one]]
 
 
 @pytest.mark.parametrize(
@@ -666,6 +1011,12 @@ def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
         ("--shapes f16", "shape 'f16' is not DTYPE:ROWSxCOLS"),
         ("--shapes f8:1x1", "shape 'f8:1x1'"),
         ("--shapes f16:0x1", "shape 'f16:0x1'"),
+        ("--random 0", "'0' is not accepted; accepted: whole numbers from 1"),
+        ("--random 3 --tables oneflow", "--random: not together with --tables or --shapes"),
+        ("--random 3 --shapes f32:8x8", "--random: not together with --tables or --shapes"),
+        ("--seed 3", "--seed: needs --random"),
+        ("--offset 1025", "'1025' is not accepted; accepted: whole numbers from 0 to 1024"),
+        ("--offset=-1", "'-1' is not accepted"),
         ("--rounds 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--repeats many", "'many' is not accepted"),
         ("--device sim", "the simulator takes no times"),

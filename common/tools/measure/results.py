@@ -548,7 +548,8 @@ class Recorded:
 
 # --- Which of the recorded files -------------------------------------------------------------------
 
-KINDS = ("", "-sweep", "-profile", "-simulator")  # of the files named <gpu><kind>.json
+SWEEPS = {"softmax": "-sweep", "softmax_backward": "-sweep-softmax_backward"}  # by operation
+KINDS = ("", *SWEEPS.values(), "-profile", "-simulator")  # of the files named <gpu><kind>.json
 # Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
 LESSONS_GPU = "nvidia-h200"
 

@@ -9,9 +9,22 @@ gets no time. A peer may err by 4 times what a stage may: cuDNN's 16-bit results
 timed in turn, in two rounds of opposite order, each beside a copy of the same bytes. Peers are taken where
 they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
 
+With --op softmax_backward it is the gradient, at tables of its own: two matrices are read and one is written, and so does
+the copy beside it.
+
+    ./run sweep --random 30
+    ./run sweep --random 30 --seed 2 --op softmax_backward
+
+--random finds the shapes that no table has. Rows up to a million and columns up to two million, log-uniform, every
+second width rounded up to a multiple of 8; matrices of 64 KiB, below which a launch takes longer than the work, to 2 GiB;
+each dtype; softmax or log_softmax, if no --op is given; aligned, or one element off, if no --offset is given. The same
+seed gives the same shapes. It ends with a line for each shape, the best stage beside the best peer, and how many are
+behind by more than 3 points of the copy's speed.
+
 An interrupted sweep goes on where it was when the same command is given again. The results go to
-common/results/<gpu>-sweep.json when all the tables were measured with the usual settings and with cuDNN, PyTorch and
-Triton, and nothing of ours was wrong; else to build/. --csv writes them as CSV, too.
+common/results/<gpu>-sweep.json, of the gradient to <gpu>-sweep-softmax_backward.json, when all the tables were measured
+with the usual settings and with cuDNN, PyTorch and Triton, and nothing of ours was wrong; else to build/. --csv writes
+them as CSV, too.
 
 Exit codes: 0 fine, 1 a stage's result is wrong (or the results could not be written), 2 bad usage, 3 no usable
 GPU, 4 a CUDA error, 130 interrupted.
@@ -32,10 +45,10 @@ from measure.harness import LIBRARY, Harness, HarnessError, Verdict, WrongResult
 from measure.peers import Candidate, NotApplicable, PeerContender, Problem, one_line
 from measure.results import Json, Shape
 from measure.sweep_journal import Journal, Measurement
-from measure.sweep_options import KINDS, REPEATS, ROUNDS, TABLES, Table, all_shapes, parse_arguments
+from measure.sweep_options import KINDS, REPEATS, ROUNDS, parse_arguments, tables_of
 from measure.sweep_progress import Progress, Stopwatch
 
-SEED = 1
+SEED = 1  # of the input
 FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
 # What is far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
@@ -74,43 +87,44 @@ class Sweep:
     harness: Harness
     journal: Journal
     watch: Stopwatch
-    op: str
     rounds: int
     repeats: int
 
-    def run(self, shapes: list[Shape], entries: list[Entry]) -> None:
-        def left(shape: Shape) -> int:
-            return sum(len(self.journal.left(shape, entry.name)) for entry in entries)
+    def run(self, problems: list[Problem], entries: list[Entry]) -> None:
+        def left(problem: Problem) -> int:
+            return sum(len(self.journal.left(problem, entry.name)) for entry in entries)
 
-        work = {shape: [entry for entry in entries if self.journal.left(shape, entry.name)] for shape in shapes}
-        work = {shape: some for shape, some in work.items() if some}
-        peers_here = [entry.peer for entry in entries if entry.peer and self.op in entry.peer.operations]
-        for compile_ahead in {peer.compile_ahead for peer in peers_here if peer.compile_ahead}:
-            with self.watch("compiling Triton kernels ahead"):
-                compile_ahead([Problem(*shape, self.op) for shape in work])
+        work = {problem: [entry for entry in entries if self.journal.left(problem, entry.name)] for problem in problems}
+        work = {problem: some for problem, some in work.items() if some}
+        peers_here = [entry.peer for entry in entries if entry.peer]
+        for compile_ahead, peer in {peer.compile_ahead: peer for peer in peers_here}.items():
+            ahead = [problem for problem in work if problem.op in peer.operations]
+            if compile_ahead and ahead:
+                with self.watch("compiling Triton kernels ahead"):
+                    compile_ahead(ahead)
         with contextlib.closing(Progress(work, self.repeats, left)) as self.progress:
-            for shape, some in work.items():
-                self.measure(shape, some)
+            for problem, some in work.items():
+                self.measure(problem, some)
 
-    def measure(self, shape: Shape, entries: list[Entry]) -> None:
-        self.progress.show(shape, entries[0].name)
+    def measure(self, problem: Problem, entries: list[Entry]) -> None:
+        self.progress.show(problem, entries[0].name)
         try:
             with self.watch("inputs"):
-                self.harness.open_problem(shape, self.op, "normal", SEED, 0)
+                self.harness.open_problem(problem.shape, problem.op, "normal", SEED, problem.offset)
         except Usage as error:
             for entry in entries:
-                self.journal.add(Measurement(str(shape), entry.name, status="not applicable", reason=str(error)))
+                self.journal.add(Measurement(str(problem), entry.name, status="not applicable", reason=str(error)))
             return
         known: dict[int, Measurement] = {}
         try:
             for entry in entries:
-                with self.told(shape, entry):
-                    known[entry.number] = self.verify(shape, entry)
+                with self.told(problem, entry):
+                    known[entry.number] = self.verify(problem, entry)
             for number in range(self.rounds):
                 warm_up_ms = FIRST_WARM_UP_MS
                 for entry in entries if number % 2 == 0 else reversed(entries):
-                    if entry.number in known and number in self.journal.left(shape, entry.name):
-                        with self.told(shape, entry), self.watch("timing"):
+                    if entry.number in known and number in self.journal.left(problem, entry.name):
+                        with self.told(problem, entry), self.watch("timing"):
                             timing = self.harness.time(entry.number, self.repeats, warm_up_ms, LIMIT_MS)
                             times = {name: getattr(timing, name) for name in ("time_us", "spread_percent", "copy_us")}
                             self.journal.add(known[entry.number]._replace(round=number, **times))
@@ -124,9 +138,9 @@ class Sweep:
             self.harness.close_problem()
 
     @contextlib.contextmanager
-    def told(self, shape: Shape, entry: Entry) -> Iterator[None]:
+    def told(self, problem: Problem, entry: Entry) -> Iterator[None]:
         """What goes wrong with a contender stands in its row. Raises HarnessError where it has lost the GPU."""
-        self.progress.show(shape, entry.name)
+        self.progress.show(problem, entry.name)
         try:
             yield
         except Exception as error:  # noqa: BLE001  whatever a peer raises
@@ -134,21 +148,21 @@ class Sweep:
             refused = isinstance(error, NotApplicable) or type(error).__name__ == "OutOfResources"
             status = "not applicable" if refused else "wrong" if isinstance(error, WrongResult) else "failed"
             reason = str(error) if isinstance(error, (NotApplicable, WrongResult)) else one_line(error)
-            self.journal.add(Measurement(str(shape), entry.name, status=status, reason=reason))
+            self.journal.add(Measurement(str(problem), entry.name, status=status, reason=reason))
             if not self.harness.is_alive():
                 raise HarnessError(
-                    f"{entry.name} at {shape} has made the GPU unusable for this process: {reason}; the same command "
+                    f"{entry.name} at {problem} has made the GPU unusable for this process: {reason}; the same command "
                     "goes on without it"
                 ) from error
 
-    def verify(self, shape: Shape, entry: Entry) -> Measurement:
+    def verify(self, problem: Problem, entry: Entry) -> Measurement:
         """What is known before timing. Raises where there is nothing to time."""
         reason, passes = self.harness.applies(entry.number)
         if reason:
             raise NotApplicable(reason)
         with self.watch("preparing the peers" if entry.peer else "verifying"):
-            verdict = self.choose(shape, entry, entry.peer) if entry.peer else self.right(entry, 1)
-        known = Measurement(str(shape), entry.name, passes=passes, max_error=verdict.max_error)
+            verdict = self.choose(problem, entry, entry.peer) if entry.peer else self.right(entry, 1)
+        known = Measurement(str(problem), entry.name, passes=passes, max_error=verdict.max_error)
         return known._replace(configuration=entry.candidate.configuration if entry.candidate else "")
 
     def right(self, entry: Entry, tolerance_factor: float) -> Verdict:
@@ -158,11 +172,11 @@ class Sweep:
             raise WrongResult(verdict.explanation)
         return verdict
 
-    def choose(self, shape: Shape, entry: Entry, peer: PeerContender) -> Verdict:
+    def choose(self, problem: Problem, entry: Entry, peer: PeerContender) -> Verdict:
         """Prepares a peer: verifies its candidates and leaves the fastest right one in place."""
-        if self.op not in peer.operations:
-            raise NotApplicable(f"{peer.peer} has no {self.op}")
-        candidates = peer.prepare(Problem(*shape, self.op))
+        if problem.op not in peer.operations:
+            raise NotApplicable(f"{peer.peer} has no {problem.op}")
+        candidates = peer.prepare(problem)
         best = None
         errors: list[Exception] = []
         for entry.candidate in candidates:
@@ -194,12 +208,20 @@ def code_digest(build: Path, stages: list[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def show_plan(tables: list[Table], stages: list[str], contenders: list[str]) -> None:
-    for table in tables:
+def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
+    for table in arguments.chosen:
         print(f"{table.name}: {table.title}\n  {' '.join(map(str, table.shapes))}")
-    if "stages" in contenders:
+    if arguments.random:
+        print("\n".join(map(str, arguments.problems)))
+    if "stages" in arguments.contenders:
         print(f"stages: {' '.join(stages)}")
-    print(f"peers, where found: {' '.join(name for name in contenders if name != 'stages') or 'none'}")
+    print(f"peers, where found: {' '.join(name for name in arguments.contenders if name != 'stages') or 'none'}")
+
+
+def does(stage: str, op: str) -> bool:
+    """False for a stage of softmax where the gradient is measured, and the other way round."""
+    families = [family for family in (peers.SOFTMAX, peers.GRADIENTS) if op in family]
+    return not families or results.operation_of(stage) in families[0]
 
 
 def add_contenders(harness: Harness, stages: list[str], found: list[PeerContender]) -> list[Entry]:
@@ -219,27 +241,30 @@ def header_of(
     """What is measured, and how; machine and settings stand in the results file, too."""
     libraries = {"torch" if peer == "pytorch" else peer: versions.get(peer) for peer in peers.PEERS}
     software = {**results.software_versions(arguments.build), "python": platform.python_version(), **libraries}
-    how = {"l2": arguments.l2, "repeats": arguments.repeats, "limit_ms": LIMIT_MS, "seed": SEED, "offset": 0}
-    shapes = list(map(str, all_shapes(arguments.chosen)))
+    how = {"l2": arguments.l2, "repeats": arguments.repeats, "limit_ms": LIMIT_MS, "seed": SEED}
+    problems = list(map(str, arguments.problems))
     return {
         "machine": {**device, **software},
         "code": code_digest(arguments.build, stages),
-        "settings": {**how, "rounds": arguments.rounds, "peer_tolerance": PEER_TOLERANCE},
-        "plan": {"op": arguments.op, "shapes": shapes, "contenders": [entry.name for entry in entries]},
+        "settings": {**how, "offset": arguments.offset, "rounds": arguments.rounds, "peer_tolerance": PEER_TOLERANCE},
+        "plan": {"problems": problems, "contenders": [entry.name for entry in entries]},
     }
 
 
 def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry], journal: Journal) -> Json:
     rows = []
-    for shape in all_shapes(arguments.chosen):
-        copy = journal.rounds(shape, "copy")
+    for problem in arguments.problems:
+        copy = journal.rounds(problem, "copy")
         least_passes = copy[0].passes if copy and copy[0].passes else 2
         for entry in entries:
-            rounds = journal.rounds(shape, entry.name)
-            rows.append(sweep_tables.row(entry.described(), shape, arguments.op, rounds, least_passes))
+            rounds = journal.rounds(problem, entry.name)
+            rows.append(sweep_tables.row(entry.described(), problem, rounds, least_passes))
     command = "./run sweep"
-    for name, values in (("tables", arguments.tables), ("shapes", arguments.shapes)):
-        command += f" --{name} {','.join(map(str, values))}" if values else ""
+    usual = {} if arguments.random else {"op": "softmax", "offset": 0}
+    for name in ("tables", "shapes", "random", "seed", "op", "offset"):
+        value = getattr(arguments, name)
+        if value is not None and value != usual.get(name):
+            command += f" --{name} {','.join(map(str, value)) if isinstance(value, list) else value}"
     commit = {name: header[name] for name in ("commit", "dirty")}
     return {
         "recorded": {"date_utc": results.utc_now(), **commit, "command": command},
@@ -252,18 +277,23 @@ def results_of(arguments: argparse.Namespace, header: Json, entries: list[Entry]
 
 def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> Path:
     """Only a whole sweep with the usual settings, with the main peers and nothing wrong, replaces the recorded file."""
-    settings = (arguments.op, arguments.rounds, arguments.repeats, arguments.l2, arguments.contenders)
-    usual = arguments.chosen == TABLES and settings == ("softmax", ROUNDS, REPEATS, "cold", KINDS)
+    settings = (arguments.rounds, arguments.repeats, arguments.l2, arguments.offset, arguments.contenders)
+    usual = not arguments.random and arguments.op in results.SWEEPS and arguments.chosen == tables_of(arguments.op)
+    usual = usual and settings == (ROUNDS, REPEATS, "cold", 0, KINDS)
     measured = {"cudnn", "pytorch", "triton"} <= {r["stage"] for r in data["results"]}
     whole = usual and data["recorded"]["commit"] != results.UNKNOWN and measured and not wrong
     folder = arguments.root / "common/results" if whole else arguments.build
-    return folder / f"{results.gpu_slug(data['machine']['gpu'])}-sweep.json"
+    kind = "-sweep-random" if arguments.random else results.SWEEPS.get(arguments.op, "-sweep")
+    return folder / f"{results.gpu_slug(data['machine']['gpu'])}{kind}.json"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    stages = results.stage_names(arguments.root) if "stages" in arguments.contenders else []
+    op, wanted = arguments.problems[0].op, "stages" in arguments.contenders
+    # The harness knows of softmax by itself, and of what else there is from the stages.
+    stages = results.stage_names(arguments.root) if wanted or op not in peers.SOFTMAX else []
+    stages = [stage for stage in stages if does(stage, op)]
     if arguments.list:
-        show_plan(arguments.chosen, stages, arguments.contenders)
+        show_plan(arguments, stages)
         return 0
     watch = Stopwatch()
     commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
@@ -277,13 +307,14 @@ def run(arguments: argparse.Namespace) -> int:
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
         entries = add_contenders(harness, stages, found)
-        harness.open_problem(Shape("f32", 1, 1), arguments.op, "normal", SEED, 0)  # refuses what nobody does
+        if not wanted:
+            entries = [entry for entry in entries if entry.peer or not entry.stage]
+        harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses what nobody does
         header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
                 say(f"going on: {len(journal.done)} measurements of an interrupted sweep are used")
-            sweep = Sweep(harness, journal, watch, arguments.op, arguments.rounds, arguments.repeats)
-            sweep.run(all_shapes(arguments.chosen), entries)
+            Sweep(harness, journal, watch, arguments.rounds, arguments.repeats).run(arguments.problems, entries)
             data = results_of(arguments, header, entries, journal)
             wrong = [r for r in data["results"] if r["kind"] == "stage" and r["status"] in ("wrong", "failed")]
             out = arguments.out or usual_file(arguments, data, wrong)
@@ -292,7 +323,8 @@ def run(arguments: argparse.Namespace) -> int:
                 rows = [result.values() for result in data["results"]]
                 write_whole(arguments.csv, results.csv_text(data["results"][0], rows))
             journal.remove()
-    print(sweep_tables.text(data), flush=True)  # before what follows on the other stream
+    shown = sweep_tables.ranking if arguments.random else sweep_tables.text
+    print(shown(data), flush=True)  # before what follows on the other stream
     say(watch.summary())
     say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
     for row in wrong:

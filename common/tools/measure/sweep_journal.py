@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from command import ToolError, say
-from measure.results import Json, Shape
+from measure.peers import Problem
+from measure.results import Json
 
 
 class Measurement(NamedTuple):
-    """One contender at one shape in one round. Without a time when its status is not "verified"."""
+    """One contender at one problem in one round. Without a time when its status is not "verified"."""
 
-    shape: str
+    problem: str
     contender: str
     round: int = 0
     status: str = "verified"
@@ -37,7 +38,7 @@ OPEN = f"""
     PRAGMA synchronous = OFF;
     BEGIN EXCLUSIVE;
     CREATE TABLE IF NOT EXISTS header (one PRIMARY KEY, json);
-    CREATE TABLE IF NOT EXISTS measured ({", ".join(Measurement._fields)}, PRIMARY KEY (shape, contender, round));
+    CREATE TABLE IF NOT EXISTS measured ({", ".join(Measurement._fields)}, PRIMARY KEY (problem, contender, round));
     COMMIT;
 """
 FORGET = "DELETE FROM header; DELETE FROM measured;"
@@ -94,14 +95,14 @@ class Journal:
         except sqlite3.Error as error:
             raise ToolError(f"{self.path}: {error}") from error
 
-    def rounds(self, shape: Shape, contender: str) -> list[Measurement]:
+    def rounds(self, problem: Problem, contender: str) -> list[Measurement]:
         """What is measured, in the order of the rounds."""
-        keys = [(str(shape), contender, number) for number in range(self._rounds)]
+        keys = [(str(problem), contender, number) for number in range(self._rounds)]
         return [self.done[key] for key in keys if key in self.done]
 
-    def left(self, shape: Shape, contender: str) -> list[int]:
+    def left(self, problem: Problem, contender: str) -> list[int]:
         """The rounds to measure: none where it is known from round 0 to have no time."""
-        found = self.rounds(shape, contender)
+        found = self.rounds(problem, contender)
         if found and found[0].status != "verified":
             return []
         return [number for number in range(self._rounds) if number not in [one.round for one in found]]

@@ -1,17 +1,30 @@
-"""What `./run sweep` measures: its options, and the published tables with their shapes."""
+"""What `./run sweep` measures: its options, the published tables with their shapes, and random shapes."""
 
 import argparse
+import math
+import random
+import re
 from typing import Callable, NamedTuple, Sequence
 
-from command import Parser, ToolError, file_to_write, whole_number
+from command import Parser, ToolError, Usage, file_to_write, whole_number
 from measure import results
-from measure.peers import PEERS
-from measure.results import Shape
+from measure.peers import GRADIENTS, PEERS, SOFTMAX, Problem
+from measure.results import ELEMENT_BYTES, Shape
 
 REPEATS = 25
 ROUNDS = 2
 MOST = 100000  # rounds, samples
+MOST_OFFSET = 1024  # see Offsets in common/harness/problem.h
 KINDS = ["stages", *PEERS]
+
+# Of random shapes. Below 64 KiB a launch takes longer than its work, which says nothing of a kernel. A copy of 2 GiB takes
+# a millisecond, and two sets of three such matrices, for a gradient, fit most GPUs.
+RANDOM_ROUNDS = 1
+RANDOM_REPEATS = 11
+MOST_ROWS, MOST_COLS = 10**6, 2 * 10**6
+MATRIX_BYTES = range(64 << 10, (2 << 30) + 1)
+MOST_RANDOM = 10000
+DTYPES = tuple(ELEMENT_BYTES)
 
 
 class Table(NamedTuple):
@@ -38,6 +51,7 @@ BERT = [Shape("f32", 32 * 64 * s, s) for s in (16, 32, 64, 128, 512)]
 CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
 WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
 VOCABULARIES = (32000, 65536, 151936)
+OF_GRADIENTS = "f32:1024x32768,f32:1024x131072,f32:4096x50257,bf16:49152x1025,f32:1x1048576,bf16:8x262144"
 DECODING = [Shape(dtype, batch, cols) for dtype in ("f32", "bf16") for cols in VOCABULARIES for batch in (1, 4, 16, 64)]
 WIDE = [Shape(dtype, rows, cols) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for cols in (65536, 131072, 262144)]
 VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
@@ -49,11 +63,45 @@ TABLES = [
     Table("decoding", "Decoding: batches of 1, 4, 16, 64 × vocabularies of 32000, 65536, 151936", "", DECODING),
     Table("wide_rows", "Wide rows: f32 1024 and bf16 4096 × 65536, 131072, 262144", "", WIDE),
 ]
+# OneFlow published the curve of the gradient at the same shapes.
+GRADIENT_TABLES = [
+    TABLES[1],
+    Table("gradient", "Gradients: wide rows, widths that no pack divides, few rows", "", parse_shapes(OF_GRADIENTS)),
+]
+ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES)}
+
+
+def tables_of(op: str) -> list[Table]:
+    """What is measured of an operation where nothing else is asked for."""
+    return GRADIENT_TABLES if op in GRADIENTS else TABLES
 
 
 def all_shapes(tables: list[Table]) -> list[Shape]:
     """Every shape of the tables, once, in the order in which they are shown."""
     return list(dict.fromkeys(shape for table in tables for shape in table.shapes))
+
+
+def random_problems(number: int, seed: int, op: str | None, offset: int | None) -> list[Problem]:
+    """So many problems, no shape twice; the same for the same seed, and fewer of them are the first of more.
+
+    Rows and columns are log-uniform. Every second width is made a multiple of 8: of widths left to chance most would be
+    divided by no pack, and the kernels made of packs would hardly be seen.
+    """
+    chance = random.Random(seed)
+
+    def log_uniform(most: int) -> int:
+        return round(math.exp(chance.random() * math.log(most)))
+
+    found: dict[Shape, Problem] = {}
+    while len(found) < number:
+        # All of it by chance each time, so that --op and --offset leave the shapes as they are.
+        dtype, rows, cols = chance.choice(DTYPES), log_uniform(MOST_ROWS), log_uniform(MOST_COLS)
+        in_packs, some_op, some_offset = chance.random() < 0.5, chance.choice(SOFTMAX), chance.choice((0, 1))
+        shape = Shape(dtype, rows, -(-cols // 8) * 8 if in_packs else cols)
+        if shape.tensor_bytes in MATRIX_BYTES:
+            problem = Problem(*shape, op or some_op, some_offset if offset is None else offset)
+            found.setdefault(shape, problem)
+    return list(found.values())
 
 
 def names_of(accepted: Sequence[str]) -> Callable[[str], list[str]]:
@@ -73,21 +121,33 @@ def device(text: str) -> str:
     return text
 
 
+def offset_number(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > MOST_OFFSET:
+        raise argparse.ArgumentTypeError(f"'{text}' is not accepted; accepted: whole numbers from 0 to {MOST_OFFSET}")
+    return int(text)
+
+
 def parse_arguments(argv: list[str], description: str | None) -> argparse.Namespace:
-    """Sets `chosen`, the tables to measure, too. Raises Usage."""
+    """Sets `chosen`, the tables to measure, and `problems`, all that is measured, too. Raises Usage."""
     parser = Parser("./run sweep", description, allow_abbrev=False)
     option = parser.add_argument
-    names = [table.name for table in TABLES]
     kinds = ", ".join(KINDS)
     count = whole_number(MOST)
-    option("--tables", metavar="NAME,...", type=names_of(names), help=f"of {', '.join(names)}")
+    option("--tables", metavar="NAME,...", type=names_of(list(ALL_TABLES)), help=f"of {', '.join(ALL_TABLES)}")
     shapes_help = "shapes of your own, such as f16:4096x4096"
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
+    option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="so many random shapes; see above")
+    option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
     kinds_help = f"of {kinds} (default: all)"
     option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
-    option("--op", metavar="NAME", default="softmax", help="log_softmax, or what else a stage does (default: softmax)")
-    option("--rounds", metavar="N", type=count, default=ROUNDS, help=f"(default: {ROUNDS})")
-    option("--repeats", metavar="N", type=count, default=REPEATS, help=f"samples a round (default: {REPEATS})")
+    op_help = "log_softmax, softmax_backward or what else a stage does (default: softmax)"
+    option("--op", metavar="NAME", help=op_help)
+    offset_help = f"elements by which each tensor is off its alignment, up to {MOST_OFFSET} (default: 0)"
+    option("--offset", metavar="N", type=offset_number, help=offset_help)
+    rounds_help = f"(default: {ROUNDS}; of random shapes {RANDOM_ROUNDS})"
+    option("--rounds", metavar="N", type=count, help=rounds_help)
+    repeats_help = f"samples a round (default: {REPEATS}; of random shapes {RANDOM_REPEATS})"
+    option("--repeats", metavar="N", type=count, help=repeats_help)
     option("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
     option("--out", metavar="FILE", type=file_to_write, help="where to write the results (JSON)")
     option("--csv", metavar="FILE", type=file_to_write, help="write them as CSV, too")
@@ -96,8 +156,21 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
     option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
-    arguments.chosen = [table for table in TABLES if table.name in (arguments.tables or [])]
+    if arguments.random and (arguments.tables or arguments.shapes):
+        raise Usage("--random: not together with --tables or --shapes")
+    if arguments.seed and not arguments.random:
+        raise Usage("--seed: needs --random")
+    arguments.rounds = arguments.rounds or (RANDOM_ROUNDS if arguments.random else ROUNDS)
+    arguments.repeats = arguments.repeats or (RANDOM_REPEATS if arguments.random else REPEATS)
+    if arguments.random:
+        arguments.seed = arguments.seed or 1
+        arguments.chosen = []
+        arguments.problems = random_problems(arguments.random, arguments.seed, arguments.op, arguments.offset)
+        return arguments
+    arguments.op, arguments.offset = arguments.op or "softmax", arguments.offset or 0
+    arguments.chosen = [ALL_TABLES[name] for name in arguments.tables or []]
     if arguments.shapes:
         arguments.chosen.append(Table("own", "Shapes of your own", "", list(dict.fromkeys(arguments.shapes))))
-    arguments.chosen = arguments.chosen or TABLES
+    arguments.chosen = arguments.chosen or tables_of(arguments.op)
+    arguments.problems = [Problem(*shape, arguments.op, arguments.offset) for shape in all_shapes(arguments.chosen)]
     return arguments

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import Callable, Iterable, Iterator
 
 from command import say
+from measure.peers import Problem
 from measure.results import Shape
 
 BAR = 24
@@ -24,31 +25,31 @@ def expected_seconds(shape: Shape, repeats: int) -> float:
 
 
 class Progress:
-    def __init__(self, shapes: Iterable[Shape], repeats: int, left: Callable[[Shape], int]) -> None:
-        """`left`: how many measurements a shape still needs."""
+    def __init__(self, problems: Iterable[Problem], repeats: int, left: Callable[[Problem], int]) -> None:
+        """`left`: how many measurements a problem still needs."""
         self._left = left
-        self._one = {shape: expected_seconds(shape, repeats) for shape in shapes}
-        self._seconds: dict[Shape, float] = {shape: left(shape) * one for shape, one in self._one.items()}
+        self._one = {problem: expected_seconds(problem.shape, repeats) for problem in problems}
+        self._seconds: dict[Problem, float] = {problem: left(problem) * one for problem, one in self._one.items()}
         self._whole = sum(self._seconds.values())
         self._start = time.monotonic()
-        self._shape: Shape | None = None
+        self._problem: Problem | None = None
         self._is_terminal = sys.stderr.isatty()
 
-    def show(self, shape: Shape, contender: str) -> None:
-        if not self._is_terminal and shape == self._shape:
+    def show(self, problem: Problem, contender: str) -> None:
+        if not self._is_terminal and problem == self._problem:
             return
-        for changed in {self._shape or shape, shape}:  # not all: the GPU would rest meanwhile
+        for changed in {self._problem or problem, problem}:  # not all: the GPU would rest meanwhile
             self._seconds[changed] = self._left(changed) * self._one[changed]
-        self._shape = shape
+        self._problem = problem
         left = sum(self._seconds.values())
         done, elapsed = self._whole - left, time.monotonic() - self._start
         pace = elapsed / done if done and elapsed > 5 else 1
         share = done / self._whole
         text = f"{100 * share:3.0f} %, {clock(left * pace)} left"
         if self._is_terminal:
-            self._line(f"[{'#' * int(BAR * share):<{BAR}}] {text}  {shape}  {contender}")
+            self._line(f"[{'#' * int(BAR * share):<{BAR}}] {text}  {problem}  {contender}")
         else:
-            say(f"[{text}] {shape}")
+            say(f"[{text}] {problem}")
 
     def _line(self, text: str, end: str = "") -> None:
         width = shutil.get_terminal_size().columns - 1

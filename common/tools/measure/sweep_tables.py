@@ -1,13 +1,16 @@
 """What a sweep shows: one row of results for each contender and shape, and a table for the screen."""
 
+import math
 import statistics
 
-from measure.results import Json, Shape, as_fast, fastest, shape_of
+from measure.peers import Problem
+from measure.results import Json, as_fast, fastest, shape_of
 from measure.sweep_journal import Measurement
 
 NOISY_ROUNDS_PERCENT = 3.0  # between the medians of two rounds ...
 NOISY_FROM_BYTES = 32 << 20  # ... of a tensor larger than this
 NOISY_SPREAD_PERCENT = 5.0
+BEHIND_POINTS = 3.0  # of the copy's speed
 
 
 def is_noisy(tensor_bytes: int, round_difference: float | None, spread: float) -> bool:
@@ -19,22 +22,23 @@ def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def row(who: Json, shape: Shape, op: str, rounds: list[Measurement], least_passes: float) -> Json:
+def row(who: Json, problem: Problem, rounds: list[Measurement], least_passes: float) -> Json:
     """One result of the file, of the contender `who`: the rounds put together. The operation needs `least_passes`."""
-    first = rounds[0]
+    first, tensor_bytes = rounds[0], problem.shape.tensor_bytes
     time_us = spread = copy_us = percent = bandwidth = difference = None
     if first.status == "verified":
         times, copies, spreads = zip(*((one.time_us, one.copy_us, one.spread_percent) for one in rounds))
         time_us, copy_us, spread = statistics.median(times), statistics.median(copies), max(spreads)
-        percent, bandwidth = 100 * copy_us / time_us, least_passes * shape.tensor_bytes / (time_us * 1e3)
+        percent, bandwidth = 100 * copy_us / time_us, least_passes * tensor_bytes / (time_us * 1e3)
         difference = 100 * (max(times) - min(times)) / min(times) if len(times) > 1 else None
     return {
         **who,
         "configuration": first.configuration,
-        "dtype": shape.dtype,
-        "op": op,
-        "rows": shape.rows,
-        "cols": shape.cols,
+        "dtype": problem.dtype,
+        "op": problem.op,
+        "rows": problem.rows,
+        "cols": problem.cols,
+        "offset": problem.offset,
         "input": "normal",
         "status": first.status,
         "reason": first.reason,
@@ -46,7 +50,7 @@ def row(who: Json, shape: Shape, op: str, rounds: list[Measurement], least_passe
         "passes": rounded(first.passes, 4),
         "max_error": rounded(first.max_error, 4),
         "round_difference_percent": rounded(difference, 2),
-        "noisy": is_noisy(shape.tensor_bytes, difference, spread or 0),
+        "noisy": is_noisy(tensor_bytes, difference, spread or 0),
     }
 
 
@@ -97,24 +101,25 @@ def _line(shape: str, rows: list[Json], peers: list[str]) -> list[str]:
     return [shape, _time(copy), _time(stage), *cells, ahead]
 
 
-def text(data: Json) -> str:
-    """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
-    results, settings = data["results"], data["settings"]
-    by_shape: dict[str, list[Json]] = {}
+def _in_columns(cells: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+
+
+def _by_shape(results: list[Json]) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
     for result in results:
-        by_shape.setdefault(str(shape_of(result)), []).append(result)
-    peers = list(dict.fromkeys(r["stage"] for r in results if r["kind"] == "peer"))
-    lines = []
-    for table in data["tables"]:
-        cells = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
-        cells += [_line(shape, by_shape[shape], peers) for shape in table["shapes"]]
-        widths = [max(map(len, column)) for column in zip(*cells)]
-        lines += ["", table["title"] + (f"  ({table['source']})" if table["source"] else ""), ""]
-        lines += ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-        lines += ["", *_without_time([result for shape in table["shapes"] for result in by_shape[shape]])]
-    lines += [
+        found.setdefault(str(shape_of(result)), []).append(result)
+    return found
+
+
+def _how(data: Json) -> list[str]:
+    """What was measured how, and how well."""
+    results, settings = data["results"], data["settings"]
+    rounds = "1 round" if settings["rounds"] == 1 else f"{settings['rounds']} rounds"
+    lines = [
         "",
-        f"{data['machine']['gpu']}, {settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples, "
+        f"{data['machine']['gpu']}, {settings['l2']} L2, {rounds} of {settings['repeats']} samples, "
         "percent of a copy timed beside each contender; ~ noisy",
     ]
     worst = max(filter(is_inexact, results), key=lambda r: r["max_error"], default=None)
@@ -127,6 +132,46 @@ def text(data: Json) -> str:
     if noisy:
         lines.append(f"noisy: {len(noisy)} of {len(results)}:")
     for r in noisy:
-        percents = f"rounds differ by {r['round_difference_percent']} %, spread {r['spread_percent']} %"
-        lines.append(f"  {r['contender']} at {shape_of(r)}: {percents}")
-    return "\n".join(lines)
+        between = f"rounds differ by {r['round_difference_percent']} %, " if settings["rounds"] > 1 else ""
+        lines.append(f"  {r['contender']} at {shape_of(r)}: {between}spread {r['spread_percent']} %")
+    return lines
+
+
+def text(data: Json) -> str:
+    """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
+    results, by_shape = data["results"], _by_shape(data["results"])
+    peers = list(dict.fromkeys(r["stage"] for r in results if r["kind"] == "peer"))
+    lines = []
+    for table in data["tables"]:
+        cells = [["shape", "copy us", "best stage us", "% of copy", *peers, "ahead"]]
+        cells += [_line(shape, by_shape[shape], peers) for shape in table["shapes"]]
+        lines += ["", table["title"] + (f"  ({table['source']})" if table["source"] else ""), ""]
+        lines += [*_in_columns(cells), ""]
+        lines += _without_time([result for shape in table["shapes"] for result in by_shape[shape]])
+    return "\n".join([*lines, *_how(data)])
+
+
+def _rivals(rows: list[Json]) -> tuple[float | None, list[str]]:
+    """At one shape: by how many points of the copy's speed the best stage is ahead of the best peer, and the line."""
+    copy, stage, peer = (fastest(r for r in rows if r["kind"] == kind) for kind in ("copy", "stage", "peer"))
+    ahead = None
+    if peer:
+        ahead = (stage["percent_of_copy"] if stage else 0.0) - peer["percent_of_copy"]
+    problem = Problem(*shape_of(rows[0]), rows[0]["op"], rows[0]["offset"])
+    cells = [str(problem), _time(copy)]
+    for best in (stage, peer):
+        cells += [_cell([best], False), best["contender"]] if best else ["-", "-"]
+    return ahead, [*cells, "-" if ahead is None else f"{ahead:+.1f}"]
+
+
+def ranking(data: Json) -> str:
+    """A line for each shape, that at which the stages are furthest behind first; how many are behind."""
+    rivals = [_rivals(rows) for rows in _by_shape(data["results"]).values()]
+    rivals.sort(key=lambda one: math.inf if one[0] is None else one[0])
+    cells = [["shape", "copy us", "% of copy", "best stage", "% of copy", "best peer", "points ahead"]]
+    lines = ["", *_in_columns(cells + [line for _, line in rivals])]
+    broken = _without_time([r for r in data["results"] if r["status"] != "not applicable"])
+    lines += ["", *broken] if broken else []
+    behind = sum(ahead is not None and ahead < -BEHIND_POINTS for ahead, _ in rivals)
+    count = f"{behind} of {len(rivals)} shapes: the best stage is more than {BEHIND_POINTS:g} points behind the best peer"
+    return "\n".join([*lines, *_how(data), count])

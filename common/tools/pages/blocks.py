@@ -204,6 +204,7 @@ PEER_NAMES = {
     "liger": "Liger",
     "flashinfer": "FlashInfer",
 }
+SWEPT = ("copy", "stage", "peer")  # kinds of contenders
 NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
 
 
@@ -216,7 +217,7 @@ def swept_cell(result: Json | None, leads: bool) -> str:
 
 
 def sweep_block(context: Context, name: str) -> str:
-    sweep, settings = context.sweep, context.sweep.settings
+    sweep = context.sweep
     _, shapes = charts.table_of(sweep, name)
     peers = [p for p in PEER_NAMES if any(r["stage"] == p and r["time_us"] for s in shapes for r in sweep.at(s))]
     best_of = ["best stage", *(PEER_NAMES[peer] for peer in peers)]
@@ -230,6 +231,32 @@ def sweep_block(context: Context, name: str) -> str:
         if stage:
             first = f"[{stage['stage'][:2]}]({context.link(context.stage(stage['stage']))}/) {first}"
         table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), first, *others])
+    return swept_text(table, sweep, peers, "softmax")
+
+
+def libraries_block(context: Context, name: str, op: str) -> str:
+    """A table of a sweep with the best of the libraries at each shape in one column."""
+    path = results.file_of(context.results, known("nobody sweeps", op, results.SWEEPS), context.gpu)
+    if not path:
+        return f"*Not measured yet: `./run sweep --op {op}`, on a GPU with the libraries, fills in this table.*"
+    sweep = Recorded(path)
+    table = Table(1, "shape", "ceiling (µs)", "best variant, % of the ceiling", "best library, % of the ceiling")
+    peers = set()
+    for shape in charts.table_of(sweep, name)[1]:
+        best = {kind: results.fastest(r for r in sweep.at(shape, op) if r["kind"] == kind) for kind in SWEPT}
+        ceiling, variant, library = best.values()
+        leaders = results.leaders(r for r in (variant, library) if r)
+        cells = [swept_cell(result, result in leaders) for result in (variant, library)]
+        if library:
+            cells[1] = f"{PEER_NAMES[library['stage']]} {cells[1]}"
+            peers.add(library["stage"])
+        table.rows.append([shape_text(shape), time_text(ceiling["time_us"]) if ceiling else NOTHING, *cells])
+    return swept_text(table, sweep, [peer for peer in PEER_NAMES if peer in peers], op)
+
+
+def swept_text(table: Table, sweep: Recorded, peers: list[str], op: str) -> str:
+    """The table, and what its marks mean, who was measured and how."""
+    settings = sweep.settings
     marks = {
         NOISY: "noisy: the rounds, or the samples of one, differ by more than they should",
         INEXACT: f"errs by more than a stage may, by less than {settings['peer_tolerance']:g} times that",
@@ -237,8 +264,9 @@ def sweep_block(context: Context, name: str) -> str:
     notes = [f"<sub>{mark} {why}</sub>" for mark, why in marks.items() if any(mark in c for r in table.rows for c in r)]
     versions = [f"{PEER_NAMES[p]} {sweep.machine.get('torch' if p == 'pytorch' else p)}" for p in peers]
     how = f"{settings['l2']} L2, {settings['rounds']} rounds of {settings['repeats']} samples"
-    after = f", {', '.join([*versions, 'softmax', how])}"
-    return table.text(*notes, caption(sweep.recorded, sweep.machine, "./run sweep", after=after))
+    after = f", {', '.join([*versions, op, how])}"
+    command = "./run sweep" + (f" --op {op}" if op != "softmax" else "")
+    return table.text(*notes, caption(sweep.recorded, sweep.machine, command, after=after))
 
 
 # --- Charts ----------------------------------------------------------------------------------------
@@ -523,6 +551,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "counted": counted_block,
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,
+    "libraries": libraries_block,
 }
 VALUES: dict[str, Callable[..., str]] = {
     "percent": lambda context, stage, variant, shape: percent_text(

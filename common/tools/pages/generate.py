@@ -22,6 +22,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
+    libraries TABLE op=softmax_backward      the same of another operation: the best variant, and the best of all libraries
     profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as one number where they agree; the
                                              quantities are QUANTITIES of quantities.py, with _ for spaces
     counters NAME [SHAPE] columns=A,B,…      what Nsight Compute counted: COUNTERS of blocks.py
@@ -36,8 +37,8 @@ Values; variant=best is the stage's fastest:
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from one GPU's files: of the lessons' GPU where neither --gpu nor the block names another, or else the
-newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json the tables; what the
-simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
+newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json and
+<gpu>-sweep-softmax_backward.json the tables; what the simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
 unknown marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is
 written.
 

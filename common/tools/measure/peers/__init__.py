@@ -20,10 +20,12 @@ import re
 from typing import Any, Callable, NamedTuple, Sequence
 
 from command import ToolError
-from measure.results import COLOUR
+from measure.results import COLOUR, ELEMENT_BYTES, Shape
 
 PEERS = ("cudnn", "pytorch", "triton", "quack", "liger", "flashinfer")  # in the order in which they are shown
-OPERATIONS = ("softmax", "log_softmax")  # that peers do
+SOFTMAX = ("softmax", "log_softmax")  # x -> y
+GRADIENTS = ("softmax_backward", "log_softmax_backward")  # y, dy -> dx
+OPERATIONS = (*SOFTMAX, *GRADIENTS)  # that peers do
 _FILES = {"cudnn": "cudnn", "triton": "triton_kernels"}
 
 
@@ -36,17 +38,37 @@ class NotApplicable(Exception):
 
 
 class Problem(NamedTuple):
-    """rows x cols elements of `dtype` ("f32", "f16", "bf16"), row-major; op is one of the contender's operations."""
+    """rows x cols elements of `dtype` ("f32", "f16", "bf16"), row-major; op is one of the contender's operations.
+
+    Each tensor begins `offset` elements past an address that is aligned to 256 bytes.
+    """
 
     dtype: str
     rows: int
     cols: int
     op: str
+    offset: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.dtype, self.rows, self.cols)
+
+    @property
+    def elements_in_pack(self) -> int:
+        """A pack has 16 bytes."""
+        return 16 // ELEMENT_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        """The shape, and what is not usual."""
+        op = "" if self.op == "softmax" else f" {self.op}"
+        return f"{self.shape}{op}" + (f" offset {self.offset}" if self.offset else "")
 
 
 class Candidate(NamedTuple):
     configuration: str  # "8 warps"; empty where there is nothing to choose
-    launch: Callable[[int, int, int], None]  # (x, y, stream): device pointers and the stream's handle
+    # Takes a device pointer for each input and each output of the operation, then the stream's handle: (x, y, stream)
+    # for softmax, (y, dy, dx, stream) for its gradient.
+    launch: Callable[..., None]
 
 
 class PeerContender(NamedTuple):
@@ -54,7 +76,7 @@ class PeerContender(NamedTuple):
     variant: str  # "accurate"
     prepare: Callable[[Problem], list[Candidate]]  # raises NotApplicable
     release: Callable[[], None] = lambda: None  # called when the problem is done
-    operations: Sequence[str] = OPERATIONS
+    operations: Sequence[str] = SOFTMAX
     compile_ahead: Callable[[list[Problem]], None] | None = None  # called once with all the problems, first of all
 
 

@@ -5,6 +5,7 @@ Each is called beneath its own front, which would allocate the result: with our 
 
 import functools
 import importlib
+import math
 import warnings
 from importlib import metadata
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from measure.results import ELEMENT_BYTES
 
-from . import OPERATIONS, Candidate, Missing, NotApplicable, PeerContender, Problem
+from . import GRADIENTS, OPERATIONS, Candidate, Missing, NotApplicable, PeerContender, Problem
 
 # ---- The harness's device memory as PyTorch tensors, and its stream as PyTorch's current one.
 
@@ -36,20 +37,24 @@ def dtype_of(problem: Problem) -> Any:
     return getattr(import_torch(), _TYPES[problem.dtype][1])
 
 
-def on_tensors(problem: Problem, function: Callable[[Any, Any], object]) -> Callable[[int, int, int], None]:
-    """A launch that calls function(x, y) with rows x cols tensors over the harness's memory, on its stream."""
+def on_tensors(problem: Problem, function: Callable[..., object]) -> Callable[..., None]:
+    """A launch that calls `function` with rows x cols tensors over the harness's memory, on its stream: each input, then
+    each output of the operation."""
     torch = import_torch()
+    offset_bytes = problem.offset * ELEMENT_BYTES[problem.dtype]
 
     @functools.cache
     def tensor(pointer: int) -> Any:
-        shape, type_ = (problem.rows, problem.cols), _TYPES[problem.dtype][0]
-        interface = {"shape": shape, "typestr": type_, "data": (pointer, False), "strides": None, "version": 3}
+        # From the aligned address on, for torch.compile knows a tensor's alignment by its offset in the storage alone.
+        data, elements = (pointer - offset_bytes, False), problem.offset + problem.rows * problem.cols
+        interface = {"shape": (elements,), "typestr": _TYPES[problem.dtype][0], "data": data, "strides": None, "version": 3}
         wrapped = torch.as_tensor(SimpleNamespace(__cuda_array_interface__=interface), device="cuda")
-        return wrapped.view(dtype_of(problem))
+        return wrapped.view(dtype_of(problem))[problem.offset :].view(problem.rows, problem.cols)
 
-    def launch(x: int, y: int, stream: int) -> None:
+    def launch(*memory: int) -> None:
+        *pointers, stream = memory
         with torch.cuda.stream(torch.cuda.ExternalStream(stream)), torch.no_grad():
-            function(tensor(x), tensor(y))
+            function(*map(tensor, pointers))
 
     return launch
 
@@ -72,30 +77,46 @@ AUTOTUNE_FROM_BYTES = 32 << 20
 
 
 def _eager(problem: Problem) -> list[Candidate]:
-    torch = import_torch()
-    operator = torch.ops.aten._softmax.out if problem.op == "softmax" else torch.ops.aten._log_softmax.out
-    return [Candidate("", on_tensors(problem, lambda x, y: operator(x, -1, False, out=y)))]
+    aten = import_torch().ops.aten
+    calls: dict[str, Callable[..., object]] = {
+        "softmax": lambda x, y: aten._softmax.out(x, -1, False, out=y),
+        "log_softmax": lambda x, y: aten._log_softmax.out(x, -1, False, out=y),
+        # The first allocates y * dy for itself, in memory that PyTorch keeps after the first call.
+        "softmax_backward": lambda y, dy, dx: aten._softmax_backward_data.out(dy, y, -1, y.dtype, grad_input=dx),
+        "log_softmax_backward": lambda y, dy, dx: aten._log_softmax_backward_data.out(dy, y, -1, y.dtype, out=dx),
+    }
+    return [Candidate("", on_tensors(problem, calls[problem.op]))]
 
 
 def modes(problem: Problem) -> list[str]:
     """The modes of torch.compile that are worth their time at this problem."""
-    tensor_bytes = problem.rows * problem.cols * ELEMENT_BYTES[problem.dtype]
-    pays = problem.cols in AUTOTUNE_COLS and tensor_bytes > AUTOTUNE_FROM_BYTES
+    pays = problem.cols in AUTOTUNE_COLS and problem.shape.tensor_bytes > AUTOTUNE_FROM_BYTES
     return ["default", AUTOTUNE] if pays else ["default"]
 
 
 def _compiled(problem: Problem) -> list[Candidate]:
     torch = import_torch()
-    function = torch.softmax if problem.op == "softmax" else torch.log_softmax
+    aten = torch.ops.aten
+    functions: dict[str, Callable[..., Any]] = {
+        "softmax": lambda x: torch.softmax(x, -1),
+        "log_softmax": lambda x: torch.log_softmax(x, -1),
+        # What autograd calls; it is compiled as y * dy - y * (y * dy).sum(-1), in float.
+        "softmax_backward": lambda y, dy: aten._softmax_backward_data(dy, y, -1, y.dtype),
+        "log_softmax_backward": lambda y, dy: aten._log_softmax_backward_data(dy, y, -1, y.dtype),
+    }
+    function = functions[problem.op]
 
-    def softmax_into(x, y):
-        y.copy_(function(x, -1))
+    def into(*tensors):
+        tensors[-1].copy_(function(*tensors[:-1]))
 
     torch.compiler.reset()  # forgets the last shape: PyTorch gives up on a function that it has compiled too often
+    # One of its caches on disk knows no offsets: it would hand out what was compiled for aligned tensors.
+    settings: Any = importlib.import_module("torch._functorch.config")
+    settings.enable_autograd_cache = problem.offset == 0
     # It warns of its own choices for some shapes, in the middle of the progress bar.
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
 
-    compiled = {mode: torch.compile(softmax_into, fullgraph=True, dynamic=False, mode=mode) for mode in modes(problem)}
+    compiled = {mode: torch.compile(into, fullgraph=True, dynamic=False, mode=mode) for mode in modes(problem)}
     return [Candidate(mode, on_tensors(problem, run)) for mode, run in compiled.items()]
 
 
@@ -103,11 +124,17 @@ def _compiled(problem: Problem) -> list[Candidate]:
 
 
 def _quack(problem: Problem) -> list[Candidate]:
-    in_pack = 16 // ELEMENT_BYTES[problem.dtype]
+    in_pack = problem.elements_in_pack
     if problem.cols % in_pack:
         raise NotApplicable(f"rows of whole packs of 16 bytes only: {in_pack} columns")
+    if problem.offset % in_pack:
+        raise NotApplicable("tensors aligned to 16 bytes only")
     module = importlib.import_module("quack.softmax")  # `from quack import softmax` is the function of that name
-    return [Candidate("", on_tensors(problem, module._softmax_fwd))]
+
+    def gradient(y, dy, dx):
+        module._softmax_backward(dy, y, dx)
+
+    return [Candidate("", on_tensors(problem, gradient if problem.op in GRADIENTS else module._softmax_fwd))]
 
 
 # ---- Liger: its Triton kernel with its own settings. Rows wider than its largest block go to its second kernel, where
@@ -120,14 +147,22 @@ def _liger(problem: Problem) -> list[Candidate]:
     from liger_kernel.ops import softmax
     from liger_kernel.ops.utils import calculate_settings
 
-    kernel = softmax._softmax_single_block_forward_kernel
-    if problem.cols > LIGER_LARGEST_BLOCK:
-        kernel = softmax._softmax_multi_block_forward_kernel
+    size = "multi" if problem.cols > LIGER_LARGEST_BLOCK else "single"
+    direction = "backward" if problem.op in GRADIENTS else "forward"
+    kernel = getattr(softmax, f"_softmax_{size}_block_{direction}_kernel")
     block, warps = calculate_settings(min(problem.cols, LIGER_LARGEST_BLOCK))
 
-    def run(x, y):
-        kernel[(problem.rows,)](y, y.stride(0), x, x.stride(0), problem.cols, BLOCK_SIZE=block, num_warps=warps)
+    def launch(*tensors):
+        with_strides = [argument for tensor in tensors for argument in (tensor, tensor.stride(0))]
+        kernel[(problem.rows,)](*with_strides, problem.cols, BLOCK_SIZE=block, num_warps=warps)
 
+    def result(x, y):
+        launch(y, x)
+
+    def gradient(y, dy, dx):
+        launch(dy, y, dx)
+
+    run = gradient if problem.op in GRADIENTS else result
     return [Candidate(f"{warps} warps", on_tensors(problem, run))]
 
 
@@ -148,6 +183,9 @@ def _flashinfer_kernels() -> Any:
 def _flashinfer(problem: Problem) -> list[Candidate]:
     if problem.dtype != "f32":
         raise NotApplicable("its result is f32, whatever its input")
+    in_pack = math.gcd(problem.elements_in_pack, problem.cols)  # that it loads at once
+    if problem.offset % in_pack:
+        raise NotApplicable(f"tensors aligned to its packs of {in_pack} elements only")
     torch, kernels = import_torch(), _flashinfer_kernels()
     workspace = torch.empty(FLASHINFER_WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
 
@@ -159,6 +197,8 @@ def _flashinfer(problem: Problem) -> list[Candidate]:
 
 
 # ---- All of them.
+
+WITHOUT_LOG = ("softmax", "softmax_backward")
 
 
 class Library(NamedTuple):
@@ -184,8 +224,8 @@ LIBRARIES = {
     library.peer: library
     for library in (
         Library("pytorch", "torch", {"eager": _eager, "compiled": _compiled}, OPERATIONS),
-        Library("quack", "quack-kernels", {"softmax": _quack}),
-        Library("liger", "liger_kernel", {"softmax": _liger}),
+        Library("quack", "quack-kernels", {"softmax": _quack}, WITHOUT_LOG),
+        Library("liger", "liger_kernel", {"softmax": _liger}, WITHOUT_LOG),
         Library("flashinfer", "flashinfer-python", {"softmax": _flashinfer}, load=_flashinfer_kernels),
     )
 }

@@ -1,10 +1,12 @@
-"""Softmax in Triton: the kernels of the Triton article on softmax and of Triton's tutorial, written anew.
+"""Softmax and its gradient in Triton: the kernels of the Triton article on softmax and of Triton's tutorial, written anew.
 
 fused        one program a row; the row is one tile and stays in registers
 fused_rows   the same with several narrow rows in a tile
 tile         rows of any width in three passes over tiles: maximum, sum, result
 online       two passes: maximum and sum together, then the result
 persistent   the tutorial's: as many programs as fit the GPU, each loops over rows, loads run ahead
+
+The gradient comes as the first three: its tile holds two rows, and its passes over tiles are two, sum and result.
 
 Each comes with its candidates: numbers of warps and, where it walks, tiles and the direction of its last pass
 (backwards what was read last is still in the cache). Nothing here knows the GPU but the persistent kernel's
@@ -20,8 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, NamedTuple
 
 from command import say
+from measure.results import ELEMENT_BYTES
 
-from . import Candidate, Missing, NotApplicable, PeerContender, Problem, one_line
+from . import GRADIENTS, OPERATIONS, Candidate, Missing, NotApplicable, PeerContender, Problem, one_line
 from .on_torch import dtype_of, import_torch, on_tensors, release
 
 try:
@@ -32,6 +35,7 @@ except ImportError as error:
 
 # The widest row, and what is said of a wider one.
 REGISTERS = 131072, "the row must fit the registers of a program"  # 128 floats for each of 1024 threads
+TWO_IN_REGISTERS = 65536, "both rows must fit the registers of a program"
 NARROW = 1024, "for narrow rows"
 
 
@@ -127,6 +131,63 @@ def persistent(x_ptr, y_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr, 
         tl.store(y_ptr + start + col, _row_of_tile(x, LOG), mask=col < cols)
 
 
+@triton.jit
+def _summand(y, dy, LOG: tl.constexpr):
+    if LOG:
+        return dy
+    return y * dy
+
+
+@triton.jit
+def _gradient(y, dy, row_sum, LOG: tl.constexpr):
+    if LOG:
+        return dy - tl.exp(y) * row_sum
+    return y * (dy - row_sum)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def gradient_fused(y_ptr, dy_ptr, dx_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr):
+    start = tl.program_id(0).to(tl.int64) * cols
+    col = tl.arange(0, TILE)
+    y = tl.load(y_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+    row_sum = tl.sum(_summand(y, dy, LOG), axis=0)
+    tl.store(dx_ptr + start + col, _gradient(y, dy, row_sum, LOG), mask=col < cols)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def gradient_fused_rows(
+    y_ptr, dy_ptr, dx_ptr, rows, cols, TILE: tl.constexpr, ROWS: tl.constexpr, LOG: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    col = tl.arange(0, TILE)[None, :]
+    mask = (row < rows) & (col < cols)
+    y = tl.load(y_ptr + row * cols + col, mask=mask, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + row * cols + col, mask=mask, other=0).to(tl.float32)
+    row_sum = tl.sum(_summand(y, dy, LOG), axis=1, keep_dims=True)
+    tl.store(dx_ptr + row * cols + col, _gradient(y, dy, row_sum, LOG), mask=mask)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def gradient_tile(
+    y_ptr, dy_ptr, dx_ptr, rows, cols, TILE: tl.constexpr, LOG: tl.constexpr, REVERSED: tl.constexpr
+):
+    start = tl.program_id(0).to(tl.int64) * cols
+    sums = tl.zeros((TILE,), tl.float32)
+    for first in range(0, cols, TILE):
+        col = first + tl.arange(0, TILE)
+        y = tl.load(y_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+        sums += _summand(y, dy, LOG)
+    row_sum = tl.sum(sums, axis=0)
+    tiles = tl.cdiv(cols, TILE)
+    for i in range(0, tiles):
+        col = (tiles - 1 - i if REVERSED else i) * TILE + tl.arange(0, TILE)
+        y = tl.load(y_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+        dy = tl.load(dy_ptr + start + col, mask=col < cols, other=0).to(tl.float32)
+        tl.store(dx_ptr + start + col, _gradient(y, dy, row_sum, LOG), mask=col < cols)
+
+
 class Configuration(NamedTuple):
     """One way to compile a kernel. `rows_per_program` divides the grid; 0: the grid is as large as the GPU."""
 
@@ -136,7 +197,7 @@ class Configuration(NamedTuple):
     rows_per_program: int
 
     def options(self, problem: Problem) -> dict[str, int]:
-        return {**self.constants, "LOG": int(problem.op == "log_softmax"), "num_warps": self.warps}
+        return {**self.constants, "LOG": int(problem.op.startswith("log")), "num_warps": self.warps}
 
 
 def _width(cols: int, most: int, why: str) -> int:
@@ -152,8 +213,8 @@ def _warps(elements: int) -> list[int]:
     return sorted({min(32, max(1, elements // (32 * each))) for each in (8, 16, 32)})
 
 
-def _fused(cols: int) -> list[Configuration]:
-    width = _width(cols, *REGISTERS)
+def _fused(cols: int, limit: tuple[int, str] = REGISTERS) -> list[Configuration]:
+    width = _width(cols, *limit)
     return [Configuration(f"{warps} warps", warps, {"TILE": width}, 1) for warps in _warps(width)]
 
 
@@ -184,13 +245,23 @@ def _persistent(cols: int) -> list[Configuration]:
     ]
 
 
-KERNELS: dict[str, tuple[Any, Callable[[int], list[Configuration]]]] = {
+Kernels = dict[str, tuple[Any, Callable[[int], list[Configuration]]]]
+KERNELS: Kernels = {
     "fused": (fused, _fused),
     "fused_rows": (fused_rows, _fused_rows),
     "tile": (tile, _walking),
     "online": (online, _walking),
     "persistent": (persistent, _persistent),
 }
+GRADIENT_KERNELS: Kernels = {
+    "fused": (gradient_fused, functools.partial(_fused, limit=TWO_IN_REGISTERS)),
+    "fused_rows": (gradient_fused_rows, _fused_rows),
+    "tile": (gradient_tile, _walking),
+}
+
+
+def _kernels(problem: Problem) -> Kernels:
+    return GRADIENT_KERNELS if problem.op in GRADIENTS else KERNELS
 
 
 def version() -> str:
@@ -219,21 +290,35 @@ def _candidate(kernel: Any, configuration: Configuration, problem: Problem) -> C
             return -(-problem.rows // configuration.rows_per_program)
         return min(problem.rows, _resident_programs(_warm_up(kernel, configuration, problem), configuration.warps))
 
-    def run(x: Any, y: Any) -> None:
-        kernel[(programs(),)](x, y, problem.rows, problem.cols, **options)
+    def run(*tensors: Any) -> None:
+        kernel[(programs(),)](*tensors, problem.rows, problem.cols, **options)
 
     return Candidate(configuration.text, on_tensors(problem, run))
 
 
 def _prepare(name: str, problem: Problem) -> list[Candidate]:
-    kernel, configurations = KERNELS[name]
+    kernels = _kernels(problem)
+    if name not in kernels:
+        raise NotApplicable("for softmax alone, not for its gradient")
+    kernel, configurations = kernels[name]
     return [_candidate(kernel, configuration, problem) for configuration in configurations(problem.cols)]
+
+
+class _Pointer:
+    """What a kernel is compiled for: a tensor's type and, since Triton looks whether 16 bytes divide it, its address."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.dtype = dtype_of(problem)
+        self._address = problem.offset * ELEMENT_BYTES[problem.dtype]
+
+    def data_ptr(self) -> int:
+        return self._address
 
 
 def _warm_up(kernel: Any, configuration: Configuration, problem: Problem) -> Any:
     """The compiled kernel."""
-    pointer = dtype_of(problem)
-    return kernel.warmup(pointer, pointer, problem.rows, problem.cols, grid=(1,), **configuration.options(problem))
+    tensors = [_Pointer(problem)] * (3 if problem.op in GRADIENTS else 2)
+    return kernel.warmup(*tensors, problem.rows, problem.cols, grid=(1,), **configuration.options(problem))
 
 
 def compile_ahead(problems: list[Problem]) -> None:
@@ -248,7 +333,7 @@ def compile_ahead(problems: list[Problem]) -> None:
     with ThreadPoolExecutor(workers) as pool, triton.AsyncCompileMode(pool, ignore_errors=True) as compiling:
         try:
             for problem in problems:
-                for kernel, configurations in KERNELS.values():
+                for kernel, configurations in _kernels(problem).values():
                     with contextlib.suppress(NotApplicable):
                         for configuration in configurations(problem.cols):
                             _warm_up(kernel, configuration, problem)
@@ -265,6 +350,6 @@ def compile_ahead(problems: list[Problem]) -> None:
 
 def contenders() -> list[PeerContender]:
     return [
-        PeerContender("triton", name, functools.partial(_prepare, name), release, compile_ahead=compile_ahead)
+        PeerContender("triton", name, functools.partial(_prepare, name), release, OPERATIONS, compile_ahead)
         for name in KERNELS
     ]
