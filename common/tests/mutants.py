@@ -166,7 +166,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "read of 16 bytes of global memory at .*, which nobody has written yet: byte 4000 of",
             (WARP, "col_of_pack(pack) < cols) => col_of_pack(pack) <= cols)"), at="load.template fetch<"),
         fault("mask_names_lanes_that_have_returned", "narrow_groups --rows 1 --cols 16",
-            "the mask of a shuffle names lanes 4-31, which have returned",
+            "the mask of a shuffle names lanes 4-31, which have ended the kernel",
             (WARP, "group * tile.rows_per_access; => group * tile.rows_per_access; if (group_row >= rows) return;"),
             at="max = warp_all_reduce"),
     ],

@@ -44,7 +44,7 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
     if (absent == 0) why = "other lanes, but not the one that calls it";
     if (absent != 0 && (absent & warp.alive) == 0) {
       why = describe_lanes(absent) +
-            (absent == missing ? ", which the block does not have" : ", which have returned");
+            (absent == missing ? ", which the block does not have" : ", which have ended the kernel");
     }
     suspect(warp, lane, FaultKind::shuffle, "the mask of a shuffle names " + why);
   });

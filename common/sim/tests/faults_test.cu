@@ -274,7 +274,7 @@ int main() {
                    [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
   simulator.expect("storage_used_twice, right", fine, "",
                    [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
-  simulator.expect("shuffle_after_return", failed, "lanes 16-31, which have returned",
+  simulator.expect("shuffle_after_return", failed, "lanes 16-31, which have ended the kernel",
                    [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
   simulator.expect("shuffle_after_return, right", fine, "",
                    [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });
@@ -332,7 +332,7 @@ int main() {
     simulator.expect("reads_unwritten_shared", fine, says ? "nobody has written" : "", reads_unwritten, what);
     simulator.expect("shared_race", fine, says ? "race" : "", races, what);
     simulator.check(value_of(3) == threads - 1 - 3, "its result", what);
-    simulator.expect("shuffle_after_return", fine, says ? "which have returned" : "", shuffles, what);
+    simulator.expect("shuffle_after_return", fine, says ? "which have ended the kernel" : "", shuffles, what);
     simulator.expect("shuffle_in_a_branch", fine, says ? "lanes 16-31" : "", shuffles_in_a_branch, what);
     simulator.check(value_of(31) == 31, "its result", what);
     simulator.expect("barrier_after_return", fine, says ? "returned without it" : "", returns_early, what);
