@@ -11,11 +11,11 @@
 #include "common/harness/device_vector.h"
 #include "common/harness/dtype.cuh"
 #include "common/harness/problem.h"
-#include "common/kernel/grid.cuh"
 
 namespace tabulate_detail {
 
 inline constexpr unsigned block_size = 256;
+inline constexpr std::int64_t max_grid_blocks = 0x7fffffff;
 
 template <class T, class Function>
 __global__ void __launch_bounds__(block_size) tabulate(T* first, std::int64_t n, Function function) {
@@ -64,7 +64,8 @@ struct OnDevice {
   static void tabulate(T* first, std::int64_t n, Function function) {
     using namespace tabulate_detail;
     if (n == 0) return;
-    tabulate_detail::tabulate<<<grid_for(divide_up(n, block_size)), block_size>>>(first, n, function);
+    const std::int64_t blocks = std::min((n + block_size - 1) / block_size, max_grid_blocks);
+    tabulate_detail::tabulate<<<static_cast<unsigned>(blocks), block_size>>>(first, n, function);
     CUDA_CHECK(cudaGetLastError());
     CUDA_CHECK(cudaStreamSynchronize(nullptr));
   }
