@@ -1,11 +1,10 @@
-// How the threads of a block combine one float each, so that every thread gets the result: three ways.
+// How the threads of a block combine one float each, so that every thread gets the result: two ways. The
+// library's is in cub_block_reduce.cuh.
 //
 // Each has the same shape: Storage is what it needs of shared memory, all_reduce<ReduceOp>(value, storage) is
 // called by all threads of the block, and may be called again at once: between the last read of something in
 // the storage and the next write to it all threads pass a barrier.
 #pragma once
-
-#include <cub/block/block_reduce.cuh>
 
 #include "common/kernel/reduce_op.cuh"
 
@@ -75,24 +74,5 @@ struct WarpThenShared {
     }
     __syncthreads();
     return storage.result;
-  }
-};
-
-/// The library's: the reader's own code should not be slower than this. block_size: the number of threads.
-template <int block_size>
-struct CubBlockReduce {
-  static_assert(block_size > 32, "a block of one warp has no barrier inside Reduce, see below");
-  using Reduce = cub::BlockReduce<float, block_size>;
-  struct Storage {
-    typename Reduce::TempStorage temp;
-    float result;
-  };
-
-  template <class ReduceOp>
-  static __device__ float all_reduce(float value, Storage& storage) {
-    value = Reduce(storage.temp).Reduce(value, ReduceOp{});
-    if (threadIdx.x == 0) storage.result = value;
-    __syncthreads();        // also allows CUB to use temp again
-    return storage.result;  // written again only after a barrier inside the next call's Reduce
   }
 };

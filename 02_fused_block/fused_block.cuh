@@ -1,7 +1,7 @@
 // Stage 02: one kernel instead of five, one block per row. What lay between the steps now stays in registers.
 //
 // Cost: 4 passes, because the row is read three times (for the maximum, for the sum, for the result) and
-// written once. Three ways to reduce over a block (block_reduce.cuh), and FasterTransformer's two launch
+// written once. Three ways to reduce over a block (block_reduce.cuh, cub_block_reduce.cuh), and FasterTransformer's two launch
 // shapes with one thread per column, which read the row once but work on one element per thread. Sources:
 // FasterTransformer's masked softmax kernels, AITemplate's block softmax.
 #pragma once
@@ -12,7 +12,7 @@
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
 
-/// BlockReduce: one of block_reduce.cuh. The block size is free where it allows it.
+/// BlockReduce: one of block_reduce.cuh, or CubBlockReduce. The block size is free where it allows it.
 template <class BlockReduce, class Op, class T>
 __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape) {
   __shared__ typename BlockReduce::Storage storage;

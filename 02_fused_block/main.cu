@@ -1,3 +1,4 @@
+#include "02_fused_block/cub_block_reduce.cuh"
 #include "02_fused_block/fused_block.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"

@@ -1,7 +1,5 @@
 // The gradients of softmax and log-softmax: from the result y of the forward operation and the gradient dy of what
 // followed it to the gradient dx.
-#include <thrust/tabulate.h>
-
 #include "common/harness/compare.cuh"
 #include "common/harness/operation.h"
 #include "common/harness/reference.cuh"
@@ -55,8 +53,7 @@ void fill_y_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed, s
   dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
     T* y = static_cast<T*>(inputs[0]);  // x so far
     const auto rows = reference_rows<Where>(y, problem.shape);
-    thrust::tabulate(Where::policy(), y, y + problem.shape.elements(),
-                     Forward<Of, T>{y, thrust::raw_pointer_cast(rows.data()), problem.shape.cols});
+    Where::tabulate(y, problem.shape.elements(), Forward<Of, T>{y, rows.data(), problem.shape.cols});
   });
 }
 
@@ -125,9 +122,8 @@ std::vector<Verdict> verify_dx(const Problem& problem, const Memory& memory, Spa
     const std::int64_t chunks_per_row = (cols + reference_chunk_cols - 1) / reference_chunk_cols;
     const auto chunks =
         make_vector<Where>(rows * chunks_per_row, SumChunk<Of, T>{y, dy, cols, chunks_per_row});
-    const auto sums =
-        make_vector<Where>(rows, SumRow{thrust::raw_pointer_cast(chunks.data()), chunks_per_row});
-    const Reference<Of, T> reference{y, dy, cols, thrust::raw_pointer_cast(sums.data())};
+    const auto sums = make_vector<Where>(rows, SumRow{chunks.data(), chunks_per_row});
+    const Reference<Of, T> reference{y, dy, cols, sums.data()};
     return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
                                                         problem.shape, reference, tolerance(problem.dtype),
                                                         tolerance_factor)};

@@ -1,57 +1,12 @@
-// Comparing every element of an output with a reference, on the host or the device by Thrust: what the verify
-// functions of operations are made of.
+// Comparing every element of an output with a reference, on the host or the device: what the verify functions of
+// operations are made of.
 #pragma once
 
-#include <thrust/device_vector.h>
-#include <thrust/execution_policy.h>
-#include <thrust/host_vector.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/transform.h>
-#include <thrust/transform_reduce.h>
-
 #include <cmath>
-#include <cstdio>
 #include <limits>
-#include <type_traits>
 
-#include "common/harness/dtype.cuh"
+#include "common/harness/tabulate.cuh"
 #include "common/harness/verify.h"
-
-/// Thrust on the host: its vectors and its execution policy.
-struct OnHost {
-  template <class T>
-  using Vector = thrust::host_vector<T>;
-  static constexpr auto policy() { return thrust::host; }
-};
-struct OnDevice {
-  template <class T>
-  using Vector = thrust::device_vector<T>;
-  static constexpr auto policy() { return thrust::device; }
-};
-
-/// Calls function.template operator()<OnHost or OnDevice>().
-template <class Function>
-auto dispatch_space(Space space, Function function) {
-  return space == Space::host ? function.template operator()<OnHost>()
-                              : function.template operator()<OnDevice>();
-}
-
-/// Calls function.template operator()<Where, T>(): as above, with the C++ type of the problem's matrix.
-template <class Function>
-auto dispatch_space_and_dtype(Space space, DType dtype, Function function) {
-  return dispatch_dtype(dtype, [&]<class T>() {
-    return dispatch_space(space, [&]<class Where>() { return function.template operator()<Where, T>(); });
-  });
-}
-
-/// A Where::Vector of function(0), function(1), ..., function(n - 1).
-template <class Where, class Function>
-auto make_vector(std::int64_t n, Function function) {
-  typename Where::template Vector<std::invoke_result_t<Function, std::int64_t>> vector(n);
-  const thrust::counting_iterator<std::int64_t> zero(0);
-  thrust::transform(Where::policy(), zero, zero + n, vector.begin(), function);
-  return vector;
-}
 
 template <class T>
 __host__ __device__ double as_double(T value) {
@@ -125,10 +80,8 @@ template <class Where, class T, class Reference>
 Verdict compare_elements(const T* y, Shape shape, const Reference& reference, Tolerance allowed,
                          double tolerance_factor) {
   using namespace compare_detail;
-  const thrust::counting_iterator<std::int64_t> zero(0);
   const CompareElement<T, Reference> compare_element{y, reference, allowed, tolerance_factor};
-  const Findings findings = thrust::transform_reduce(Where::policy(), zero, zero + shape.elements(),
-                                                     compare_element, Findings{}, MergeFindings{});
+  const Findings findings = reduce<Where>(shape.elements(), compare_element, Findings{}, MergeFindings{});
   if (findings.wrong == 0) return {true, "", findings.max_error};
   return {false, explain(findings, shape), findings.max_error, findings.first_wrong};
 }

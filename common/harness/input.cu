@@ -1,11 +1,9 @@
-#include <thrust/tabulate.h>
-
 #include <array>
 #include <cmath>
 #include <type_traits>
 
-#include "common/harness/compare.cuh"
 #include "common/harness/input.h"
+#include "common/harness/tabulate.cuh"
 
 namespace {
 
@@ -96,8 +94,6 @@ std::vector<InputKind> all_inputs() {
 
 void fill_input(InputKind kind, std::uint64_t seed, DType dtype, Shape shape, void* x, Space space) {
   dispatch_space_and_dtype(space, dtype, [&]<class Where, class T>() {
-    T* first = static_cast<T*>(x);
-    thrust::tabulate(Where::policy(), first, first + shape.elements(),
-                     InputElement<T>{kind, seed, shape.cols});
+    Where::tabulate(static_cast<T*>(x), shape.elements(), InputElement<T>{kind, seed, shape.cols});
   });
 }

@@ -73,7 +73,7 @@ std::vector<Bytes> bytes_in(const std::vector<FencedMemory>& memory) {
   return bytes;
 }
 
-// ---- Inputs, checksums and verification of what lies in device memory: done by Thrust on the device, or on the
+// ---- Inputs, checksums and verification of what lies in device memory: done on the device, or on the
 // host for small problems, where that is faster, and under the simulator, where the host is the device.
 
 /// Holds a tensor of any type, aligned.

@@ -1,4 +1,4 @@
-// The double-precision reference: small __host__ __device__ functors that Thrust runs over chunks, rows and
+// The double-precision reference: small __host__ __device__ functors that are run over chunks, rows and
 // elements, on the host for small shapes and on the device for large ones. It shares nothing with the
 // kernels: a mistake there must not make the reference wrong in the same way.
 #pragma once
@@ -58,5 +58,5 @@ auto reference_rows(const T* x, Shape shape) {
   const std::int64_t chunks_per_row = (shape.cols + reference_chunk_cols - 1) / reference_chunk_cols;
   const auto chunks =
       make_vector<Where>(shape.rows * chunks_per_row, ReduceChunk<T>{x, shape.cols, chunks_per_row});
-  return make_vector<Where>(shape.rows, ReduceRow{thrust::raw_pointer_cast(chunks.data()), chunks_per_row});
+  return make_vector<Where>(shape.rows, ReduceRow{chunks.data(), chunks_per_row});
 }

@@ -45,7 +45,7 @@ std::vector<Verdict> verify_y(const Problem& problem, const Memory& memory, Spac
   return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
     const T* x = static_cast<const T*>(memory.inputs[0]);
     const auto rows = reference_rows<Where>(x, problem.shape);
-    const Reference<Function, T> reference{x, problem.shape.cols, thrust::raw_pointer_cast(rows.data())};
+    const Reference<Function, T> reference{x, problem.shape.cols, rows.data()};
     const T* y = static_cast<const T*>(memory.outputs[0]);
     return std::vector<Verdict>{
         compare_elements<Where>(y, problem.shape, reference, allowed, tolerance_factor)};

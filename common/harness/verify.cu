@@ -1,4 +1,4 @@
-#include <cuda/std/functional>
+#include <cstdio>
 
 #include "common/harness/compare.cuh"
 #include "common/harness/verify.h"
@@ -13,6 +13,10 @@ struct ChecksumPart {
     z = (z ^ (z >> 31)) * 0x94d049bb133111eb;
     return z ^ (z >> 30);
   }
+};
+
+struct Add {
+  __host__ __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a + b; }
 };
 
 }  // namespace
@@ -52,10 +56,8 @@ Tolerance tolerance(DType dtype) {
 
 std::uint64_t checksum(const Tensor& tensor, const void* data, Space space) {
   return dispatch_space(space, [&]<class Where>() {
-    const thrust::counting_iterator<std::int64_t> zero(0);
     const ChecksumPart part{static_cast<const std::uint16_t*>(data)};
     const auto parts = static_cast<std::int64_t>(tensor.bytes() / sizeof(std::uint16_t));
-    return thrust::transform_reduce(Where::policy(), zero, zero + parts, part, std::uint64_t{0},
-                                    cuda::std::plus<std::uint64_t>{});
+    return reduce<Where>(parts, part, std::uint64_t{0}, Add{});
   });
 }

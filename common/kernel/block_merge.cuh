@@ -2,8 +2,6 @@
 // (m, d), for others another State with a merge of its own.
 #pragma once
 
-#include <cuda/std/type_traits>
-
 #include "common/kernel/row_operation.cuh"
 
 /// Exchange between the lanes of a warp: each gets the state of lane ^ mask. All 32 lanes call it together.
@@ -27,7 +25,7 @@ __device__ inline float warp_max(float value) {
 /// Merges the states of all lanes of a warp; every lane gets the result.
 template <class Op>
 __device__ typename Op::State warp_merge(typename Op::State state) {
-  if constexpr (cuda::std::is_same_v<typename Op::State, MaxSum>) {
+  if constexpr (requires { state.max; }) {  // MaxSum
     // The maximum of all first, so that each sum is rescaled once. Pair by pair it would be two exponentials
     // for each of the five exchanges, and each exchange would wait for those of the one before.
     const float max = warp_max(state.max);

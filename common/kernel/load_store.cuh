@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cuda/std/cstdint>
-#include <cuda/std/utility>
 
 #include "common/kernel/pack.cuh"
 
@@ -53,9 +52,9 @@ struct DirectStore {
   }
 };
 
-/// What Load::fetch<N> returns.
+/// What Load::fetch<N> returns. Without declval: its header would be a second of each compilation.
 template <class Load, int N>
-using Fetched = decltype(cuda::std::declval<const Load&>().template fetch<N>(0, 0));
+using Fetched = decltype(static_cast<const Load*>(nullptr)->template fetch<N>(0, 0));
 
 /// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
 /// the input's type, or single elements.

@@ -4,11 +4,11 @@
 // "Online normalizer calculation for softmax".
 #pragma once
 
-#include <cuda/std/limits>
+#include <cuda/std/cfloat>
 
 /// Of no element: -inf and 0. Not 0 and 0: a row of -200 would give 0 / 0.
 struct MaxSum {
-  float max = -cuda::std::numeric_limits<float>::infinity();
+  float max = -INFINITY;
   float sum = 0;
 };
 
@@ -17,7 +17,7 @@ struct MaxSum {
 /// comes out right. Subtracting 0 there would do for merging, but not for fused_register_softmax of stage 06:
 /// see its factor `to_row`.
 __device__ inline float safe_shift(float max) {
-  return fmaxf(max, cuda::std::numeric_limits<float>::lowest());
+  return fmaxf(max, -FLT_MAX);
 }
 
 /// The pair of both parts together: what was summed against the smaller maximum is rescaled.

@@ -6,14 +6,28 @@
 #include <cuda_fp16.h>
 
 #include <cuda/std/cstdint>
-#include <cuda/std/type_traits>
 
 /// The built-in type of as many bytes.
 template <int bytes>
-using WordOf = cuda::std::conditional_t<
-    bytes == 16, uint4,
-    cuda::std::conditional_t<bytes == 8, uint2,
-                             cuda::std::conditional_t<bytes == 4, unsigned, unsigned short>>>;
+struct Word;
+template <>
+struct Word<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Word<4> {
+  using Type = unsigned;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+template <int bytes>
+using WordOf = typename Word<bytes>::Type;
 
 /// Holds a built-in word, not `T elements[N]`: nvcc copies an array of __half element by element, eight
 /// 2-byte loads (LDG.E.U16 in the SASS) where one of 16 bytes was meant.

@@ -1,12 +1,10 @@
 // The two reductions of a softmax, one after the other, as stages 01 to 05 do them.
 #pragma once
 
-#include <cuda/std/limits>
-
 /// fmaxf drops NaN, which is fine: the NaN comes back through exp(NaN - max).
 struct MaxOp {
   // not 0: a row of -200 would give 0 / 0
-  static constexpr float identity = -cuda::std::numeric_limits<float>::infinity();
+  static constexpr float identity = -INFINITY;
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 struct SumOp {

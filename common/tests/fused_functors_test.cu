@@ -1,16 +1,15 @@
 // The Load and Store functors keep their promise: scale, mask and dropout fused into the kernels of stages 03
 // to 06 without touching them. Checked against softmax of the input that was scaled and masked beforehand.
-#include <thrust/device_vector.h>
-#include <thrust/host_vector.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
 #include "06_online/online.cuh"
+#include "common/harness/device_vector.h"
 #include "common/harness/input.h"
 #include "common/tests/device_test.h"
 
@@ -72,23 +71,22 @@ struct DropoutStore {
 template <class Launch>
 bool check(const char* name, Shape shape, Launch launch) {
   const std::int64_t n = shape.elements();
-  thrust::host_vector<float> x(n);
-  thrust::host_vector<float> fused_x(n);  // what the softmax should see
-  thrust::host_vector<std::uint8_t> mask(n);
+  std::vector<float> x(n);
+  std::vector<float> fused_x(n);  // what the softmax should see
+  std::vector<std::uint8_t> mask(n);
   fill_input(InputKind::normal, 7, DType::f32, shape, x.data(), Space::host);
   for (std::int64_t i = 0; i < n; ++i) {
     mask[i] = i % 5 != 0;
     fused_x[i] = mask[i] ? x[i] * scale : -INFINITY;
   }
-  const thrust::device_vector<float> device_x = x;
-  const thrust::device_vector<std::uint8_t> device_mask = mask;
-  thrust::device_vector<float> device_y(n, -1.0f);
-  launch(ScaleMaskLoad{thrust::raw_pointer_cast(device_x.data()),
-                       thrust::raw_pointer_cast(device_mask.data()), shape.cols},
-         DropoutStore{thrust::raw_pointer_cast(device_y.data()), shape.cols}, shape, cudaStream_t{nullptr});
+  const DeviceVector<float> device_x(x);
+  const DeviceVector<std::uint8_t> device_mask(mask);
+  const DeviceVector<float> device_y(std::vector<float>(n, -1.0f));
+  launch(ScaleMaskLoad{device_x.data(), device_mask.data(), shape.cols},
+         DropoutStore{device_y.data(), shape.cols}, shape, cudaStream_t{nullptr});
   CUDA_CHECK(cudaDeviceSynchronize());
 
-  const thrust::host_vector<float> y = device_y;
+  const std::vector<float> y = to_host(device_y);
   int wrong = 0;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const float* row_x = fused_x.data() + row * shape.cols;

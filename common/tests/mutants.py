@@ -6,8 +6,7 @@ says where it is. liars.cu tests the harness; this tests what the suite does to 
     mutants.py BUILD GROUP      makes the group's files in BUILD/mutants, compiles its stage with them, and runs it
 
 A group has several mistakes where different variants or shapes show them, because each compilation takes several
-seconds. To save more of it, they are compiled for f32 softmax alone, as PTX alone, and without CUB and Thrust where
-possible.
+seconds. To save more of it, they are compiled for f32 softmax alone, as PTX alone, and without Thrust.
 
 Their grids have at most two blocks, so that a block works on several rows. In the stages as they are, that happens
 only beyond 2^31 - 1 rows, and nothing else here would miss the barrier between one row and the next.
@@ -112,9 +111,6 @@ COMMON = (
 )  # fmt: skip
 # Whose kernels' constants a stage takes.
 TAKES_FROM = {"11_backward": "07_split_row"}
-# All stages but 02 include it only for what stands beside the wrapper of CUB's reduction.
-WITHOUT_CUB = (REDUCE, "#include <cub/block/block_reduce.cuh> => "
-                       "namespace cub { template <class T, int block_size> class BlockReduce; }")  # fmt: skip
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
@@ -384,8 +380,6 @@ def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
     """The text of each file that the group changes."""
     stages = (stage, TAKES_FROM.get(stage, stage))
     changes = [change for change in COMMON if not change[0][0].isdigit() or change[0].startswith(stages)]
-    if stage != "02_fused_block":
-        changes.append(WITHOUT_CUB)
     changes += [change for mistake in mistakes for change in mistake.changes]
     texts: dict[str, str] = {}
     for file, change in changes:

@@ -1,20 +1,18 @@
 // Stage 11 where digits are lost: rows whose softmax is nearly 1 in one column. There dx is what is left of a difference of
 // nearly equal numbers, and the last digit of the sum becomes one of the first of dx.
-#include <thrust/device_vector.h>
-#include <thrust/host_vector.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
 #include "11_backward/in_registers.cuh"
+#include "common/harness/device_vector.h"
 #include "common/tests/device_test.h"
 
 namespace {
 
 constexpr Shape shape{64, 2000};
-using Floats = thrust::host_vector<float>;
+using Floats = std::vector<float>;
 
 /// The largest error of an element, in units of the largest element of its row.
 double worst_error(const Floats& y, const Floats& dy, const Floats& dx) {
@@ -58,14 +56,12 @@ Floats as_pytorch(const Floats& y, const Floats& dy) {
 
 template <class Op>
 Floats by_stage(const Floats& y, const Floats& dy) {
-  const thrust::device_vector<float> device_y = y;
-  const thrust::device_vector<float> device_dy = dy;
-  thrust::device_vector<float> device_dx(shape.elements());
-  BlockRegisters::launch<Op>(thrust::raw_pointer_cast(device_y.data()),
-                             thrust::raw_pointer_cast(device_dy.data()),
-                             thrust::raw_pointer_cast(device_dx.data()), shape, nullptr);
+  const DeviceVector<float> device_y(y);
+  const DeviceVector<float> device_dy(dy);
+  const DeviceVector<float> device_dx(shape.elements());
+  BlockRegisters::launch<Op>(device_y.data(), device_dy.data(), device_dx.data(), shape, nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
-  return device_dx;
+  return to_host(device_dx);
 }
 
 bool check(const char* who, double error, double least, double most) {

@@ -52,5 +52,5 @@ def test_configures_whatever_the_stages_hold(checkout: Path, monkeypatch: pytest
     monkeypatch.setenv("CI", "true")
     assert configure() == reader
     ci = configure("-UWARNINGS_AS_ERRORS")
-    assert stopped_by_warnings(ci) == {".cpp", ".cu"}
+    assert stopped_by_warnings(ci) == {".cpp", ".cu", ".cxx"}  # .cxx: several .cpp together
     assert all("-Werror" in command for _, command in ci)

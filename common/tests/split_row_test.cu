@@ -1,7 +1,4 @@
 // Stage 07 beyond right results: whose bits depend on the number of rows.
-#include <thrust/device_vector.h>
-#include <thrust/host_vector.h>
-
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -10,6 +7,7 @@
 #include "07_split_row/row_exchange.cuh"
 #include "07_split_row/split_row.cuh"
 #include "common/harness/cuda_handles.h"
+#include "common/harness/device_vector.h"
 #include "common/harness/input.h"
 #include "common/tests/device_test.h"
 
@@ -37,24 +35,25 @@ Variant variant(const char* name) {
 /// A matrix, its softmax, and what a launch needs besides.
 struct Run {
   Shape shape;
-  thrust::device_vector<float> y;
-  thrust::device_vector<char> workspace;
+  DeviceVector<float> y;
+  DeviceVector<char> workspace;
   Stream stream = make_stream();
 
   Run(const Variant& variant, Shape shape)
-      : shape(shape), y(shape.elements(), -1.0f), workspace(variant.workspace_bytes(shape), 0) {}
+      : shape(shape),
+        y(std::vector<float>(shape.elements(), -1.0f)),
+        workspace(std::vector<char>(variant.workspace_bytes(shape))) {}
 
   void launch(const Variant& variant, const float* x) {
-    variant.launch(x, thrust::raw_pointer_cast(y.data()), thrust::raw_pointer_cast(workspace.data()), shape,
-                   stream.get());
+    variant.launch(x, y.data(), workspace.data(), shape, stream.get());
   }
-  thrust::host_vector<float> result() {
+  std::vector<float> result() {
     CUDA_CHECK(cudaStreamSynchronize(stream.get()));
-    return y;
+    return to_host(y);
   }
 };
 
-std::int64_t different_bits(const thrust::host_vector<float>& a, const float* b) {
+std::int64_t different_bits(const std::vector<float>& a, const float* b) {
   std::int64_t different = 0;
   for (std::size_t i = 0; i < a.size(); ++i) different += std::memcmp(&a[i], b + i, sizeof(float)) != 0;
   return different;
@@ -68,10 +67,10 @@ bool check(bool holds, const Variant& variant, const char* what, std::int64_t di
 
 bool check_all() {
   const Shape batch{70, 18000};
-  thrust::host_vector<float> host_x(batch.elements());
+  std::vector<float> host_x(batch.elements());
   fill_input(InputKind::normal, 7, DType::f32, batch, host_x.data(), Space::host);
-  const thrust::device_vector<float> x_vector = host_x;
-  const float* const x = thrust::raw_pointer_cast(x_vector.data());
+  const DeviceVector<float> x_vector(host_x);
+  const float* const x = x_vector.data();
 
   const std::vector<Variant> variants = {
       variant<TwoKernels<Dependence::complete>>("two_kernels"),
@@ -83,7 +82,7 @@ bool check_all() {
   for (const Variant& variant : variants) {
     Run together(variant, batch);
     together.launch(variant, x);
-    const thrust::host_vector<float> in_batch = together.result();
+    const std::vector<float> in_batch = together.result();
     std::int64_t different = 0;
     for (std::int64_t row = 0; row < batch.rows; row += 7) {
       Run alone(variant, {1, batch.cols});

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 #include <ostream>
 #include <tuple>
 #include <utility>
 
 #include "common/harness/cli/counted_numbers.h"
+#include "common/harness/cli/text.h"
 #include "common/harness/json.h"
 
 namespace {
@@ -16,17 +16,6 @@ namespace {
 const char* name(Status status) {
   constexpr std::array names{"verified", "wrong", "not applicable"};  // in the order of the enum
   return names.at(static_cast<std::size_t>(status));
-}
-
-std::string fixed(double value, int digits) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
-
-std::string padded(const std::string& text, std::size_t width, bool right = false) {
-  const std::string spaces(width > text.size() ? width - text.size() : 0, ' ');
-  return right ? spaces + text : text + spaces;
 }
 
 /// A field of a record for CSV and JSON: its name, and its value, empty where there is none.
@@ -168,7 +157,7 @@ void Report::print_verify_summary() {
     const auto& [variant, dtype, op] = key;
     out_ << padded(variant, 34) << padded(name(dtype), 6) << padded(std::string(op), 13);
     for (const Status status : {Status::verified, Status::wrong, Status::not_applicable}) {
-      out_ << padded(std::to_string(count.of[status]), 6, true) << " " << name(status);
+      out_ << padded(std::to_string(count.of[status]), 6, false) << " " << name(status);
     }
     out_ << "   worst error " << fixed(count.max_error, 3) << " of the tolerance\n";
   }

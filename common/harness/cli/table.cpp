@@ -1,34 +1,22 @@
 #include "common/harness/cli/table.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <ostream>
 #include <utility>
 
 #include "common/harness/cli/counted_numbers.h"
 #include "common/harness/cli/report.h"
+#include "common/harness/cli/text.h"
 
 namespace {
 
 constexpr std::size_t widest_bar = 8;
 
-std::string fixed(double value, int digits) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
-
 /// Three digits that mean something: 0, 4.5, 10, 578.
 std::string short_number(double value) {
   const bool is_whole = value == std::floor(value);
   return fixed(value, is_whole || value >= 99.95 ? 0 : 1);
-}
-
-std::string padded(const std::string& text, std::size_t width, bool is_text) {
-  const std::string blanks(width > text.size() ? width - text.size() : 0, ' ');
-  return is_text ? text + blanks : blanks + text;
 }
 
 std::string without_trailing_blanks(const std::string& line) {
@@ -195,12 +183,11 @@ void Table::add(const Record& record) {
       line += std::string(column.gap, ' ') + (stands_out ? bold(cell, screen_) : cell);
     }
   } else {
-    line = padded(record.variant, columns_.front().width, true);
+    line = padded(record.variant, columns_.front().width);
   }
   if (record.status == Status::not_applicable) {
     const std::size_t indent = columns_.front().width + 2;
-    line =
-        padded(record.variant, indent, true) + wrapped("not applicable: " + record.reason, screen_, indent);
+    line = padded(record.variant, indent) + wrapped("not applicable: " + record.reason, screen_, indent);
   }
   out_ << without_trailing_blanks(line) << std::endl;  // flushed: a row shows when it is done
   if (record.counted && std::abs(passes_of(record) - record.passes) > 0.05 * record.passes) {

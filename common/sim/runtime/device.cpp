@@ -125,7 +125,7 @@ cudaError_t set_peer(int peer, bool enabled, cudaError_t error_as_before) {
 }
 
 std::string bus_id(int ordinal) {
-  constexpr std::size_t length = 16;
+  constexpr std::size_t length = 20;  // of any unsigned number
   std::array<char, length> id{};
   std::snprintf(id.data(), id.size(), "0000:%02x:00.0", static_cast<unsigned>(ordinal));
   return id.data();

@@ -1,7 +1,5 @@
 // A stage for tests: cross-entropy, the loss of each row and its gradient, as plain as can be. It shows that
 // the harness carries an operation with two outputs, of different shapes and types, and an input of labels.
-#include <thrust/tabulate.h>
-
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
@@ -69,7 +67,7 @@ void fill(const Problem& problem, InputKind kind, std::uint64_t seed, std::span<
   fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
   dispatch_space(space, [&]<class Where>() {
     auto* label = static_cast<std::int64_t*>(inputs[1]);
-    thrust::tabulate(Where::policy(), label, label + problem.shape.rows, Label{problem.shape.cols});
+    Where::tabulate(label, problem.shape.rows, Label{problem.shape.cols});
   });
 }
 
@@ -106,8 +104,7 @@ std::vector<Verdict> verify(const Problem& problem, const Memory& memory, Space 
   return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
     const T* x = static_cast<const T*>(memory.inputs[0]);
     const auto rows = reference_rows<Where>(x, problem.shape);
-    const Row<T> row{x, static_cast<const std::int64_t*>(memory.inputs[1]),
-                     thrust::raw_pointer_cast(rows.data()), problem.shape.cols};
+    const Row<T> row{x, static_cast<const std::int64_t*>(memory.inputs[1]), rows.data(), problem.shape.cols};
     return std::vector<Verdict>{
         compare_elements<Where>(static_cast<const float*>(memory.outputs[0]), {problem.shape.rows, 1},
                                 ReferenceLoss<T>{row}, tolerance(DType::f32), tolerance_factor),
