@@ -1,5 +1,5 @@
 // What the harness itself computes of every element or row, on the host or the device: first[i] = function(i) for all i, and
-// reductions of function(i). Thrust does the same; its headers and algorithms were a fifth of a first build's time.
+// reductions of function(i). Thrust does the same; its headers and algorithms were an eighth of a first build's time.
 #pragma once
 
 #include <algorithm>

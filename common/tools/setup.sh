@@ -289,11 +289,11 @@ build_targets() { cmake --build build --parallel "$(nproc)" --target "$@" 2>&1 |
 say_how_long() {
   local target seconds=0 minutes
   for target; do
-    [[ -e build/$target || ! -e $target/main.cu ]] || ((seconds += 25))
-    [[ $target != exercise_* || -e build/exercise/${target#exercise_} ]] || ((seconds += 30))
+    [[ -e build/$target || ! -e $target/main.cu ]] || ((seconds += 15))
+    [[ $target != exercise_* || -e build/exercise/${target#exercise_} ]] || ((seconds += 20))
   done
   ((seconds > 0)) || return 0
-  [[ -e build/libharness.a ]] || ((seconds += 180))
+  [[ -e build/libharness.a ]] || ((seconds += 110))
   ! has_gpu || ((seconds = seconds * 3 / 2))
   minutes=$((seconds / 60 / $(nproc) + 1))
   say "Building what is not built yet: about $minutes minute$( ((minutes == 1)) || echo s)."
