@@ -1,0 +1,125 @@
+// The loss and the gradient: the row stays in shared memory, in the matrix's own type, between its read and its write.
+#pragma once
+
+#include "08_unaligned_rows/row_in_flight.cuh"
+#include "12_fusion/loss.cuh"
+
+/// What a block has of a row of any width at any place, as row_in_flight of stage 08: its first columns, or all, are kept;
+/// the rest is read again.
+template <class T>
+class KeptRow {
+ public:
+  /// Requests what is kept. buffer: bytes_with_place of it.
+  __device__ KeptRow(unsigned char* buffer, const T* row, int cols, int kept_cols)
+      : row_(row),
+        kept_(place_in(buffer, row)),
+        cols_(cols),
+        kept_cols_(kept_cols),
+        cut_(row, kept_cols, line_bytes) {
+    request_packs(kept_, row_, cut_, cut_.num_packs);
+  }
+
+  /// What this thread has of the row. It waits for its own copies; those of others are there after a barrier.
+  template <class Op>
+  __device__ typename Op::State reduce() const {
+    typename Op::State own{};
+    if (kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < cut_.num_singles()) {
+      const int col = cut_.col_of_single(thread);
+      kept_[col] = row_[col];
+      const float single[1] = {static_cast<float>(kept_[col])};
+      Op::add(own, single);
+    }
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      __pipeline_wait_prior(copy_groups - 1 - group);
+      for_each_pack_of_group(group, cut_.num_packs, [&](int pack) {
+        float values[N];
+        unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);
+        Op::add(own, values);
+      });
+    }
+    return own;
+  }
+
+  template <int count>
+  __device__ void read(int col, float (&values)[count]) const {
+    if (col + count <= kept_cols_) {
+      read_neighbours(kept_ + col, values);
+    } else {
+      read_neighbours(row_ + col, values);
+    }
+  }
+
+ private:
+  static constexpr int N = elements_per_16_bytes<T>;
+  const T* row_;
+  T* kept_;
+  int cols_;
+  int kept_cols_;
+  Cut<N> cut_;
+};
+
+/// A block for each row.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std::int64_t* labels, float* loss,
+                                                          T* dx, Shape shape, int kept_cols) {
+  constexpr int N = elements_per_16_bytes<T>;
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
+  __shared__ typename Op::State storage[32];
+  const int cols = static_cast<int>(shape.cols);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const T* row_x = x + row * shape.cols;
+    T* row_dx = dx + row * shape.cols;
+    const std::int64_t label = labels[row];  // used late, when it has come
+    const KeptRow<T> kept(buffer, row_x, cols, kept_cols);
+    const auto own = kept.template reduce<Op>();
+    float x_label = 0;
+    if (thread == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
+    const typename Op::State state = block_merge<Op>(own, storage);
+    if (thread == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
+
+    const RowGradient<Op> gradient(state, label, cols);
+    const Cut<N> out(row_dx, cols, line_bytes);
+    const auto write = [&]<int count>(float(&values)[count], int col) {
+      kept.read(col, values);
+      gradient(values, col);
+      store_pack(row_dx + col, make_pack<T>(values));
+    };
+#pragma unroll 4
+    for (int pack = thread; pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
+      float values[N];
+      write(values, out.col_of_pack(pack));
+    }
+    float single[1];
+    if (thread < out.num_singles()) write(single, out.col_of_single(thread));
+    __syncthreads();  // the next row is copied over this one
+  }
+}
+
+/// Columns that fit so many bytes of shared memory.
+constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t element_bytes) {
+  return (shared_bytes - most_static_bytes - 2 * std::int64_t{line_bytes}) / element_bytes;
+}
+
+/// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
+template <bool keeps>
+struct KeptRows {
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    const Shape shape = of.shape;
+    if (shape.rows == 0) return;
+    const auto kernel = kept_row_gradient<Op, T>;
+    const int most_bytes = most_shared_bytes();
+    const std::int64_t kept_cols = keeps ? min(shape.cols, most_kept_cols(most_bytes, sizeof(T))) : 0;
+    const auto shared_bytes = static_cast<int>(bytes_with_place(kept_cols * std::int64_t{sizeof(T)}));
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    // No more threads than an SM takes with 64 registers, shared among the blocks whose shared memory it holds: 1024.
+    const unsigned threads = threads_of_turns(of.row_bytes(), 4, 2 * shared_bytes > most_bytes ? 1024 : 512);
+    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(of.x, of.labels, of.loss, of.dx, shape,
+                                                                    static_cast<int>(kept_cols));
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
