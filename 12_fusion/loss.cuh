@@ -2,64 +2,70 @@
 #pragma once
 
 #include "07_split_row/split_row.cuh"
-#include "08_unaligned_rows/cut.cuh"
+#include "08_unaligned_rows/head_and_tail.cuh"
 #include "09_async_copy/own_packs.cuh"
 #include "12_fusion/row_loss.cuh"
 #include "common/harness/cuda_check.h"
 
 /// What a thread reads of some elements in one turn. That many loads are under way before it uses the first.
-template <class T, int packs_per_turn>
-struct Turn {
+template <class T, int packs_per_turn, bool by_pack = false>
+class Turn {
+ public:
   static constexpr int N = elements_per_16_bytes<T>;
-  Pack<T, N> packs[packs_per_turn];
-  Pack<T, 1> single;
 
-  /// The turn that begins with first_pack. In the first one each thread has one of the single elements, too.
+  /// The turn of the block that begins with first_pack. In the first one a thread has one of the single elements, too.
   __device__ void fetch(const T* elements, const Cut<N>& cut, int first_pack) {
+    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
+    const T* const address = elements + cut.col_of_pack(pack);
 #pragma unroll
     for (int i = 0; i < packs_per_turn; ++i) {
-      const int pack = pack_of_thread(first_pack, i);
-      if (pack < cut.num_packs) packs[i] = load_pack<N>(elements + cut.col_of_pack(pack));
+      if (pack + 32 * i < cut.num_packs) packs_[i] = load_pack<N>(address + 32 * i * N);
     }
-    if (has_single(cut, first_pack)) single = load_pack<1>(elements + cut.col_of_single(thread()));
+    if (has_single(cut, first_pack)) {
+      single_ = load_pack<1>(elements + cut.col_of_single(static_cast<int>(threadIdx.x)));
+    }
   }
+
   template <class Op>
   __device__ void add_to(typename Op::State& own, const Cut<N>& cut, int first_pack) const {
+    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
+    float values[packs_per_turn * N];
 #pragma unroll
-    for (int i = 0; i < packs_per_turn; ++i) {
-      if (pack_of_thread(first_pack, i) >= cut.num_packs) continue;
-      float values[N];
-      unpack(packs[i], values);
-      Op::add(own, values);
+    for (int i = 0; i < packs_per_turn; ++i) unpack(packs_[i], part_of<N>(values, i));
+    if (!by_pack && pack + 32 * (packs_per_turn - 1) < cut.num_packs) {
+      Op::add(own, values);  // all at once: a sum is rescaled once for all of them
+    } else {
+#pragma unroll
+      for (int i = 0; i < packs_per_turn - (by_pack ? 0 : 1); ++i) {
+        if (pack + 32 * i < cut.num_packs) Op::add(own, part_of<N>(values, i));
+      }
     }
     if (!has_single(cut, first_pack)) return;
     float value[1];
-    unpack(single, value);
+    unpack(single_, value);
     Op::add(own, value);
   }
+
   /// Packs of the block in a turn.
   static __device__ int step() {
     return packs_per_turn * static_cast<int>(blockDim.x);
   }
 
  private:
-  static __device__ int thread() {
-    return static_cast<int>(threadIdx.x);
-  }
-  static __device__ int pack_of_thread(int first_pack, int i) {
-    return first_pack + i * static_cast<int>(blockDim.x) + thread();
-  }
   static __device__ bool has_single(const Cut<N>& cut, int first_pack) {
-    return first_pack == 0 && thread() < cut.num_singles();
+    return first_pack == 0 && static_cast<int>(threadIdx.x) < cut.num_singles();
   }
+
+  Pack<T, N> packs_[packs_per_turn];
+  Pack<T, 1> single_;
 };
 
 /// What this thread has of `count` elements, reduced.
-template <class Op, int packs_per_turn, class T>
+template <class Op, int packs_per_turn, bool by_pack = false, class T>
 __device__ typename Op::State reduce_elements(const T* elements, int count) {
   const Cut<elements_per_16_bytes<T>> cut(elements, count, line_bytes);
   typename Op::State own{};
-  Turn<T, packs_per_turn> turn;
+  Turn<T, packs_per_turn, by_pack> turn;
   int pack = 0;
   do {  // once also where there are no packs
     turn.fetch(elements, cut, pack);
@@ -70,7 +76,7 @@ __device__ typename Op::State reduce_elements(const T* elements, int count) {
 }
 
 /// A block for each row.
-template <class Op, int packs_per_turn, class T>
+template <class Op, int packs_per_turn, bool by_pack, class T>
 __global__ void __launch_bounds__(1024)
     one_read_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape) {
   __shared__ typename Op::State storage[32];
@@ -78,7 +84,7 @@ __global__ void __launch_bounds__(1024)
     const T* row_x = x + row * shape.cols;
     std::int64_t label = 0;
     if (threadIdx.x == 0) label = labels[row];  // used late, when it has come
-    const auto own = reduce_elements<Op, packs_per_turn>(row_x, static_cast<int>(shape.cols));
+    const auto own = reduce_elements<Op, packs_per_turn, by_pack>(row_x, static_cast<int>(shape.cols));
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
     const typename Op::State state = block_merge<Op>(own, storage);
@@ -144,13 +150,13 @@ inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std
   return static_cast<unsigned>(min(max(threads, std::int64_t{128}), most_threads));
 }
 
-template <int most_threads, int packs_per_turn>
+template <int most_threads, int packs_per_turn, bool by_pack = false>
 struct OneRead {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const unsigned threads = threads_of_turns(of.row_bytes(), packs_per_turn, most_threads);
-    one_read_loss<Op, packs_per_turn>
+    one_read_loss<Op, packs_per_turn, by_pack>
         <<<grid_for(of.shape.rows), threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape);
     CUDA_CHECK(cudaGetLastError());
   }

@@ -109,11 +109,11 @@ Variant drawn(std::string name) {
           .unsupported = cannot_draw,
           .workspace = one_counter};
 }
-template <int block_size, int packs>
+template <int block_size, int packs, bool by_pack = false>
 Variant one(std::string name) {
   return {.name = std::move(name),
           .idea = "the loss: a block a row, which is read once and kept nowhere",
-          .prepare = launches_of<OneRead<block_size, packs>, Losses>,
+          .prepare = launches_of<OneRead<block_size, packs, by_pack>, Losses>,
           .traffic = one_read,
           .unsupported = not_the_loss_alone};
 }
@@ -135,12 +135,18 @@ Stage stage() {
                          return Workspace{.bytes = static_cast<std::size_t>(problem.shape.elements()) *
                                                    sizeof(float)};
                        }},
-                  one<256, 4>("one_read_256"),
                   one<512, 4>("one_read"),
-                  one<1024, 4>("one_read_1024"),
-                  drawn<256, 4>("drawn_rows_256"),
-                  drawn<512, 4>("drawn_rows"),
-                  drawn<1024, 4>("drawn_rows_1024"),
+                  one<512, 2>("one_read_512_2"),
+                  one<256, 4>("one_read_256_4"),
+                  one<1024, 4>("one_read_1024_4"),
+                  one<512, 4, true>("one_read_512_4_by_pack"),
+                  one<256, 4, true>("one_read_256_4_by_pack"),
+                  drawn<512, 2>("drawn_rows"),
+                  drawn<512, 3>("drawn_rows_512_3"),
+                  drawn<512, 4>("drawn_rows_512_4"),
+                  drawn<1024, 2>("drawn_rows_1024_2"),
+                  drawn<256, 2>("drawn_rows_256_2"),
+                  drawn<256, 3>("drawn_rows_256_3"),
                   {.name = "split_row",
                    .idea = "few rows: many blocks share one, and leave a pair each",
                    .prepare = launches_of<SplitLoss, Losses>,
