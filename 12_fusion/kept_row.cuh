@@ -107,19 +107,26 @@ constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t el
 /// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
 template <bool keeps>
 struct KeptRows {
+  /// Of a row, where a block may ask for so many bytes of shared memory.
+  static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
+    return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
+  }
+  /// Of a block. No more than an SM takes with 64 registers, shared among the blocks whose shared memory it holds: 1024.
+  static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
+    return threads_of_turns(row_bytes, 4, 2 * shared_bytes > most_bytes ? 1024 : 512);
+  }
+
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     const Shape shape = of.shape;
     if (shape.rows == 0) return;
     const auto kernel = kept_row_gradient<Op, T>;
     const int most_bytes = most_shared_bytes();
-    const std::int64_t kept_cols = keeps ? min(shape.cols, most_kept_cols(most_bytes, sizeof(T))) : 0;
-    const auto shared_bytes = static_cast<int>(bytes_with_place(kept_cols * std::int64_t{sizeof(T)}));
+    const auto kept = static_cast<int>(kept_cols(shape.cols, most_bytes, sizeof(T)));
+    const auto shared_bytes = static_cast<int>(bytes_with_place(kept * std::int64_t{sizeof(T)}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    // No more threads than an SM takes with 64 registers, shared among the blocks whose shared memory it holds: 1024.
-    const unsigned threads = threads_of_turns(of.row_bytes(), 4, 2 * shared_bytes > most_bytes ? 1024 : 512);
-    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(of.x, of.labels, of.loss, of.dx, shape,
-                                                                    static_cast<int>(kept_cols));
+    kernel<<<grid_for(shape.rows), threads(of.row_bytes(), shared_bytes, most_bytes), shared_bytes, stream>>>(
+        of.x, of.labels, of.loss, of.dx, shape, kept);
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -31,6 +31,10 @@ bool has_gradient(const Problem& problem) {
 
 // ---- What the variants cannot do.
 
+std::int64_t element_bytes(const Problem& problem) {
+  return static_cast<std::int64_t>(size_of(problem.dtype));
+}
+
 std::string too_wide(const Problem& problem, const Device& device) {
   return at_most_columns(1 << 30, "a column must fit 32 bits")(problem, device);
 }
@@ -48,16 +52,16 @@ std::string no_gradient(const Problem& problem, const Device& device) {
   return has_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
 }
 
-std::string smoothed(const Problem& problem, const Device& device) {
-  if (!is_one_of(NotSmoothed{}, problem.op)) return "smoothed labels need the mean of a row: a kernel more";
-  return too_wide(problem, device);
+/// Of the kernels that follow a log-softmax.
+std::string smoothed(const Problem& problem) {
+  return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
 std::string no_cluster(const Problem& problem, const Device& device) {
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
   if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = element_bytes(problem);
   const std::int64_t most_part = 1024 * InCluster::packs_per_thread * 16;
   const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
   const std::int64_t most_cols = min(most_part, shared_bytes / 128 * 128) * most_blocks_of_cluster / size;
@@ -76,25 +80,65 @@ std::string no_cluster(const Problem& problem, const Device& device) {
 
 // ---- What they move.
 
-/// x is read so many times, and a matrix of floats; the label by so many warps for each row, and there x once more. dx is
-/// written, and the loss.
+/// x is read so many times, the label by so many warps for each row, and what is at the label once more. The loss is written,
+/// and dx.
 Traffic traffic_of(const Problem& problem, double reads, double label_readers, RowCosts row = {}) {
+  const auto rows = static_cast<double>(problem.shape.rows);
+  const auto ignored_rows = static_cast<double>((problem.shape.rows + 4) / 8);  // as the harness fills labels
   const auto matrix = static_cast<double>(problem.matrix_bytes());
-  const std::int64_t rows = problem.shape.rows;
-  const std::int64_t ignored_rows = (rows + 4) / 8;  // as the harness fills them: those with rest 3
-  const double at_label =
-      static_cast<double>(size_of(problem.dtype)) * static_cast<double>(rows - ignored_rows);
-  const auto per_row = static_cast<double>(rows);
-  return {reads * matrix + 8 * label_readers * per_row + at_label,
-          (has_gradient(problem) ? matrix : 0) + 4 * per_row, row};
+  const auto at_label = (rows - ignored_rows) * static_cast<double>(element_bytes(problem));
+  return {reads * matrix + 8 * label_readers * rows + at_label,
+          (has_gradient(problem) ? matrix : 0) + 4 * rows, row};
+}
+
+/// A matrix of floats is written beside, and read again for the gradient.
+Traffic unfused_passes(const Problem& problem) {
+  const auto [rows, cols] = problem.shape;
+  const bool packs = not_whole_packs(problem).empty();
+  const unsigned block_size = packs ? block_size_for<4>(cols, 1024) : block_size_for<1>(cols, 1024);
+  Traffic traffic = traffic_of(problem, 2, 1 + (has_gradient(problem) ? block_size / 32 : 0));
+  const auto floats = 4 * static_cast<double>(problem.shape.elements());
+  traffic.bytes_read += (has_gradient(problem) ? floats : 0) +
+                        static_cast<double>((rows - (rows + 4) / 8) * (4 - element_bytes(problem)));
+  traffic.bytes_written += floats;
+  return traffic;
+}
+
+/// What shared memory does not hold is read again: of an H200.
+template <bool keeps>
+Traffic kept_passes(const Problem& problem) {
+  constexpr std::int64_t most_bytes = 227 << 10;
+  const auto [rows, cols] = problem.shape;
+  const std::int64_t size = element_bytes(problem);
+  const std::int64_t kept = KeptRows<keeps>::kept_cols(cols, most_bytes, size);
+  const double warps = KeptRows<keeps>::threads(cols * size, bytes_with_place(kept * size), most_bytes) / 32;
+  Traffic traffic = traffic_of(problem, 1, warps, {.barriers = 3, .bank_conflicts = {}});
+  if (kept == cols) return traffic;
+  const std::int64_t line = line_bytes / size;
+  for (std::int64_t row = 0; row < min(rows, line); ++row) {  // row + line begins as far past a line
+    const std::int64_t head = (line - row * cols % line) % line;
+    const std::int64_t in_kept_packs = head + (kept - head) * size / 16 * 16 / size;
+    const std::int64_t again = cols - (kept > head ? in_kept_packs : 0);
+    traffic.bytes_read += static_cast<double>(again * size * ((rows - 1 - row) / line + 1));
+  }
+  return traffic;
+}
+
+Traffic cluster_passes(const Problem& problem) {
+  const RowOnCluster row = InCluster::layout(problem.shape.cols * element_bytes(problem));
+  return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
 Workspace one_counter(const Problem& /*problem*/, const Device& /*device*/) {
   return {.bytes = sizeof(TicketCounter), .zeroed = true};
 }
 
+Workspace log_probabilities(const Problem& problem, const Device& /*device*/) {
+  return {.bytes = static_cast<std::size_t>(problem.shape.elements()) * sizeof(float)};
+}
+
 Traffic one_read(const Problem& problem) {
-  return traffic_of(problem, 1, 1, {.barriers = 2, .bank_conflicts = 0});
+  return traffic_of(problem, 1, 1, {.barriers = 2, .bank_conflicts = {}});
 }
 
 template <int block_size, int packs>
@@ -125,16 +169,16 @@ Stage stage() {
           .idea = "cross-entropy: the loss, and its gradient, of what is read once",
           .variants =
               {
-                  {.name = "separate_kernels",
-                   .idea = "log-softmax, then a pick, then the gradient: what is fused elsewhere",
-                   .prepare = launches_of<SeparateKernels, NotSmoothed>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 2, 1); },
-                   .unsupported = smoothed,
-                   .workspace =
-                       [](const Problem& problem, const Device&) {
-                         return Workspace{.bytes = static_cast<std::size_t>(problem.shape.elements()) *
-                                                   sizeof(float)};
-                       }},
+                  {.name = "unfused",
+                   .idea = "the loss: log-softmax writes a matrix, another kernel picks a column",
+                   .prepare = launches_of<SeparateKernels, Operations<CrossEntropy>>,
+                   .traffic = unfused_passes,
+                   .unsupported =
+                       [](const Problem& problem, const Device& device) {
+                         const std::string reason = not_the_loss_alone(problem, device);
+                         return reason.empty() ? smoothed(problem) : reason;
+                       },
+                   .workspace = log_probabilities},
                   one<512, 4>("one_read"),
                   one<512, 2>("one_read_512_2"),
                   one<256, 4>("one_read_256_4"),
@@ -156,20 +200,30 @@ Stage stage() {
                        [](const Problem& problem, const Device&) {
                          return Workspace{.bytes = SplitLoss::workspace_bytes(problem.shape)};
                        }},
+                  {.name = "unfused_gradient",
+                   .idea = "loss and gradient: three kernels, which hand on log-probabilities",
+                   .prepare = launches_of<SeparateKernels, Operations<WithGradient<CrossEntropy>>>,
+                   .traffic = unfused_passes,
+                   .unsupported =
+                       [](const Problem& problem, const Device& device) {
+                         const std::string reason = no_gradient(problem, device);
+                         return reason.empty() ? smoothed(problem) : reason;
+                       },
+                   .workspace = log_probabilities},
                   {.name = "read_again",
-                   .idea = "with the gradient: the row is read a second time for it",
+                   .idea = "one kernel: the row is read a second time for the gradient",
                    .prepare = launches_of<KeptRows<false>, Gradients>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 2, 1); },
+                   .traffic = kept_passes<false>,
                    .unsupported = no_gradient},
                   {.name = "kept_row",
-                   .idea = "with the gradient: the row stays in shared memory",
+                   .idea = "the row stays in shared memory between",
                    .prepare = launches_of<KeptRows<true>, Gradients>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 1, 1); },
+                   .traffic = kept_passes<true>,
                    .unsupported = no_gradient},
                   {.name = "cluster",
-                   .idea = "with the gradient: the row stays in a cluster, which draws rows",
+                   .idea = "the row stays in the shared memory of 2 to 16 blocks, which draw rows",
                    .prepare = launches_of<InCluster, Gradients>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 1, 1); },
+                   .traffic = cluster_passes,
                    .unsupported = no_cluster,
                    .workspace = one_counter},
               },

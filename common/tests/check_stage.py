@@ -106,10 +106,10 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return None
         return cols <= most
     if stage == "12_fusion":
-        if variant == "separate_kernels":
-            return not op.startswith("smoothed")
-        if op.endswith("gradient") != (variant in ("read_again", "kept_row", "cluster")):
+        if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "kept_row", "cluster")):
             return False
+        if variant.startswith("unfused"):
+            return not op.startswith("smoothed")
         if variant == "cluster":
             if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
                 return False
