@@ -62,8 +62,8 @@ class Turn {
 
 /// What this thread has of `count` elements, reduced.
 template <class Op, int packs_per_turn, bool by_pack = false, class T>
-__device__ typename Op::State reduce_elements(const T* elements, int count) {
-  const Cut<elements_per_16_bytes<T>> cut(elements, count, line_bytes);
+__device__ typename Op::State reduce_elements(const T* elements, int count, unsigned boundary = line_bytes) {
+  const Cut<elements_per_16_bytes<T>> cut(elements, count, boundary);
   typename Op::State own{};
   Turn<T, packs_per_turn, by_pack> turn;
   int pack = 0;
@@ -75,19 +75,20 @@ __device__ typename Op::State reduce_elements(const T* elements, int count) {
   return own;
 }
 
-/// A block for each row.
+/// A block of blockDim.x threads for each row; where that is one warp, blockDim.y rows a block, which never meet.
 template <class Op, int packs_per_turn, bool by_pack, class T>
 __global__ void __launch_bounds__(1024)
-    one_read_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape) {
-  __shared__ typename Op::State storage[32];
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    one_read_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape, unsigned boundary) {
+  for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
+       row += gridDim.x * std::int64_t{blockDim.y}) {
     const T* row_x = x + row * shape.cols;
     std::int64_t label = 0;
     if (threadIdx.x == 0) label = labels[row];  // used late, when it has come
-    const auto own = reduce_elements<Op, packs_per_turn, by_pack>(row_x, static_cast<int>(shape.cols));
+    const auto own =
+        reduce_elements<Op, packs_per_turn, by_pack>(row_x, static_cast<int>(shape.cols), boundary);
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
-    const typename Op::State state = block_merge<Op>(own, storage);
+    const typename Op::State state = merge_threads_of_row<Op>(own);
     if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
   }
 }
@@ -152,12 +153,21 @@ inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std
 
 template <int most_threads, int packs_per_turn, bool by_pack = false>
 struct OneRead {
+  /// A warp for a row that two turns of it read, four of them a block.
+  static dim3 block(std::int64_t row_bytes) {
+    if (row_bytes <= 2 * 32 * packs_per_turn * 16) return {32, 4};
+    return threads_of_turns(row_bytes, packs_per_turn, most_threads);
+  }
+
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const unsigned threads = threads_of_turns(of.row_bytes(), packs_per_turn, most_threads);
+    const dim3 threads = block(of.row_bytes());
+    const unsigned blocks = grid_for(divide_up(of.shape.rows, threads.y));
+    // A line of the cache, unless it makes more single elements than a warp has lanes.
+    const unsigned boundary = threads.x == 32 ? 16 : line_bytes;
     one_read_loss<Op, packs_per_turn, by_pack>
-        <<<grid_for(of.shape.rows), threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape);
+        <<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape, boundary);
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -138,7 +138,8 @@ Workspace log_probabilities(const Problem& problem, const Device& /*device*/) {
 }
 
 Traffic one_read(const Problem& problem) {
-  return traffic_of(problem, 1, 1, {.barriers = 2, .bank_conflicts = {}});
+  const bool has_a_warp = OneRead<512, 4>::block(problem.shape.cols * element_bytes(problem)).x == 32;
+  return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
 template <int block_size, int packs>
