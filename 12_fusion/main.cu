@@ -94,8 +94,8 @@ Traffic traffic_of(const Problem& problem, double reads, double label_readers, R
 /// A matrix of floats is written beside, and read again for the gradient.
 Traffic unfused_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
-  const bool packs = not_whole_packs(problem).empty();
-  const unsigned block_size = packs ? block_size_for<4>(cols, 1024) : block_size_for<1>(cols, 1024);
+  const bool fits_packs = cols % 4 == 0 && problem.offsets.output % 4 == 0;
+  const unsigned block_size = fits_packs ? block_size_for<4>(cols, 1024) : block_size_for<1>(cols, 1024);
   Traffic traffic = traffic_of(problem, 2, 1 + (has_gradient(problem) ? block_size / 32 : 0));
   const auto floats = 4 * static_cast<double>(problem.shape.elements());
   traffic.bytes_read += (has_gradient(problem) ? floats : 0) +

@@ -29,6 +29,7 @@ SHAPES_OF = {
     "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
+    "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
@@ -338,8 +339,81 @@ def backward(r: Row) -> Expected:
     yield "shuffles", (5 * (warps + 2) * blocks if blocks > 1 else 5 * merges * warps) * r.rows
 
 
-def passes_alone(r: Row) -> Expected:
-    yield "passes", r.passes
+def fusion(r: Row) -> Expected:
+    """Of the labels one in eight is ignored: there x is not read once more, and the gradient takes no exponentials."""
+    width = 16 // r.size
+    row_bytes = r.cols * r.size
+    counted_rows = r.rows - (r.rows + 4) // 8
+    if r.variant.startswith("unfused"):
+        gradient = r.variant == "unfused_gradient"
+        warps = warps_of(r, 4 * pack(r))
+        # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
+        yield "passes", min(max(r.counted_passes, r.passes - gradient * 4 / r.size * (1 - counted_rows / r.rows)), r.passes)
+        yield "shuffles", 20 * warps * r.rows
+        yield "block_barriers", 2 * r.rows
+        of_gradient = r.cols * counted_rows if gradient else 0
+        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows + of_gradient
+        return
+
+    def rescaled(num_packs: int, packs_a_turn: int) -> int:
+        """How often sums are: once for each lane that has all packs of a turn, and for each other pack."""
+        turns, rest = divmod(num_packs, 32 * packs_a_turn)
+        whole = max(0, rest - 32 * (packs_a_turn - 1))
+        return 32 * turns + rest - (packs_a_turn - 1) * whole
+
+    def cut(begin: int, count: int) -> tuple[int, int]:
+        """Packs and single elements."""
+        boundary = 16 if r.variant == "one_read" and row_bytes <= 4096 else 128
+        head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
+        return (count - head) // width, head + (count - head) % width
+
+    if r.variant == "split_row":
+        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
+        part = 16 * divide_up(divide_up(r.cols, wanted), 16)
+        parts = divide_up(r.cols, part)
+        cuts = [cut(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
+        yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
+        yield "shuffles", (20 * 8 * parts + 10) * r.rows
+        yield "block_barriers", 2 * parts * r.rows
+        exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
+        yield "special_function_lanes", r.rows * exponentials + sum(rescaled(packs, 4) + singles for packs, singles in cuts)
+        return
+    cuts = [cut(row * r.cols, r.cols) for row in range(r.rows)]
+    requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
+    tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
+    yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
+    if r.variant in ("one_read", "drawn_rows"):
+        packs_a_turn = 4 if r.variant == "one_read" else 2
+        warps = 16 if r.variant == "drawn_rows" else 1 if row_bytes <= 4096 else min(max(divide_up(row_bytes, 64 * 32), 4), 16)
+        merges = warps if warps == 1 else 2 * warps
+        yield "global_load_requests", requests_of_rows + r.rows + counted_rows
+        yield "global_store_requests", r.rows + tickets
+        yield "shuffles", 10 * merges * r.rows
+        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(
+            rescaled(packs, packs_a_turn) + singles for packs, singles in cuts)  # fmt: skip
+        return
+    if r.variant == "cluster":
+        size = next((size for size in (2, 4, 8) if row_bytes <= size << 14), 16)
+        part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
+        packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
+        warps = max(divide_up(part, 8 * 32), 4)
+        requests_of_rows = r.rows * sum(divide_up(each, 32) for each in packs)
+        yield "global_load_requests", requests_of_rows + r.rows * size * warps + counted_rows
+        yield "global_store_requests", requests_of_rows + r.rows + tickets
+        yield "shuffles", (10 * (warps + 2) * size + 2) * r.rows
+        yield "block_barriers", 2 * size * r.rows
+        of_sums = r.cols * (1 + 1 / width) + 32 * (warps + 2) * size
+        yield "special_function_lanes", of_sums * r.rows + r.cols * counted_rows
+        return
+    keeps = r.variant == "kept_row"
+    warps = min(max(divide_up(row_bytes, 64 * 32), 4), 32 if keeps and 2 * (row_bytes + 128) > 227 * 1024 else 16)
+    yield "global_store_requests", requests_of_rows + r.rows
+    yield "shuffles", 20 * warps * r.rows
+    if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
+        return  # what is not kept is a row of its own, with ends of its own
+    yield "global_load_requests", (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
+    yield "special_function_lanes", r.rows * (r.cols + 2 * 32 * warps) + r.cols * counted_rows + sum(
+        (packs if keeps else rescaled(packs, 4)) + singles for packs, singles in cuts)  # fmt: skip
 
 
 EXPECTED = {
@@ -354,6 +428,7 @@ EXPECTED = {
     "09_async_copy": async_copy,
     "10_cluster": cluster,
     "11_backward": backward,
+    "12_fusion": fusion,
 }
 
 
