@@ -84,7 +84,7 @@ std::string no_cluster(const Problem& problem, const Device& device) {
 /// and dx.
 Traffic traffic_of(const Problem& problem, double reads, double label_readers, RowCosts row = {}) {
   const auto rows = static_cast<double>(problem.shape.rows);
-  const auto ignored_rows = static_cast<double>((problem.shape.rows + 4) / 8);  // as the harness fills labels
+  const auto ignored_rows = static_cast<double>((problem.shape.rows + 5) / 8);  // as the harness fills labels
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const auto at_label = (rows - ignored_rows) * static_cast<double>(element_bytes(problem));
   return {reads * matrix + 8 * label_readers * rows + at_label,
@@ -99,7 +99,7 @@ Traffic unfused_passes(const Problem& problem) {
   Traffic traffic = traffic_of(problem, 2, 1 + (has_gradient(problem) ? block_size / 32 : 0));
   const auto floats = 4 * static_cast<double>(problem.shape.elements());
   traffic.bytes_read += (has_gradient(problem) ? floats : 0) +
-                        static_cast<double>((rows - (rows + 4) / 8) * (4 - element_bytes(problem)));
+                        static_cast<double>((rows - (rows + 5) / 8) * (4 - element_bytes(problem)));
   traffic.bytes_written += floats;
   return traffic;
 }

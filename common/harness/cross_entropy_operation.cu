@@ -23,7 +23,8 @@ std::vector<Tensor> loss_and_dx(const Problem& problem) {
   return {loss_of(problem), {"dx", problem.dtype, problem.shape}};
 }
 
-/// Of eight rows: the first column, the last one, the one that the kind of input has chosen, none (ignored), and any.
+/// Of eight rows: the first column, none (ignored), the last one, the one that the kind of input has chosen, and any. Rows that
+/// hold what makes them NaN are among those that are ignored.
 struct LabelOfRow {
   std::uint64_t seed;
   std::int64_t cols;
@@ -32,9 +33,9 @@ struct LabelOfRow {
       case 1:
         return 0;
       case 2:
-        return cols - 1;
-      case 3:
         return ignored_label;
+      case 3:
+        return cols - 1;
       case 4:
         return chosen_col(seed, row, cols);
       default:

@@ -343,7 +343,7 @@ def fusion(r: Row) -> Expected:
     """Of the labels one in eight is ignored: there x is not read once more, and the gradient takes no exponentials."""
     width = 16 // r.size
     row_bytes = r.cols * r.size
-    counted_rows = r.rows - (r.rows + 4) // 8
+    counted_rows = r.rows - (r.rows + 5) // 8
     if r.variant.startswith("unfused"):
         gradient = r.variant == "unfused_gradient"
         warps = warps_of(r, 4 * pack(r))
