@@ -26,18 +26,20 @@ class Turn {
     }
   }
 
+  /// Two packs at once, so that a sum is rescaled once for both: the registers have no room for more.
   template <class Op>
   __device__ void add_to(typename Op::State& own, const Cut<N>& cut, int first_pack) const {
     const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
-    float values[packs_per_turn * N];
+    constexpr int at_once = by_pack ? 1 : 2;
 #pragma unroll
-    for (int i = 0; i < packs_per_turn; ++i) unpack(packs_[i], part_of<N>(values, i));
-    if (!by_pack && pack + 32 * (packs_per_turn - 1) < cut.num_packs) {
-      Op::add(own, values);  // all at once: a sum is rescaled once for all of them
-    } else {
+    for (int i = 0; i < packs_per_turn; i += at_once) {
+      float values[at_once * N];
 #pragma unroll
-      for (int i = 0; i < packs_per_turn - (by_pack ? 0 : 1); ++i) {
-        if (pack + 32 * i < cut.num_packs) Op::add(own, part_of<N>(values, i));
+      for (int j = 0; j < at_once; ++j) unpack(packs_[i + j], part_of<N>(values, j));
+      if (pack + 32 * (i + at_once - 1) < cut.num_packs) {
+        Op::add(own, values);
+      } else if (pack + 32 * i < cut.num_packs) {
+        Op::add(own, part_of<N>(values, 0));
       }
     }
     if (!has_single(cut, first_pack)) return;

@@ -27,7 +27,7 @@ struct StoreFloats {
 constexpr int pick_block_size = 256;
 
 /// Second kernel: a thread for each row.
-__global__ inline void __launch_bounds__(pick_block_size)
+static __global__ void __launch_bounds__(pick_block_size)
     pick_loss(const float* log_y, const std::int64_t* labels, float* loss, Shape shape) {
   for (std::int64_t row = blockIdx.x * std::int64_t{pick_block_size} + threadIdx.x; row < shape.rows;
        row += gridDim.x * std::int64_t{pick_block_size}) {
