@@ -105,7 +105,7 @@ constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t el
 }
 
 /// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
-template <bool keeps>
+template <bool keeps, int candidate = 0>
 struct KeptRows {
   /// Of a row, where a block may ask for so many bytes of shared memory.
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
@@ -113,6 +113,11 @@ struct KeptRows {
   }
   /// Of a block. No more than an SM takes with 64 registers, shared among the blocks whose shared memory it holds: 1024.
   static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
+    if (candidate == 1)
+      return threads_of_turns(
+          row_bytes, 4,
+          max(min(1024 / (most_bytes / shared_bytes) / 32 * 32, std::int64_t{1024}), std::int64_t{128}));
+    if (candidate == 2) return threads_of_turns(row_bytes, 8, 2 * shared_bytes > most_bytes ? 1024 : 512);
     return threads_of_turns(row_bytes, 4, 2 * shared_bytes > most_bytes ? 1024 : 512);
   }
 

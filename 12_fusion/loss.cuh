@@ -112,8 +112,11 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
   unsigned next = row + gridDim.x;
   const T* row_x = x + row * shape.cols;
   Cut<N> cut = cut_of(row_x, row);
-  Turn<T, packs_per_turn> turn;
-  turn.fetch(row_x, cut, 0);
+  // Of the turn that is fetched ahead.
+  const T* ahead_x = row_x;
+  Cut<N> ahead_cut = cut;
+  Turn<T, packs_per_turn> ahead;
+  ahead.fetch(ahead_x, ahead_cut, 0);
   for (int parity = 0; row < shape.rows; parity = 1 - parity) {
     unsigned ticket = 0;
     std::int64_t label = 0;
@@ -121,15 +124,17 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
       ticket = draw_ticket(tickets, shape.rows);
       label = labels[row];
     }
-    const T* const next_x = x + next * shape.cols;
-    const Cut<N> next_cut = cut_of(next_x, next);
     typename Op::State own{};
     bool is_last = false;
-    for (int pack = 0; !is_last; pack += turn.step()) {
-      const Turn<T, packs_per_turn> arrived = turn;
-      is_last = pack + turn.step() >= cut.num_packs;
-      turn.fetch(is_last ? next_x : row_x, is_last ? next_cut : cut, is_last ? 0 : pack + turn.step());
-      arrived.template add_to<Op>(own, cut, pack);
+    for (int pack = 0; !is_last; pack += ahead.step()) {
+      const Turn<T, packs_per_turn> turn = ahead;
+      is_last = pack + ahead.step() >= cut.num_packs;
+      if (is_last) {
+        ahead_x = x + next * shape.cols;
+        ahead_cut = cut_of(ahead_x, next);
+      }
+      ahead.fetch(ahead_x, ahead_cut, is_last ? 0 : pack + ahead.step());
+      turn.template add_to<Op>(own, cut, pack);
     }
     float x_label = 0;
     if (threadIdx.x == 0) {
@@ -139,8 +144,8 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
     const typename Op::State state = block_merge_once<Op>(own, storage[parity]);
     if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
     row = next;
-    row_x = next_x;
-    cut = next_cut;
+    row_x = ahead_x;
+    cut = ahead_cut;
     next = drawn[parity];
   }
 }

@@ -163,6 +163,24 @@ Variant one(std::string name) {
           .unsupported = not_the_loss_alone};
 }
 
+template <int candidate>
+Variant kept(std::string name) {
+  return {.name = std::move(name),
+          .idea = "candidate",
+          .prepare = launches_of<KeptRows<true, candidate>, Gradients>,
+          .traffic = kept_passes<true>,
+          .unsupported = no_gradient};
+}
+template <int part_bytes>
+Variant clustered(std::string name) {
+  return {.name = std::move(name),
+          .idea = "candidate",
+          .prepare = launches_of<InClusterOf<part_bytes>, Gradients>,
+          .traffic = cluster_passes,
+          .unsupported = no_cluster,
+          .workspace = one_counter};
+}
+
 }  // namespace
 
 Stage stage() {
@@ -222,12 +240,17 @@ Stage stage() {
                    .prepare = launches_of<KeptRows<true>, Gradients>,
                    .traffic = kept_passes<true>,
                    .unsupported = no_gradient},
+                  kept<1>("kept_row_1024_over_blocks"),
+                  kept<2>("kept_row_8_packs"),
                   {.name = "cluster",
                    .idea = "the row stays in the shared memory of 2 to 16 blocks, which draw rows",
                    .prepare = launches_of<InCluster, Gradients>,
                    .traffic = cluster_passes,
                    .unsupported = no_cluster,
                    .workspace = one_counter},
+                  clustered<8192>("cluster_8k"),
+                  clustered<32768>("cluster_32k"),
+                  clustered<65536>("cluster_64k"),
               },
           .operations = cross_entropy_operations()};
 }

@@ -408,7 +408,7 @@ GROUPS: dict[str, list[Mistake]] = {
     ],
     "12_fusion_2": [
         fault("the_next_row_begins_where_this_one_does", "drawn_rows --rows 7 --cols 1001", "misaligned read of 16 bytes",
-            (LOSS, "is_last ? next_cut : cut, => cut,"), at="turn.fetch(is_last ? next_x : row_x, cut,"),
+            (LOSS, "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
         wrong_result("nan_of_an_ignored_row", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient --input one_nan",
             "dx: 1 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
             (ROW_LOSS, "is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_; => "
