@@ -1,4 +1,5 @@
 #include "12_fusion/in_cluster.cuh"
+#include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
@@ -50,6 +51,16 @@ std::string cannot_draw(const Problem& problem, const Device& device) {
 
 std::string no_gradient(const Problem& problem, const Device& device) {
   return has_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
+}
+
+std::string too_wide_for_registers(const Problem& problem, const Device& device) {
+  if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
+  const std::int64_t size = element_bytes(problem);
+  if ((problem.offsets.input - problem.offsets.output) * size % 16 != 0) {
+    return "x and dx must lie equally far past a pack of 16 bytes";
+  }
+  return at_most_columns(InRegisters::most_packs * 16 / size, "the row must fit the registers of a block")(
+      problem, device);
 }
 
 /// Of the kernels that follow a log-softmax.
@@ -122,6 +133,11 @@ Traffic kept_passes(const Problem& problem) {
     traffic.bytes_read += static_cast<double>(again * size * ((rows - 1 - row) / line + 1));
   }
   return traffic;
+}
+
+Traffic in_registers_passes(const Problem& problem) {
+  const dim3 block = InRegisters::block(problem.shape.cols * element_bytes(problem));
+  return traffic_of(problem, 1, block.x / 32, {.barriers = block.y > 1 ? 0 : 2, .bank_conflicts = {}});
 }
 
 Traffic cluster_passes(const Problem& problem) {
@@ -235,6 +251,11 @@ Stage stage() {
                    .prepare = launches_of<KeptRows<false>, Gradients>,
                    .traffic = kept_passes<false>,
                    .unsupported = no_gradient},
+                  {.name = "in_registers",
+                   .idea = "the row stays in the registers of a block, or of a warp",
+                   .prepare = launches_of<InRegisters, Gradients>,
+                   .traffic = in_registers_passes,
+                   .unsupported = too_wide_for_registers},
                   {.name = "kept_row",
                    .idea = "the row stays in shared memory between",
                    .prepare = launches_of<KeptRows<true>, Gradients>,

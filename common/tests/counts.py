@@ -355,15 +355,14 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows + of_gradient
         return
 
-    def rescaled(num_packs: int, packs_a_turn: int) -> int:
-        """How often sums are: once for each lane that has all packs of a turn, and for each other pack."""
-        turns, rest = divmod(num_packs, 32 * packs_a_turn)
-        whole = max(0, rest - 32 * (packs_a_turn - 1))
-        return 32 * turns + rest - (packs_a_turn - 1) * whole
+    def rescaled(num_packs: int) -> int:
+        """How often sums are: once for two packs of a lane, or for one that is left."""
+        turns, rest = divmod(num_packs, 2 * 32)
+        return 32 * turns + min(rest, 32)
 
     def cut(begin: int, count: int) -> tuple[int, int]:
         """Packs and single elements."""
-        boundary = 16 if r.variant == "one_read" and row_bytes <= 4096 else 128
+        boundary = 16 if row_bytes <= {"one_read": 4096, "in_registers": 2048}.get(r.variant, 0) else 128
         head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
         return (count - head) // width, head + (count - head) % width
 
@@ -376,21 +375,20 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", (20 * 8 * parts + 10) * r.rows
         yield "block_barriers", 2 * parts * r.rows
         exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
-        yield "special_function_lanes", r.rows * exponentials + sum(rescaled(packs, 4) + singles for packs, singles in cuts)
+        yield "special_function_lanes", r.rows * exponentials + sum(rescaled(packs) + singles for packs, singles in cuts)
         return
     cuts = [cut(row * r.cols, r.cols) for row in range(r.rows)]
     requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
     tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
     yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
     if r.variant in ("one_read", "drawn_rows"):
-        packs_a_turn = 4 if r.variant == "one_read" else 2
         warps = 16 if r.variant == "drawn_rows" else 1 if row_bytes <= 4096 else min(max(divide_up(row_bytes, 64 * 32), 4), 16)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
         yield "shuffles", 10 * merges * r.rows
         yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(
-            rescaled(packs, packs_a_turn) + singles for packs, singles in cuts)  # fmt: skip
+            rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
         return
     if r.variant == "cluster":
         size = next((size for size in (2, 4, 8) if row_bytes <= size << 14), 16)
@@ -405,6 +403,15 @@ def fusion(r: Row) -> Expected:
         of_sums = r.cols * (1 + 1 / width) + 32 * (warps + 2) * size
         yield "special_function_lanes", of_sums * r.rows + r.cols * counted_rows
         return
+    if r.variant == "in_registers":
+        warps = 1 if row_bytes <= 2048 else max(divide_up(row_bytes, 64 * 32), 4)
+        merges = warps if warps == 1 else 2 * warps
+        yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
+        yield "global_store_requests", requests_of_rows + r.rows
+        yield "shuffles", 10 * merges * r.rows
+        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + r.cols * counted_rows + sum(
+            rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
+        return
     keeps = r.variant == "kept_row"
     warps = min(max(divide_up(row_bytes, 64 * 32), 4), 32 if keeps and 2 * (row_bytes + 128) > 227 * 1024 else 16)
     yield "global_store_requests", requests_of_rows + r.rows
@@ -413,7 +420,7 @@ def fusion(r: Row) -> Expected:
         return  # what is not kept is a row of its own, with ends of its own
     yield "global_load_requests", (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
     yield "special_function_lanes", r.rows * (r.cols + 2 * 32 * warps) + r.cols * counted_rows + sum(
-        (packs if keeps else rescaled(packs, 4)) + singles for packs, singles in cuts)  # fmt: skip
+        (packs if keeps else rescaled(packs)) + singles for packs, singles in cuts)  # fmt: skip
 
 
 EXPECTED = {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "12_fusion/in_cluster.cuh"
+#include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
@@ -66,6 +67,7 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows<512, 2>{});
     all &= is_right<Op>("split_row", loss, shape, x, labels, SplitLoss{});
     all &= is_right<Op>("read_again", gradient, shape, x, labels, KeptRows<false>{});
+    all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});
     if (has_clusters) all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
   };
