@@ -6,10 +6,14 @@
 #include "12_fusion/row_loss.cuh"
 
 /// In three pieces: no st.async is of 12 bytes.
-__device__ inline void send_to_all(PairAndTotal* place, const PairAndTotal& value, std::uint64_t* barrier) {
+__device__ inline void send_to_all([[maybe_unused]] PairAndTotal* place,
+                                   [[maybe_unused]] const PairAndTotal& value,
+                                   [[maybe_unused]] std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
   send_to_all(&place->pair.max, value.pair.max, barrier);
   send_to_all(&place->pair.sum, value.pair.sum, barrier);
   send_to_all(&place->total, value.total, barrier);
+#endif
 }
 
 /// A thread's pack of the next row takes the place of its pack of this row, as soon as that is written.

