@@ -6,6 +6,30 @@
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 
+// A candidate: one FFMA for a subtraction and a multiplication.
+struct FfmaCrossEntropy : CrossEntropy {
+  template <int N>
+  static __device__ void add(State& total, const float (&values)[N]) {
+    constexpr float log2_e = 1.4426950216293335f;
+    const auto exp2 = [](float x) {
+      float y;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+      return y;
+    };
+    float max = total.max;
+#pragma unroll
+    for (const float value : values) max = fmaxf(max, value);
+    const float shift = safe_shift(max) * log2_e;
+    float sum = total.sum * exp2(fmaf(total.max, log2_e, -shift));
+#pragma unroll
+    for (const float value : values) sum += exp2(fmaf(value, log2_e, -shift));
+    total = {max, sum};
+  }
+};
+inline const Operation* operation_of(FfmaCrossEntropy) {
+  return &cross_entropy_operation;
+}
+
 namespace {
 
 using Losses = Operations<CrossEntropy, SmoothedCrossEntropy>;
@@ -216,6 +240,17 @@ Stage stage() {
                    .workspace = log_probabilities},
                   one<512, 4>("one_read"),
                   one<512, 2>("one_read_512_2"),
+                  {.name = "one_read_ffma",
+                   .idea = "candidate",
+                   .prepare = launches_of<OneRead<512, 4>, Operations<FfmaCrossEntropy>>,
+                   .traffic = one_read,
+                   .unsupported = not_the_loss_alone},
+                  {.name = "drawn_rows_ffma",
+                   .idea = "candidate",
+                   .prepare = launches_of<DrawnRows<512, 4>, Operations<FfmaCrossEntropy>>,
+                   .traffic = one_read,
+                   .unsupported = cannot_draw,
+                   .workspace = one_counter},
                   one<256, 4>("one_read_256_4"),
                   one<1024, 4>("one_read_1024_4"),
                   one<512, 4, true>("one_read_512_4_by_pack"),
