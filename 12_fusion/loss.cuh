@@ -178,11 +178,20 @@ inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std
   return static_cast<unsigned>(min(max(threads, std::int64_t{128}), most_threads));
 }
 
-template <int most_threads, int packs_per_turn, bool by_pack = false>
+/// As few threads as read a row of so many bytes in as many turns as the most threads would: turns of equal size.
+inline unsigned threads_of_equal_turns(std::int64_t row_bytes, int packs_per_turn,
+                                       std::int64_t most_threads) {
+  const std::int64_t loads = divide_up(row_bytes, 16 * packs_per_turn);  // of all threads, one in each turn
+  const std::int64_t turns = divide_up(loads, most_threads);
+  return static_cast<unsigned>(max(round_up(divide_up(loads, turns), 32), std::int64_t{128}));
+}
+
+template <int most_threads, int packs_per_turn, bool by_pack = false, bool balanced = false>
 struct OneRead {
   /// A warp for a row that two turns of it read, four of them a block.
   static dim3 block(std::int64_t row_bytes) {
     if (row_bytes <= 2 * 32 * packs_per_turn * 16) return {32, 4};
+    if (balanced) return threads_of_equal_turns(row_bytes, packs_per_turn, most_threads);
     return threads_of_turns(row_bytes, packs_per_turn, most_threads);
   }
 
@@ -200,15 +209,17 @@ struct OneRead {
 };
 
 /// workspace: a TicketCounter, 0 before and after.
-template <int block_size, int packs_per_turn>
+template <int block_size, int packs_per_turn, bool balanced = false>
 struct DrawnRows {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const auto kernel = drawn_rows_loss<Op, block_size, packs_per_turn, T>;
-    const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
-    kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
-                                              static_cast<TicketCounter*>(of.workspace));
+    const unsigned threads =
+        balanced ? threads_of_equal_turns(of.row_bytes(), packs_per_turn, block_size) : block_size;
+    const unsigned blocks = blocks_that_stay(kernel, static_cast<int>(threads), 0, of.shape.rows);
+    kernel<<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
+                                           static_cast<TicketCounter*>(of.workspace));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -182,11 +182,11 @@ Traffic one_read(const Problem& problem) {
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
-template <int block_size, int packs>
+template <int block_size, int packs, bool balanced = false>
 Variant drawn(std::string name) {
   return {.name = std::move(name),
           .idea = "blocks stay and draw rows: the next is under way while this one is merged",
-          .prepare = launches_of<DrawnRows<block_size, packs>, Losses>,
+          .prepare = launches_of<DrawnRows<block_size, packs, balanced>, Losses>,
           .traffic =
               [](const Problem& problem) {
                 return traffic_of(problem, 1, 1, {.barriers = 1, .bank_conflicts = 0});
@@ -194,11 +194,11 @@ Variant drawn(std::string name) {
           .unsupported = cannot_draw,
           .workspace = one_counter};
 }
-template <int block_size, int packs, bool by_pack = false>
+template <int block_size, int packs, bool by_pack = false, bool balanced = false>
 Variant one(std::string name) {
   return {.name = std::move(name),
           .idea = "the loss: a block a row, which is read once and kept nowhere",
-          .prepare = launches_of<OneRead<block_size, packs, by_pack>, Losses>,
+          .prepare = launches_of<OneRead<block_size, packs, by_pack, balanced>, Losses>,
           .traffic = one_read,
           .unsupported = not_the_loss_alone};
 }
@@ -240,6 +240,8 @@ Stage stage() {
                    .workspace = log_probabilities},
                   one<512, 4>("one_read"),
                   one<512, 2>("one_read_512_2"),
+                  one<512, 4, false, true>("one_read_512_4_balanced"),
+                  one<256, 4, false, true>("one_read_256_4_balanced"),
                   {.name = "one_read_ffma",
                    .idea = "candidate",
                    .prepare = launches_of<OneRead<512, 4>, Operations<FfmaCrossEntropy>>,
@@ -258,6 +260,9 @@ Stage stage() {
                   drawn<512, 2>("drawn_rows"),
 
                   drawn<512, 4>("drawn_rows_512_4"),
+                  drawn<512, 4, true>("drawn_rows_512_4_balanced"),
+                  drawn<512, 2, true>("drawn_rows_512_2_balanced"),
+                  drawn<1024, 2, true>("drawn_rows_1024_2_balanced"),
                   drawn<1024, 2>("drawn_rows_1024_2"),
                   drawn<1024, 4>("drawn_rows_1024_4"),
                   drawn<256, 2>("drawn_rows_256_2"),
