@@ -37,11 +37,11 @@ static __global__ void __launch_bounds__(pick_block_size)
 }
 
 /// Third kernel: a block for each row. Of a log-probability the maximum is taken, and the sum is 1.
-template <class Op, int pack_size, class Load, class Store>
+template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const RowGradient<Op> gradient(MaxSum{0, 1}, labels[row], static_cast<int>(shape.cols));
+    const RowGradient<CrossEntropy> gradient(MaxSum{0, 1}, labels[row], static_cast<int>(shape.cols));
     const auto write = [&](float(&values)[pack_size], std::int64_t col) {
       gradient(values, static_cast<int>(col));
       store.template store<pack_size>(values, row, col);
@@ -67,7 +67,7 @@ struct SeparateKernels {
     const DirectStore<T> store{of.dx, cols};
     with_widest_packs(load, store, [&]<int pack_size>() {
       const unsigned block_size = block_size_for<pack_size>(cols, 1024);
-      gradient_of_log_softmax<Op, pack_size>
+      gradient_of_log_softmax<pack_size>
           <<<grid_for(rows), block_size, 0, stream>>>(load, of.labels, store, of.shape);
       CUDA_CHECK(cudaGetLastError());
     });
