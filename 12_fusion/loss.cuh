@@ -7,8 +7,23 @@
 #include "12_fusion/row_loss.cuh"
 #include "common/harness/cuda_check.h"
 
+// A candidate: two bf16 of a word by a shift and a mask.
+template <class P, int N>
+__device__ void unpack_words(const P& pack, float (&values)[N]) {
+  if constexpr (N == 8) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(&pack.word);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[2 * i] = __uint_as_float(words[i] << 16);
+      values[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+  } else {
+    unpack(pack, values);
+  }
+}
+
 /// What a thread reads of some elements in one turn. That many loads are under way before it uses the first.
-template <class T, int packs_per_turn, bool by_pack = false>
+template <class T, int packs_per_turn, int by_pack = 0>
 class Turn {
  public:
   static constexpr int N = elements_per_16_bytes<T>;
@@ -30,12 +45,18 @@ class Turn {
   template <class Op>
   __device__ void add_to(typename Op::State& own, const Cut<N>& cut, int first_pack) const {
     const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
-    constexpr int at_once = by_pack ? 1 : 2;
+    constexpr int at_once = by_pack == 1 ? 1 : 2;
 #pragma unroll
     for (int i = 0; i < packs_per_turn; i += at_once) {
       float values[at_once * N];
 #pragma unroll
-      for (int j = 0; j < at_once; ++j) unpack(packs_[i + j], part_of<N>(values, j));
+      for (int j = 0; j < at_once; ++j) {
+        if constexpr (by_pack == 2) {
+          unpack_words(packs_[i + j], part_of<N>(values, j));
+        } else {
+          unpack(packs_[i + j], part_of<N>(values, j));
+        }
+      }
       if (pack + 32 * (i + at_once - 1) < cut.num_packs) {
         Op::add(own, values);
       } else if (pack + 32 * i < cut.num_packs) {
@@ -83,7 +104,7 @@ class Turn {
 };
 
 /// What this thread has of `count` elements, reduced.
-template <class Op, int packs_per_turn, bool by_pack = false, class T>
+template <class Op, int packs_per_turn, int by_pack = 0, class T>
 __device__ typename Op::State reduce_elements(const T* elements, int count, unsigned boundary = line_bytes) {
   const Cut<elements_per_16_bytes<T>> cut(elements, count, boundary);
   typename Op::State own{};
@@ -98,7 +119,7 @@ __device__ typename Op::State reduce_elements(const T* elements, int count, unsi
 }
 
 /// A block of blockDim.x threads for each row; where that is one warp, blockDim.y rows a block, which never meet.
-template <class Op, int packs_per_turn, bool by_pack, class T>
+template <class Op, int packs_per_turn, int by_pack, class T>
 __global__ void __launch_bounds__(1024)
     one_read_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape, unsigned boundary) {
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
@@ -117,7 +138,7 @@ __global__ void __launch_bounds__(1024)
 
 /// Blocks that stay and draw rows. A thread fetches its next turn, be it of the next row, before it adds up this one: loads are
 /// under way also while the threads meet.
-template <class Op, int block_size, int packs_per_turn, class T>
+template <class Op, int block_size, int packs_per_turn, int by_pack, class T>
 __global__ void __launch_bounds__(block_size, 1024 / block_size)
     drawn_rows_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape,
                     TicketCounter* tickets) {
@@ -135,7 +156,7 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
   // Of the turn that is fetched ahead.
   const T* ahead_x = row_x;
   Cut<N> ahead_cut = cut;
-  Turn<T, packs_per_turn> ahead;
+  Turn<T, packs_per_turn, by_pack> ahead;
   ahead.fetch(ahead_x, ahead_cut, 0);
   for (int parity = 0; row < shape.rows; parity = 1 - parity) {
     unsigned ticket = 0;
@@ -147,7 +168,7 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
     typename Op::State own{};
     bool is_last = false;
     for (int pack = 0; !is_last; pack += ahead.step()) {
-      const Turn<T, packs_per_turn> turn = ahead;
+      const Turn<T, packs_per_turn, by_pack> turn = ahead;
       is_last = pack + ahead.step() >= cut.num_packs;
       if (is_last) {
         ahead_x = x + next * shape.cols;
@@ -186,7 +207,7 @@ inline unsigned threads_of_equal_turns(std::int64_t row_bytes, int packs_per_tur
   return static_cast<unsigned>(max(round_up(divide_up(loads, turns), 32), std::int64_t{128}));
 }
 
-template <int most_threads, int packs_per_turn, bool by_pack = false, bool balanced = false>
+template <int most_threads, int packs_per_turn, int by_pack = 0, bool balanced = false>
 struct OneRead {
   /// A warp for a row that two turns of it read, four of them a block.
   static dim3 block(std::int64_t row_bytes) {
@@ -209,12 +230,12 @@ struct OneRead {
 };
 
 /// workspace: a TicketCounter, 0 before and after.
-template <int block_size, int packs_per_turn, bool balanced = false>
+template <int block_size, int packs_per_turn, bool balanced = false, int by_pack = 0>
 struct DrawnRows {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const auto kernel = drawn_rows_loss<Op, block_size, packs_per_turn, T>;
+    const auto kernel = drawn_rows_loss<Op, block_size, packs_per_turn, by_pack, T>;
     const unsigned threads =
         balanced ? threads_of_equal_turns(of.row_bytes(), packs_per_turn, block_size) : block_size;
     const unsigned blocks = blocks_that_stay(kernel, static_cast<int>(threads), 0, of.shape.rows);
