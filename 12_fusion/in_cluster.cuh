@@ -50,14 +50,14 @@ __global__ void __launch_bounds__(1024)
     const std::int64_t label = labels[row];
     std::int64_t next_row = 0;
     if (is_first_thread) next_row = clusters + draw_ticket(tickets, shape.rows);
-    typename Op::State own{};
+    typename Op::Own own;
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
       __pipeline_wait_prior(copy_groups - 1 - group);
       for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs, [&](int pack) {
         float values[N];
         unpack(load_pack<N>(kept + pack * N), values);
-        Op::add(own, values);
+        own.add(values);
       });
     }
     // The ticket and the label have had the time that the row took to arrive.
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(1024)
     }
     float x_label = 0;
     if (is_first_thread) x_label = element_at(x + row * shape.cols, label, shape.cols);
-    const typename Op::State state = exchange.merge(own, round, sizeof next_row);
+    const typename Op::State state = exchange.merge(own.state(), round, sizeof next_row);
     next_row = exchange.next_row[round % 2];
     if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
 
@@ -90,13 +90,13 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
-template <int part_bytes = 16 << 10>
+template <int part_bytes>
 struct InClusterOf {
   static constexpr int packs_per_thread = 8;
   template <class Op, class T>
   static constexpr auto kernel = cluster_gradient<Op, T, packs_per_thread>;
 
-  /// The smallest cluster whose blocks have parts of 16 KiB: many of them share an SM.
+  /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM.
   static RowOnCluster layout(std::int64_t row_bytes) {
     int cluster_size = 2;
     while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * part_bytes) cluster_size *= 2;
@@ -116,4 +116,4 @@ struct InClusterOf {
                     row.part_packs, static_cast<TicketCounter*>(of.workspace));
   }
 };
-using InCluster = InClusterOf<>;
+using InCluster = InClusterOf<32 << 10>;

@@ -1,7 +1,7 @@
 // The loss and the gradient of a row that fits the registers of a block, or of a warp.
 #pragma once
 
-#include "12_fusion/loss.cuh"
+#include "12_fusion/turn.cuh"
 
 /// The threads of a row are those of one_read_loss, and read it in one turn. Packs stay packed: what is kept of an element is
 /// the element, and its exponential is taken twice. x and dx lie equally far past a pack.
@@ -17,11 +17,11 @@ __global__ void __launch_bounds__(1024)
     const Cut<elements_per_16_bytes<T>> cut(row_x, cols, boundary);
     Turn<T, packs_per_thread> turn;
     turn.fetch(row_x, cut, 0);
-    typename Op::State own{};
+    typename Op::Own own;
     turn.template add_to<Op>(own, cut, 0);
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
-    const typename Op::State state = merge_threads_of_row<Op>(own);
+    const typename Op::State state = merge_threads_of_row<Op>(own.state());
     if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
     turn.write(dx + row * shape.cols, cut, 0, RowGradient<Op>(state, label, cols));
   }
@@ -34,7 +34,7 @@ struct InRegisters {
 
   /// As few threads as hold the row, with one warp four rows a block.
   static dim3 block(std::int64_t row_bytes) {
-    if (row_bytes <= 32 * packs_per_thread * 16) return {32, 4};
+    if (row_bytes / 16 <= 32 * packs_per_thread) return {32, 4};
     return threads_of_turns(row_bytes, packs_per_thread, 1024);
   }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "08_unaligned_rows/row_in_flight.cuh"
-#include "12_fusion/loss.cuh"
+#include "09_async_copy/own_packs.cuh"
+#include "12_fusion/turn.cuh"
 
 /// What a block has of a row of any width at any place, as row_in_flight of stage 08: its first columns, or all, are kept;
 /// the rest is read again.
@@ -22,14 +23,14 @@ class KeptRow {
   /// What this thread has of the row. It waits for its own copies; those of others are there after a barrier.
   template <class Op>
   __device__ typename Op::State reduce() const {
-    typename Op::State own{};
+    typename Op::Own own;
     if (kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < cut_.num_singles()) {
       const int col = cut_.col_of_single(thread);
       kept_[col] = row_[col];
       const float single[1] = {static_cast<float>(kept_[col])};
-      Op::add(own, single);
+      own.add(single);
     }
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
@@ -37,10 +38,10 @@ class KeptRow {
       for_each_pack_of_group(group, cut_.num_packs, [&](int pack) {
         float values[N];
         unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);
-        Op::add(own, values);
+        own.add(values);
       });
     }
-    return own;
+    return own.state();
   }
 
   template <int count>
@@ -105,20 +106,16 @@ constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t el
 }
 
 /// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
-template <bool keeps, int candidate = 0>
+template <bool keeps>
 struct KeptRows {
   /// Of a row, where a block may ask for so many bytes of shared memory.
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
     return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
   }
-  /// Of a block. No more than an SM takes with 64 registers, shared among the blocks whose shared memory it holds: 1024.
+  /// Of a block: of the 1024 that an SM takes with 64 registers, its share among the blocks whose shared memory it holds.
   static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
-    if (candidate == 1)
-      return threads_of_turns(
-          row_bytes, 4,
-          max(min(1024 / (most_bytes / shared_bytes) / 32 * 32, std::int64_t{1024}), std::int64_t{128}));
-    if (candidate == 2) return threads_of_turns(row_bytes, 8, 2 * shared_bytes > most_bytes ? 1024 : 512);
-    return threads_of_turns(row_bytes, 4, 2 * shared_bytes > most_bytes ? 1024 : 512);
+    const std::int64_t share = keeps ? 1024 / (most_bytes / shared_bytes) / 32 * 32 : 512;
+    return threads_of_turns(row_bytes, 4, max(share, std::int64_t{128}));
   }
 
   template <class Op, class T>

@@ -3,32 +3,9 @@
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
+#include "12_fusion/split_loss.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
-
-// A candidate: one FFMA for a subtraction and a multiplication.
-struct FfmaCrossEntropy : CrossEntropy {
-  template <int N>
-  static __device__ void add(State& total, const float (&values)[N]) {
-    constexpr float log2_e = 1.4426950216293335f;
-    const auto exp2 = [](float x) {
-      float y;
-      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-      return y;
-    };
-    float max = total.max;
-#pragma unroll
-    for (const float value : values) max = fmaxf(max, value);
-    const float shift = safe_shift(max) * log2_e;
-    float sum = total.sum * exp2(fmaf(total.max, log2_e, -shift));
-#pragma unroll
-    for (const float value : values) sum += exp2(fmaf(value, log2_e, -shift));
-    total = {max, sum};
-  }
-};
-inline const Operation* operation_of(FfmaCrossEntropy) {
-  return &cross_entropy_operation;
-}
 
 namespace {
 
@@ -178,44 +155,33 @@ Workspace log_probabilities(const Problem& problem, const Device& /*device*/) {
 }
 
 Traffic one_read(const Problem& problem) {
-  const bool has_a_warp = OneRead<512, 4>::block(problem.shape.cols * element_bytes(problem)).x == 32;
+  const bool has_a_warp = OneRead::block(problem.shape.cols * element_bytes(problem)).x == 32;
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
-template <int block_size, int packs, bool balanced = false>
+// Candidates.
+template <class Launcher>
 Variant drawn(std::string name) {
   return {.name = std::move(name),
-          .idea = "blocks stay and draw rows: the next is under way while this one is merged",
-          .prepare = launches_of<DrawnRows<block_size, packs, balanced>, Losses>,
-          .traffic =
-              [](const Problem& problem) {
-                return traffic_of(problem, 1, 1, {.barriers = 1, .bank_conflicts = 0});
-              },
+          .idea = "candidate",
+          .prepare = launches_of<Launcher, Losses>,
+          .traffic = one_read,
           .unsupported = cannot_draw,
           .workspace = one_counter};
 }
-template <int block_size, int packs, int by_pack = 0, bool balanced = false>
+template <class Launcher>
 Variant one(std::string name) {
   return {.name = std::move(name),
-          .idea = "the loss: a block a row, which is read once and kept nowhere",
-          .prepare = launches_of<OneRead<block_size, packs, by_pack, balanced>, Losses>,
+          .idea = "candidate",
+          .prepare = launches_of<Launcher, Losses>,
           .traffic = one_read,
           .unsupported = not_the_loss_alone};
 }
-
-template <int candidate>
-Variant kept(std::string name) {
-  return {.name = std::move(name),
-          .idea = "candidate",
-          .prepare = launches_of<KeptRows<true, candidate>, Gradients>,
-          .traffic = kept_passes<true>,
-          .unsupported = no_gradient};
-}
-template <int part_bytes>
+template <class Launcher>
 Variant clustered(std::string name) {
   return {.name = std::move(name),
           .idea = "candidate",
-          .prepare = launches_of<InClusterOf<part_bytes>, Gradients>,
+          .prepare = launches_of<Launcher, Gradients>,
           .traffic = cluster_passes,
           .unsupported = no_cluster,
           .workspace = one_counter};
@@ -238,51 +204,24 @@ Stage stage() {
                          return reason.empty() ? smoothed(problem) : reason;
                        },
                    .workspace = log_probabilities},
-                  one<512, 4>("one_read"),
-                  one<512, 2>("one_read_512_2"),
-                  one<512, 4, 0, true>("one_read_512_4_balanced"),
-                  one<256, 4, 0, true>("one_read_256_4_balanced"),
-                  {.name = "one_read_ffma",
-                   .idea = "candidate",
-                   .prepare = launches_of<OneRead<512, 4>, Operations<FfmaCrossEntropy>>,
+                  {.name = "one_read",
+                   .idea = "the loss: a block a row, which is read once and kept nowhere",
+                   .prepare = launches_of<OneRead, Losses>,
                    .traffic = one_read,
                    .unsupported = not_the_loss_alone},
-                  {.name = "one_read_bits_bf16",
-                   .idea = "candidate",
-                   .prepare = launches_of<OneRead<512, 4, 2, true>, Operations<CrossEntropy>>,
-                   .traffic = one_read,
-                   .unsupported = not_the_loss_alone},
-                  {.name = "one_read_bits_ffma_bf16",
-                   .idea = "candidate",
-                   .prepare = launches_of<OneRead<512, 4, 2, true>, Operations<FfmaCrossEntropy>>,
-                   .traffic = one_read,
-                   .unsupported = not_the_loss_alone},
-                  {.name = "drawn_rows_bits_ffma_bf16",
-                   .idea = "candidate",
-                   .prepare = launches_of<DrawnRows<512, 4, true, 2>, Operations<FfmaCrossEntropy>>,
-                   .traffic = one_read,
+                  {.name = "drawn_rows",
+                   .idea = "blocks stay and draw rows: the next is under way while this one is merged",
+                   .prepare = launches_of<DrawnRows, Losses>,
+                   .traffic =
+                       [](const Problem& problem) {
+                         return traffic_of(problem, 1, 1, {.barriers = 1, .bank_conflicts = {}});
+                       },
                    .unsupported = cannot_draw,
                    .workspace = one_counter},
-                  {.name = "drawn_rows_ffma",
-                   .idea = "candidate",
-                   .prepare = launches_of<DrawnRows<512, 4>, Operations<FfmaCrossEntropy>>,
-                   .traffic = one_read,
-                   .unsupported = cannot_draw,
-                   .workspace = one_counter},
-                  one<256, 4>("one_read_256_4"),
-                  one<1024, 4>("one_read_1024_4"),
-                  one<512, 4, 1>("one_read_512_4_by_pack"),
-                  one<256, 4, 1>("one_read_256_4_by_pack"),
-                  drawn<512, 2>("drawn_rows"),
-
-                  drawn<512, 4>("drawn_rows_512_4"),
-                  drawn<512, 4, true>("drawn_rows_512_4_balanced"),
-                  drawn<512, 2, true>("drawn_rows_512_2_balanced"),
-                  drawn<1024, 2, true>("drawn_rows_1024_2_balanced"),
-                  drawn<1024, 2>("drawn_rows_1024_2"),
-                  drawn<1024, 4>("drawn_rows_1024_4"),
-                  drawn<256, 2>("drawn_rows_256_2"),
-                  drawn<256, 4>("drawn_rows_256_4"),
+                  one<OneReadOf<128>>("one_read_128"),
+                  one<OneReadOf<512>>("one_read_512"),
+                  drawn<DrawnRowsOf<128>>("drawn_rows_128"),
+                  drawn<DrawnRowsOf<512>>("drawn_rows_512"),
                   {.name = "split_row",
                    .idea = "few rows: many blocks share one, and leave a pair each",
                    .prepare = launches_of<SplitLoss, Losses>,
@@ -317,17 +256,14 @@ Stage stage() {
                    .prepare = launches_of<KeptRows<true>, Gradients>,
                    .traffic = kept_passes<true>,
                    .unsupported = no_gradient},
-                  kept<1>("kept_row_1024_over_blocks"),
-                  kept<2>("kept_row_8_packs"),
                   {.name = "cluster",
                    .idea = "the row stays in the shared memory of 2 to 16 blocks, which draw rows",
                    .prepare = launches_of<InCluster, Gradients>,
                    .traffic = cluster_passes,
                    .unsupported = no_cluster,
                    .workspace = one_counter},
-                  clustered<8192>("cluster_8k"),
-                  clustered<32768>("cluster_32k"),
-                  clustered<65536>("cluster_64k"),
+                  clustered<InClusterOf<16 << 10>>("cluster_16k"),
+                  clustered<InClusterOf<24 << 10>>("cluster_24k"),
               },
           .operations = cross_entropy_operations()};
 }

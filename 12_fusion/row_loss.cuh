@@ -8,6 +8,7 @@
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
 #pragma once
 
+#include "12_fusion/running_pair.cuh"
 #include "common/harness/operation.h"
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
@@ -15,11 +16,22 @@
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
 
-// ---- What is done to a row. State{} is that of no element.
+// ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of.
 
 /// The target is 1 at the label, 0 elsewhere.
 struct CrossEntropy : ReducesToMaxSum {
   static constexpr float smoothing = 0;
+  class Own {
+   public:
+    template <int N>
+    __device__ void add(const float (&values)[N]) {
+      pair_.add(values);
+    }
+    __device__ State state() const { return pair_.pair(); }
+
+   private:
+    RunningPair pair_;
+  };
   static __device__ MaxSum pair(State row) { return row; }
   /// The loss of a row of so many columns, of which x_label is that of the label.
   static __device__ float loss(State row, float x_label, float /*cols*/) {
@@ -42,12 +54,22 @@ __device__ inline PairAndTotal shuffle_xor(PairAndTotal value, int mask) {
 struct SmoothedCrossEntropy {
   using State = PairAndTotal;
   static constexpr auto smoothing = static_cast<float>(label_smoothing);
-  template <int N>
-  static __device__ void add(State& state, const float (&values)[N]) {
-    ::add(state.pair, values);
+  class Own {
+   public:
+    template <int N>
+    __device__ void add(const float (&values)[N]) {
+      pair_.add(values);
 #pragma unroll
-    for (const float value : values) state.total += value;
-  }
+      for (const float value : values) total_ += value;
+    }
+    __device__ State state() const {
+      return {pair_.pair(), total_};
+    }
+
+   private:
+    RunningPair pair_;
+    float total_ = 0;
+  };
   static __device__ State merge(State a, State b) {
     return {::merge(a.pair, b.pair), a.total + b.total};
   }
@@ -95,11 +117,12 @@ template <class Op>
 class RowGradient {
  public:
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
-      : max_(Op::pair(row).max),
-        factor_(1 / Op::pair(row).sum),
+      : is_ignored_(label == ignored_label),
+        is_near_(RunningPair::is_near(Op::pair(row).max)),
+        shift_(is_near_ ? RunningPair::shift_of(Op::pair(row).max) : Op::pair(row).max),
+        factor_((is_near_ ? exp2f(RunningPair::rounding_of(Op::pair(row).max)) : 1) / Op::pair(row).sum),
         everywhere_(Op::smoothing / static_cast<float>(cols)),
-        label_(static_cast<int>(label)),
-        is_ignored_(label == ignored_label) {
+        label_(static_cast<int>(label)) {
     if (0 <= label && label < cols) return;
     factor_ = NAN;
     label_ = -1;
@@ -110,7 +133,9 @@ class RowGradient {
   __device__ void operator()(float (&values)[N], int col) const {
 #pragma unroll
     for (float& value : values) {
-      value = is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_;
+      const float power =
+          is_near_ ? exp2f(fmaf(value, RunningPair::log2_e, -shift_)) : __expf(value - shift_);
+      value = is_ignored_ ? 0 : power * factor_ - everywhere_;
     }
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;
@@ -121,11 +146,12 @@ class RowGradient {
   }
 
  private:
-  float max_;
+  bool is_ignored_;
+  bool is_near_;
+  float shift_;
   float factor_;
   float everywhere_;
   int label_;  ///< -1: no column
-  bool is_ignored_;
 };
 
 // ---- What a launcher is given: device memory, any widths at any places.

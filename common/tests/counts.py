@@ -362,7 +362,7 @@ def fusion(r: Row) -> Expected:
 
     def cut(begin: int, count: int) -> tuple[int, int]:
         """Packs and single elements."""
-        boundary = 16 if row_bytes <= {"one_read": 4096, "in_registers": 2048}.get(r.variant, 0) else 128
+        boundary = 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128
         head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
         return (count - head) // width, head + (count - head) % width
 
@@ -382,7 +382,7 @@ def fusion(r: Row) -> Expected:
     tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
     yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
     if r.variant in ("one_read", "drawn_rows"):
-        warps = 16 if r.variant == "drawn_rows" else 1 if row_bytes <= 4096 else min(max(divide_up(row_bytes, 64 * 32), 4), 16)
+        warps = 8 if r.variant == "drawn_rows" else 1 if row_bytes // 16 <= 256 else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
@@ -391,7 +391,7 @@ def fusion(r: Row) -> Expected:
             rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
         return
     if r.variant == "cluster":
-        size = next((size for size in (2, 4, 8) if row_bytes <= size << 14), 16)
+        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15), 16)
         part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
         packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
         warps = max(divide_up(part, 8 * 32), 4)
@@ -404,7 +404,7 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", of_sums * r.rows + r.cols * counted_rows
         return
     if r.variant == "in_registers":
-        warps = 1 if row_bytes <= 2048 else max(divide_up(row_bytes, 64 * 32), 4)
+        warps = 1 if row_bytes // 16 <= 128 else max(divide_up(row_bytes, 64 * 32), 4)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
         yield "global_store_requests", requests_of_rows + r.rows
@@ -413,7 +413,9 @@ def fusion(r: Row) -> Expected:
             rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
         return
     keeps = r.variant == "kept_row"
-    warps = min(max(divide_up(row_bytes, 64 * 32), 4), 32 if keeps and 2 * (row_bytes + 128) > 227 * 1024 else 16)
+    kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
+    most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 4) if keeps else 16
+    warps = min(max(divide_up(row_bytes, 64 * 32), 4), most_warps)
     # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
     stores, loads, shuffles = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows, 20 * warps * r.rows
     yield "global_store_requests", min(max(r.counted_global_store_requests, stores), stores + r.rows)

@@ -13,6 +13,7 @@
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
+#include "12_fusion/split_loss.cuh"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -63,8 +64,8 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
   fill_input(InputKind::normal, 1, DType::f32, shape, raw(x), Space::device);
   bool all = true;
   const auto check = [&]<class Op>(Op, const Operation& loss, const Operation& gradient) {
-    all &= is_right<Op>("one_read", loss, shape, x, labels, OneRead<512, 4>{});
-    all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows<512, 2>{});
+    all &= is_right<Op>("one_read", loss, shape, x, labels, OneRead{});
+    all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows{});
     all &= is_right<Op>("split_row", loss, shape, x, labels, SplitLoss{});
     all &= is_right<Op>("read_again", gradient, shape, x, labels, KeptRows<false>{});
     all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
@@ -108,7 +109,7 @@ double worst_error(float offset, Loss loss_of) {
 
 Floats by_stage(Shape shape, const Floats& x, const Labels& labels) {
   Floats loss(shape.rows);
-  OneRead<512, 4>::launch<CrossEntropy>(Tensors<float>{.x = raw(x),
+  OneRead::launch<CrossEntropy>(Tensors<float>{.x = raw(x),
                                                        .labels = raw(labels),
                                                        .loss = raw(loss),
                                                        .dx = nullptr,
