@@ -340,25 +340,35 @@ def backward(r: Row) -> Expected:
 
 
 def fusion(r: Row) -> Expected:
-    """Of the labels one in eight is ignored: there x is not read once more, and the gradient takes no exponentials."""
+    """Of the labels one in eight is ignored: there x is not read once more."""
     width = 16 // r.size
     row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
+
+    def with_gradient(others: float) -> float:
+        """An exponential for each element besides; nvcc may leave out those of ignored rows."""
+        return min(max(r.counted_special_function_lanes, others + r.cols * counted_rows), others + r.cols * r.rows)
+
     if r.variant.startswith("unfused"):
         gradient = r.variant == "unfused_gradient"
         warps = warps_of(r, 4 * pack(r))
+        warps_of_gradient = warps_of(r, 4 * (4 if r.cols % 4 == 0 and r.offset % 4 == 0 else 1))
         # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
         yield "passes", min(max(r.counted_passes, r.passes - gradient * 4 / r.size * (1 - counted_rows / r.rows)), r.passes)
         yield "shuffles", 20 * warps * r.rows
         yield "block_barriers", 2 * r.rows
-        of_gradient = r.cols * counted_rows if gradient else 0
-        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows + of_gradient
+        of_softmax = (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
+        of_threads = 32 * warps_of_gradient * r.rows  # a factor each
+        yield "special_function_lanes", with_gradient(of_softmax + of_threads) if gradient else of_softmax
         return
 
-    def rescaled(num_packs: int) -> int:
-        """How often sums are: once for two packs of a lane, or for one that is left."""
+    def of_sums(num_packs: int, singles: int, threads: int, packs_a_turn: int = 4) -> int:
+        """Exponentials beside one for each element: a sum is rescaled for two packs of a lane, for one that is left (of a kept row
+        for each), for a single element, and in the end in each thread that has some of the row."""
         turns, rest = divmod(num_packs, 2 * 32)
-        return 32 * turns + min(rest, 32)
+        rescaled = num_packs if packs_a_turn == 1 else 32 * turns + min(rest, 32)
+        first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
+        return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
 
     def cut(begin: int, count: int) -> tuple[int, int]:
         """Packs and single elements."""
@@ -375,7 +385,7 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", (20 * 8 * parts + 10) * r.rows
         yield "block_barriers", 2 * parts * r.rows
         exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
-        yield "special_function_lanes", r.rows * exponentials + sum(rescaled(packs) + singles for packs, singles in cuts)
+        yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts)
         return
     cuts = [cut(row * r.cols, r.cols) for row in range(r.rows)]
     requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
@@ -387,8 +397,7 @@ def fusion(r: Row) -> Expected:
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
         yield "shuffles", 10 * merges * r.rows
-        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(
-            rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
+        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
         return
     if r.variant == "cluster":
         size = next((size for size in (2, 4, 8) if row_bytes <= size << 15), 16)
@@ -400,8 +409,8 @@ def fusion(r: Row) -> Expected:
         yield "global_store_requests", requests_of_rows + r.rows + tickets
         yield "shuffles", (10 * (warps + 2) * size + 2) * r.rows
         yield "block_barriers", 2 * size * r.rows
-        of_sums = r.cols * (1 + 1 / width) + 32 * (warps + 2) * size
-        yield "special_function_lanes", of_sums * r.rows + r.cols * counted_rows
+        exponentials = r.cols + 32 * (2 * warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
+        yield "special_function_lanes", with_gradient(exponentials * r.rows)
         return
     if r.variant == "in_registers":
         warps = 1 if row_bytes // 16 <= 128 else max(divide_up(row_bytes, 64 * 32), 4)
@@ -409,8 +418,8 @@ def fusion(r: Row) -> Expected:
         yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
         yield "global_store_requests", requests_of_rows + r.rows
         yield "shuffles", 10 * merges * r.rows
-        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + r.cols * counted_rows + sum(
-            rescaled(packs) + singles for packs, singles in cuts)  # fmt: skip
+        exponentials = r.cols + 32 * merges + 32 * warps  # the last ones for a factor of each thread
+        yield "special_function_lanes", with_gradient(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
         return
     keeps = r.variant == "kept_row"
     kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
@@ -423,8 +432,9 @@ def fusion(r: Row) -> Expected:
     if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
         return  # what is not kept is a row of its own, with ends of its own
     yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
-    yield "special_function_lanes", r.rows * (r.cols + 2 * 32 * warps) + r.cols * counted_rows + sum(
-        (packs if keeps else rescaled(packs)) + singles for packs, singles in cuts)  # fmt: skip
+    exponentials = r.cols + 3 * 32 * warps
+    yield "special_function_lanes", with_gradient(
+        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts))
 
 
 EXPECTED = {
