@@ -44,6 +44,28 @@ class KeptRow {
     return own.state();
   }
 
+  /// result(values, col) makes of elements from column col on what is written. dx may lie otherwise than the row.
+  template <class Result>
+  __device__ void write(T* dx, const Result& result) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    const Cut<N> out(dx, cols_, line_bytes);
+    const auto write_neighbours = [&](auto& values, int col) {
+      read(col, values);
+      result(values, col);
+      store_pack(dx + col, make_pack<T>(values));
+    };
+#pragma unroll 4
+    for (int pack = thread; pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
+      float values[N];
+      write_neighbours(values, out.col_of_pack(pack));
+    }
+    float single[1];
+    if (thread < out.num_singles()) write_neighbours(single, out.col_of_single(thread));
+  }
+
+ private:
+  static constexpr int N = elements_per_16_bytes<T>;
+
   template <int count>
   __device__ void read(int col, float (&values)[count]) const {
     if (col + count <= kept_cols_) {
@@ -53,8 +75,6 @@ class KeptRow {
     }
   }
 
- private:
-  static constexpr int N = elements_per_16_bytes<T>;
   const T* row_;
   T* kept_;
   int cols_;
@@ -66,36 +86,20 @@ class KeptRow {
 template <class Op, class T>
 __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std::int64_t* labels, float* loss,
                                                           T* dx, Shape shape, int kept_cols) {
-  constexpr int N = elements_per_16_bytes<T>;
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
   const int cols = static_cast<int>(shape.cols);
-  const int thread = static_cast<int>(threadIdx.x);
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
-    T* row_dx = dx + row * shape.cols;
     const std::int64_t label = labels[row];  // used late, when it has come
     const KeptRow<T> kept(buffer, row_x, cols, kept_cols);
     const auto own = kept.template reduce<Op>();
     float x_label = 0;
-    if (thread == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
+    if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
     const typename Op::State state = block_merge<Op>(own, storage);
-    if (thread == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
 
-    const RowGradient<Op> gradient(state, label, cols);
-    const Cut<N> out(row_dx, cols, line_bytes);
-    const auto write = [&]<int count>(float(&values)[count], int col) {
-      kept.read(col, values);
-      gradient(values, col);
-      store_pack(row_dx + col, make_pack<T>(values));
-    };
-#pragma unroll 4
-    for (int pack = thread; pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
-      float values[N];
-      write(values, out.col_of_pack(pack));
-    }
-    float single[1];
-    if (thread < out.num_singles()) write(single, out.col_of_single(thread));
+    kept.write(dx + row * shape.cols, RowGradient<Op>(state, label, cols));
     __syncthreads();  // the next row is copied over this one
   }
 }

@@ -4,6 +4,7 @@
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
 #include "12_fusion/split_loss.cuh"
+#include "12_fusion/unaligned_cluster.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 
@@ -69,25 +70,38 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-std::string no_cluster(const Problem& problem, const Device& device) {
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
-  if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
-  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
+/// '' or why no cluster has room for such a row, of which a block may keep so many bytes. Launcher: InCluster, UnalignedCluster.
+template <class Launcher>
+std::string no_cluster(const Problem& problem, const Device& device, std::int64_t most_part) {
   const std::int64_t size = element_bytes(problem);
-  const std::int64_t most_part = 1024 * InCluster::packs_per_thread * 16;
-  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t most_cols = min(most_part, shared_bytes / 128 * 128) * most_blocks_of_cluster / size;
+  const std::int64_t most_of_threads = std::int64_t{1024} * InCluster::packs_per_thread * 16;
+  const std::int64_t most_cols = min(most_of_threads, most_part / 128 * 128) * most_blocks_of_cluster / size;
   const std::string reason =
       at_most_columns(most_cols, "the blocks of a cluster must hold the row")(problem, device);
   if (!reason.empty()) return reason;
-  const RowOnCluster row = InCluster::layout(problem.shape.cols * size);
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * size);
   int clusters = 0;
   (void)dispatch(Gradients{}, problem, [&]<class Op, class T>() {
-    clusters = clusters_at_once(InCluster::kernel<Op, T>, row);
+    clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
     return Plan{};
   });
   if (clusters > 0) return "";
   return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+}
+
+std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
+  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
+  return no_cluster<InCluster>(problem, device,
+                               static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes);
+}
+
+std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
+  return no_cluster<UnalignedCluster>(
+      problem, device, most_kept_cols(static_cast<std::int64_t>(device.shared_bytes_per_block), 1));
 }
 
 // ---- What they move.
@@ -142,7 +156,7 @@ Traffic in_registers_passes(const Problem& problem) {
 }
 
 Traffic cluster_passes(const Problem& problem) {
-  const RowOnCluster row = InCluster::layout(problem.shape.cols * element_bytes(problem));
+  const RowOnCluster row = UnalignedCluster::layout(problem.shape.cols * element_bytes(problem));
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
@@ -183,7 +197,7 @@ Variant clustered(std::string name) {
           .idea = "candidate",
           .prepare = launches_of<Launcher, Gradients>,
           .traffic = cluster_passes,
-          .unsupported = no_cluster,
+          .unsupported = too_wide_for_a_cluster,
           .workspace = one_counter};
 }
 
@@ -260,8 +274,13 @@ Stage stage() {
                    .idea = "the row stays in the shared memory of 2 to 16 blocks, which draw rows",
                    .prepare = launches_of<InCluster, Gradients>,
                    .traffic = cluster_passes,
-                   .unsupported = no_cluster,
+                   .unsupported = too_wide_for_a_cluster,
                    .workspace = one_counter},
+                  {.name = "unaligned_cluster",
+                   .idea = "any width at any place: a cluster for each row",
+                   .prepare = launches_of<UnalignedCluster, Gradients>,
+                   .traffic = cluster_passes,
+                   .unsupported = too_wide_for_an_unaligned_cluster},
                   clustered<InClusterOf<16 << 10>>("cluster_16k"),
                   clustered<InClusterOf<24 << 10>>("cluster_24k"),
               },

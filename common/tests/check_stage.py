@@ -106,7 +106,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return None
         return cols <= most
     if stage == "12_fusion":
-        if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster")):
+        if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False
         if variant == "in_registers":
             return cols <= 4096 * pack and (len(offsets) < 2 or (offsets[0] - offsets[1]) % pack == 0)
@@ -116,6 +116,10 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
                 return False
             return cols <= 16 * 1024 * 8 * pack if device == "sim" else None  # 8 packs for each thread of 16 blocks
+        if variant == "unaligned_cluster":
+            if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+                return False
+            return cols <= 16 * 1024 * 8 * pack if device == "sim" else None
     return True
 
 

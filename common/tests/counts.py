@@ -421,6 +421,21 @@ def fusion(r: Row) -> Expected:
         exponentials = r.cols + 32 * merges + 32 * warps  # the last ones for a factor of each thread
         yield "special_function_lanes", with_gradient(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
         return
+    if r.variant == "unaligned_cluster":
+        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15), 16)
+        part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
+        warps = max(divide_up(part, 8 * 32), 4)
+        cuts = [cut(row * r.cols + first, min(part * width, r.cols - first))
+                for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
+        of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
+        yield "shuffles", 10 * (warps + 2) * size * r.rows
+        yield "block_barriers", 2 * size * r.rows
+        exponentials = r.cols + 32 * (2 * warps + 2) * size
+        yield "special_function_lanes", with_gradient(
+            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts))  # fmt: skip
+        yield "global_load_requests", of_rows + r.rows * size * warps + counted_rows
+        yield "global_store_requests", of_rows + r.rows
+        return
     keeps = r.variant == "kept_row"
     kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
     most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 4) if keeps else 16

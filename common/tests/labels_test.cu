@@ -14,6 +14,7 @@
 #include "12_fusion/loss.cuh"
 #include "12_fusion/separate.cuh"
 #include "12_fusion/split_loss.cuh"
+#include "12_fusion/unaligned_cluster.cuh"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -70,7 +71,9 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("read_again", gradient, shape, x, labels, KeptRows<false>{});
     all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});
-    if (has_clusters) all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
+    if (!has_clusters) return;
+    all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
+    all &= is_right<Op>("unaligned_cluster", gradient, shape, x, labels, UnalignedCluster{});
   };
   check(CrossEntropy{}, cross_entropy_operation, cross_entropy_gradient_operation);
   check(SmoothedCrossEntropy{}, smoothed_cross_entropy_operation, smoothed_cross_entropy_gradient_operation);
@@ -110,12 +113,12 @@ double worst_error(float offset, Loss loss_of) {
 Floats by_stage(Shape shape, const Floats& x, const Labels& labels) {
   Floats loss(shape.rows);
   OneRead::launch<CrossEntropy>(Tensors<float>{.x = raw(x),
-                                                       .labels = raw(labels),
-                                                       .loss = raw(loss),
-                                                       .dx = nullptr,
-                                                       .workspace = nullptr,
-                                                       .shape = shape},
-                                        nullptr);
+                                               .labels = raw(labels),
+                                               .loss = raw(loss),
+                                               .dx = nullptr,
+                                               .workspace = nullptr,
+                                               .shape = shape},
+                                nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   return loss;
 }
