@@ -90,8 +90,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
-template <int part_bytes>
-struct InClusterOf {
+struct InCluster {
   static constexpr int packs_per_thread = 8;
   template <class Op, class T>
   static constexpr auto kernel = cluster_gradient<Op, T, packs_per_thread>;
@@ -99,7 +98,7 @@ struct InClusterOf {
   /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM.
   static RowOnCluster layout(std::int64_t row_bytes) {
     int cluster_size = 2;
-    while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * part_bytes) cluster_size *= 2;
+    while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * (32 << 10)) cluster_size *= 2;
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
@@ -116,4 +115,3 @@ struct InClusterOf {
                     row.part_packs, static_cast<TicketCounter*>(of.workspace));
   }
 };
-using InCluster = InClusterOf<32 << 10>;

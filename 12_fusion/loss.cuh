@@ -4,6 +4,9 @@
 #include "09_async_copy/own_packs.cuh"
 #include "12_fusion/turn.cuh"
 
+/// Small blocks: while the threads of one meet, others of the SM read.
+constexpr int most_threads_of_loss = 256;
+
 /// A block of blockDim.x threads for each row; where that is one warp, blockDim.y rows a block, which never meet.
 template <class Op, int packs_per_turn, class T>
 __global__ void __launch_bounds__(1024)
@@ -23,8 +26,8 @@ __global__ void __launch_bounds__(1024)
 
 /// Blocks that stay and draw rows. A thread fetches its next turn, be it of the next row, before it adds up this one: loads are
 /// under way also while the threads meet.
-template <class Op, int block_size, int packs_per_turn, class T>
-__global__ void __launch_bounds__(block_size, 1024 / block_size)
+template <class Op, int packs_per_turn, class T>
+__global__ void __launch_bounds__(most_threads_of_loss, 1024 / most_threads_of_loss)
     drawn_rows_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape,
                     TicketCounter* tickets) {
   constexpr int N = elements_per_16_bytes<T>;
@@ -78,14 +81,13 @@ __global__ void __launch_bounds__(block_size, 1024 / block_size)
 
 // ---- The launchers of the loss: any width up to 2^30 columns at any place; rows = 0 does nothing. They throw CudaError.
 
-template <int most_threads>
-struct OneReadOf {
+struct OneRead {
   static constexpr int packs_per_turn = 4;
 
   /// A warp for a row that two turns of it read, four of them a block.
   static dim3 block(std::int64_t row_bytes) {
     if (row_bytes / 16 <= 2 * 32 * packs_per_turn) return {32, 4};
-    return threads_of_turns(row_bytes, packs_per_turn, most_threads);
+    return threads_of_turns(row_bytes, packs_per_turn, most_threads_of_loss);
   }
 
   template <class Op, class T>
@@ -101,21 +103,18 @@ struct OneReadOf {
   }
 };
 
-using OneRead = OneReadOf<256>;
-
 /// workspace: a TicketCounter, 0 before and after.
-template <int block_size>
-struct DrawnRowsOf {
+struct DrawnRows {
   static constexpr int packs_per_turn = 4;
 
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const auto kernel = drawn_rows_loss<Op, block_size, packs_per_turn, T>;
-    const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
-    kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
-                                              static_cast<TicketCounter*>(of.workspace));
+    const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
+    const unsigned threads = threads_of_turns(of.row_bytes(), packs_per_turn, most_threads_of_loss);
+    const unsigned blocks = blocks_that_stay(kernel, static_cast<int>(threads), 0, of.shape.rows);
+    kernel<<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
+                                           static_cast<TicketCounter*>(of.workspace));
     CUDA_CHECK(cudaGetLastError());
   }
 };
-using DrawnRows = DrawnRowsOf<256>;

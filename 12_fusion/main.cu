@@ -173,34 +173,6 @@ Traffic one_read(const Problem& problem) {
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
-// Candidates.
-template <class Launcher>
-Variant drawn(std::string name) {
-  return {.name = std::move(name),
-          .idea = "candidate",
-          .prepare = launches_of<Launcher, Losses>,
-          .traffic = one_read,
-          .unsupported = cannot_draw,
-          .workspace = one_counter};
-}
-template <class Launcher>
-Variant one(std::string name) {
-  return {.name = std::move(name),
-          .idea = "candidate",
-          .prepare = launches_of<Launcher, Losses>,
-          .traffic = one_read,
-          .unsupported = not_the_loss_alone};
-}
-template <class Launcher>
-Variant clustered(std::string name) {
-  return {.name = std::move(name),
-          .idea = "candidate",
-          .prepare = launches_of<Launcher, Gradients>,
-          .traffic = cluster_passes,
-          .unsupported = too_wide_for_a_cluster,
-          .workspace = one_counter};
-}
-
 }  // namespace
 
 Stage stage() {
@@ -232,10 +204,6 @@ Stage stage() {
                        },
                    .unsupported = cannot_draw,
                    .workspace = one_counter},
-                  one<OneReadOf<128>>("one_read_128"),
-                  one<OneReadOf<512>>("one_read_512"),
-                  drawn<DrawnRowsOf<128>>("drawn_rows_128"),
-                  drawn<DrawnRowsOf<512>>("drawn_rows_512"),
                   {.name = "split_row",
                    .idea = "few rows: many blocks share one, and leave a pair each",
                    .prepare = launches_of<SplitLoss, Losses>,
@@ -281,8 +249,6 @@ Stage stage() {
                    .prepare = launches_of<UnalignedCluster, Gradients>,
                    .traffic = cluster_passes,
                    .unsupported = too_wide_for_an_unaligned_cluster},
-                  clustered<InClusterOf<16 << 10>>("cluster_16k"),
-                  clustered<InClusterOf<24 << 10>>("cluster_24k"),
               },
           .operations = cross_entropy_operations()};
 }

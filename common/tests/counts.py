@@ -392,7 +392,8 @@ def fusion(r: Row) -> Expected:
     tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
     yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
     if r.variant in ("one_read", "drawn_rows"):
-        warps = 8 if r.variant == "drawn_rows" else 1 if row_bytes // 16 <= 256 else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
+        narrow = r.variant == "one_read" and row_bytes // 16 <= 256
+        warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
