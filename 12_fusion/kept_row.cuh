@@ -7,7 +7,7 @@
 
 /// What a block has of a row of any width at any place, as row_in_flight of stage 08: its first columns, or all, are kept;
 /// the rest is read again.
-template <class T>
+template <class T, bool keeps_all>
 class KeptRow {
  public:
   /// Requests what is kept. buffer: bytes_with_place of it.
@@ -24,7 +24,7 @@ class KeptRow {
   template <class Op>
   __device__ typename Op::State reduce() const {
     typename Op::Own own;
-    if (kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
+    if (!keeps_all && kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < cut_.num_singles()) {
       const int col = cut_.col_of_single(thread);
@@ -68,7 +68,7 @@ class KeptRow {
 
   template <int count>
   __device__ void read(int col, float (&values)[count]) const {
-    if (col + count <= kept_cols_) {
+    if (keeps_all || col + count <= kept_cols_) {
       read_neighbours(kept_ + col, values);
     } else {
       read_neighbours(row_ + col, values);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std:
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
     const std::int64_t label = labels[row];  // used late, when it has come
-    const KeptRow<T> kept(buffer, row_x, cols, kept_cols);
+    const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols);
     const auto own = kept.template reduce<Op>();
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(1024)
   const int cols = max(min(static_cast<int>(shape.cols) - first_col, part_cols), 0);
   const T* row_x = x + row * shape.cols;
   const std::int64_t label = labels[row];  // used late, when it has come
-  const KeptRow<T> kept(buffer, row_x + first_col, cols, cols);
+  const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols);
   ptx::barrier_cluster_wait();
   const typename Op::State own = kept.template reduce<Op>();
   const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
