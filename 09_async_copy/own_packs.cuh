@@ -123,9 +123,8 @@ inline int most_shared_bytes() {
 }
 
 /// A kernel<<<blocks, threads, shared_bytes>>> with as many blocks as the GPU holds at a time, but no more than rows.
-template <class T>
-unsigned blocks_that_stay(void (*kernel)(const T*, T*, Shape, TicketCounter*), int threads, int shared_bytes,
-                          std::int64_t rows) {
+template <class... Parameters>
+unsigned blocks_that_stay(void (*kernel)(Parameters...), int threads, int shared_bytes, std::int64_t rows) {
   int device = 0;
   int multiprocessors = 0;
   int blocks = 0;

@@ -39,6 +39,8 @@ const Operation& operation_of(Launcher launcher) {
       return row_sums_operation;
     case Launcher::softmax_backward:
       return softmax_backward_operation;
+    case Launcher::cross_entropy:
+      return cross_entropy_gradient_operation;
     default:
       return softmax_operation;
   }
@@ -135,6 +137,16 @@ Prepare load(const std::string& path, Launcher launcher) {
       return [=, shape = of.shape](cudaStream_t stream) { launch(y, dy, dx, shape, stream); };
     };
   }
+  if (launcher == Launcher::cross_entropy) {
+    auto* launch = find<decltype(cross_entropy)>(library, "cross_entropy");
+    return [launch](const Case& of, const Memory& memory) -> Plan {
+      const auto* x = static_cast<const float*>(memory.inputs[0]);
+      const auto* labels = static_cast<const std::int64_t*>(memory.inputs[1]);
+      auto* loss = static_cast<float*>(memory.outputs[0]);
+      auto* dx = static_cast<float*>(memory.outputs[1]);
+      return [=, shape = of.shape](cudaStream_t stream) { launch(x, labels, loss, dx, shape, stream); };
+    };
+  }
   if (launcher == Launcher::copy_vector) {
     auto* launch = find<decltype(copy_vector)>(library, "copy_vector");
     return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
@@ -171,8 +183,8 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
       problem.verify({.name = "", .idea = "", .prepare = prepare_variant, .traffic = {}}, run);
   if (verdict.correct) return;
   if (verdict.first_wrong < 0) {
-    const char* input =
-        of.launcher != Launcher::softmax_backward && verdict.explanation == "changed its input" ? " x." : ".";
+    const bool has_x_alone = operation_of(of.launcher).inputs({of.shape}).size() == 1;
+    const char* input = has_x_alone && verdict.explanation == "changed its input" ? " x." : ".";
     throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
   }
   if (!computes_softmax(of.launcher)) {  // what follows explains softmax

@@ -25,6 +25,7 @@ enum class Launcher {
   softmax_from_max_and_sum,
   softmax_of_rows,
   softmax_backward,
+  cross_entropy,
   copy_vector,
   sum_rows
 };

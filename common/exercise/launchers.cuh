@@ -23,6 +23,10 @@ void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape sha
 /// The gradient of a softmax whose result was y: of each row, from y and dy into dx.
 void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream);
 
+/// Of each row of x the loss against its label, and the gradient dx. A label of -100 ignores the row: loss and dx are 0.
+void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape,
+                   cudaStream_t stream);
+
 /// The primer's: n floats of x into y.
 void copy_vector(const float* x, float* y, std::int64_t n, cudaStream_t stream);
 

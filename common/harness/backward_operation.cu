@@ -57,43 +57,12 @@ void fill_y_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed, s
   });
 }
 
-/// Of a chunk of a row, or of a row: the sum, and that of its terms' magnitudes.
-struct Sums {
-  double sum = 0;
-  double magnitudes = 0;
-};
-
 template <class Of, class T>
-struct SumChunk {
+struct Summand {
   const T* y;
   const T* dy;
-  std::int64_t cols;
-  std::int64_t chunks_per_row;
-  __host__ __device__ Sums operator()(std::int64_t chunk) const {
-    const std::int64_t begin_col = chunk % chunks_per_row * reference_chunk_cols;
-    const std::int64_t end_of_chunk = begin_col + reference_chunk_cols;
-    const std::int64_t end_col = end_of_chunk < cols ? end_of_chunk : cols;
-    const std::int64_t row = chunk / chunks_per_row * cols;
-    Sums sums;
-    for (std::int64_t i = row + begin_col; i < row + end_col; ++i) {
-      const double summand = Of::summand(as_double(y[i]), as_double(dy[i]));
-      sums.sum += summand;
-      sums.magnitudes += fabs(summand);
-    }
-    return sums;
-  }
-};
-
-struct SumRow {
-  const Sums* chunks;
-  std::int64_t chunks_per_row;
-  __host__ __device__ Sums operator()(std::int64_t row) const {
-    Sums sums;
-    for (std::int64_t i = row * chunks_per_row; i < (row + 1) * chunks_per_row; ++i) {
-      sums.sum += chunks[i].sum;
-      sums.magnitudes += chunks[i].magnitudes;
-    }
-    return sums;
+  __host__ __device__ double operator()(std::int64_t index) const {
+    return Of::summand(as_double(y[index]), as_double(dy[index]));
   }
 };
 
@@ -102,9 +71,9 @@ struct Reference {
   const T* y;
   const T* dy;
   std::int64_t cols;
-  const Sums* rows;
+  const ReferenceSum* rows;
   __host__ __device__ Expected operator()(std::int64_t i) const {
-    const Sums row = rows[i / cols];
+    const ReferenceSum row = rows[i / cols];
     const double of_y = as_double(y[i]);
     const double of_dy = as_double(dy[i]);
     return {Of::dx(of_y, of_dy, row.sum), Of::scale(of_y, of_dy, row.magnitudes)};
@@ -118,12 +87,8 @@ std::vector<Verdict> verify_dx(const Problem& problem, const Memory& memory, Spa
   return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
     const T* y = static_cast<const T*>(memory.inputs[0]);
     const T* dy = static_cast<const T*>(memory.inputs[1]);
-    const auto [rows, cols] = problem.shape;
-    const std::int64_t chunks_per_row = (cols + reference_chunk_cols - 1) / reference_chunk_cols;
-    const auto chunks =
-        make_vector<Where>(rows * chunks_per_row, SumChunk<Of, T>{y, dy, cols, chunks_per_row});
-    const auto sums = make_vector<Where>(rows, SumRow{chunks.data(), chunks_per_row});
-    const Reference<Of, T> reference{y, dy, cols, sums.data()};
+    const auto sums = reference_sums<Where>(problem.shape, Summand<Of, T>{y, dy});
+    const Reference<Of, T> reference{y, dy, problem.shape.cols, sums.data()};
     return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
                                                         problem.shape, reference, tolerance(problem.dtype),
                                                         tolerance_factor)};

@@ -3,19 +3,12 @@
 #include <type_traits>
 
 #include "common/harness/input.h"
+#include "common/harness/input_element.cuh"
 #include "common/harness/tabulate.cuh"
 
 namespace {
 
 constexpr int num_inputs = static_cast<int>(InputKind::near_one_hot) + 1;
-
-/// A well-mixed 64-bit hash (the finaliser of SplitMix64, by Steele, Lea and Flood).
-__host__ __device__ std::uint64_t mix(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 /// Uniform in (0, 1).
 __host__ __device__ double unit_interval(std::uint64_t bits) {
@@ -37,8 +30,7 @@ struct InputElement {
     const std::int64_t row = index / cols;
     const std::int64_t col = index % cols;
     const bool chosen_row = row % 2 == 0;
-    const bool chosen_element =
-        col == static_cast<std::int64_t>(mix(seed ^ static_cast<std::uint64_t>(row)) % cols);
+    const bool chosen_element = col == chosen_col(seed, row, cols);
     switch (kind) {
       case InputKind::normal:
         break;

@@ -44,6 +44,19 @@ extern const Operation log_softmax_backward_operation;
 /// Both, likewise.
 const std::vector<const Operation*>& backward_operations();
 
+/// {x, label} -> {loss}, and -> {loss, dx}: torch.nn.functional.cross_entropy with reduction="none", and its gradient.
+/// loss, f32: log(sum of exp(x)) - x[label]; dx = softmax(x), less 1 at the label. labels are i64. A row with ignored_label
+/// has loss and dx 0, whatever x is; one with another label that is no column has NaN in both, and nothing is read there.
+extern const Operation cross_entropy_operation;
+extern const Operation cross_entropy_gradient_operation;
+/// The same for a target of 1 - label_smoothing at the label and label_smoothing spread evenly over all columns.
+extern const Operation smoothed_cross_entropy_operation;
+extern const Operation smoothed_cross_entropy_gradient_operation;
+inline constexpr std::int64_t ignored_label = -100;
+inline constexpr double label_smoothing = 0.1;
+/// All four, likewise.
+const std::vector<const Operation*>& cross_entropy_operations();
+
 inline std::string_view name(const Operation* op) {
   return op->name;
 }

@@ -60,3 +60,51 @@ auto reference_rows(const T* x, Shape shape) {
       make_vector<Where>(shape.rows * chunks_per_row, ReduceChunk<T>{x, shape.cols, chunks_per_row});
   return make_vector<Where>(shape.rows, ReduceRow{chunks.data(), chunks_per_row});
 }
+
+/// Of a chunk of a row, or of a row: a sum, and that of its terms' magnitudes.
+struct ReferenceSum {
+  double sum = 0;
+  double magnitudes = 0;
+};
+
+template <class Summand>
+struct SumChunk {
+  Summand summand;
+  std::int64_t cols;
+  std::int64_t chunks_per_row;
+  __host__ __device__ ReferenceSum operator()(std::int64_t chunk) const {
+    const std::int64_t begin_col = chunk % chunks_per_row * reference_chunk_cols;
+    const std::int64_t end_of_chunk = begin_col + reference_chunk_cols;
+    const std::int64_t end_col = end_of_chunk < cols ? end_of_chunk : cols;
+    const std::int64_t row = chunk / chunks_per_row * cols;
+    ReferenceSum sums;
+    for (std::int64_t i = row + begin_col; i < row + end_col; ++i) {
+      const double term = summand(i);
+      sums.sum += term;
+      sums.magnitudes += fabs(term);
+    }
+    return sums;
+  }
+};
+
+struct SumRow {
+  const ReferenceSum* chunks;
+  std::int64_t chunks_per_row;
+  __host__ __device__ ReferenceSum operator()(std::int64_t row) const {
+    ReferenceSum sums;
+    for (std::int64_t i = row * chunks_per_row; i < (row + 1) * chunks_per_row; ++i) {
+      sums.sum += chunks[i].sum;
+      sums.magnitudes += chunks[i].magnitudes;
+    }
+    return sums;
+  }
+};
+
+/// The sum of summand(index) over each row of a matrix of that shape.
+template <class Where, class Summand>
+auto reference_sums(Shape shape, Summand summand) {
+  const std::int64_t chunks_per_row = (shape.cols + reference_chunk_cols - 1) / reference_chunk_cols;
+  const auto chunks =
+      make_vector<Where>(shape.rows * chunks_per_row, SumChunk<Summand>{summand, shape.cols, chunks_per_row});
+  return make_vector<Where>(shape.rows, SumRow{chunks.data(), chunks_per_row});
+}

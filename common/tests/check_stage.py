@@ -23,8 +23,12 @@ ALL = {
     "--input": ["normal", "uniform", "large_magnitude", "all_equal", "very_negative", "ascending", "one_outlier",
                 "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest", "near_one_hot"],
 }  # fmt: skip
-OPS_OF = {"11_backward": ["softmax_backward", "log_softmax_backward"]}  # what others do than softmax; the first is usual
-OPS_OF["softmax_backward"] = OPS_OF["11_backward"]
+OPS_OF = {  # what others do than softmax; the first is usual
+    "11_backward": ["softmax_backward", "log_softmax_backward"],
+    "softmax_backward": ["softmax_backward", "log_softmax_backward"],
+    "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
+    "cross_entropy": ["cross_entropy_gradient"],
+}
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
@@ -101,6 +105,21 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if device != "sim" and (variant == "cluster" or least < cols <= most):
             return None
         return cols <= most
+    if stage == "12_fusion":
+        if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
+            return False
+        if variant == "in_registers":
+            return cols <= 4096 * pack and (len(offsets) < 2 or (offsets[0] - offsets[1]) % pack == 0)
+        if variant.startswith("unfused"):
+            return not op.startswith("smoothed")
+        if variant == "cluster":
+            if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+                return False
+            return cols <= 16 * 1024 * 8 * pack if device == "sim" else None  # 8 packs for each thread of 16 blocks
+        if variant == "unaligned_cluster":
+            if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+                return False
+            return cols <= 16 * 1024 * 8 * pack if device == "sim" else None
     return True
 
 

@@ -29,6 +29,7 @@ SHAPES_OF = {
     "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
+    "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
@@ -342,8 +343,118 @@ def backward(r: Row) -> Expected:
     yield "shuffles", (5 * (warps + 2) * blocks if blocks > 1 else 5 * merges * warps) * r.rows
 
 
-def passes_alone(r: Row) -> Expected:
-    yield "passes", r.passes
+def fusion(r: Row) -> Expected:
+    """Of the labels one in eight is ignored: there x is not read once more."""
+    width = 16 // r.size
+    row_bytes = r.cols * r.size
+    counted_rows = r.rows - (r.rows + 5) // 8
+
+    def with_gradient(others: float) -> float:
+        """An exponential for each element besides; nvcc may leave out those of ignored rows."""
+        return min(max(r.counted_special_function_lanes, others + r.cols * counted_rows), others + r.cols * r.rows)
+
+    if r.variant.startswith("unfused"):
+        gradient = r.variant == "unfused_gradient"
+        warps = warps_of(r, 4 * pack(r))
+        warps_of_gradient = warps_of(r, 4 * (4 if r.cols % 4 == 0 and r.offset % 4 == 0 else 1))
+        # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
+        yield "passes", min(max(r.counted_passes, r.passes - gradient * 4 / r.size * (1 - counted_rows / r.rows)), r.passes)
+        yield "shuffles", 20 * warps * r.rows
+        yield "block_barriers", 2 * r.rows
+        of_softmax = (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
+        of_threads = 32 * warps_of_gradient * r.rows  # a factor each
+        yield "special_function_lanes", with_gradient(of_softmax + of_threads) if gradient else of_softmax
+        return
+
+    def of_sums(num_packs: int, singles: int, threads: int, packs_a_turn: int = 4) -> int:
+        """Exponentials beside one for each element: a sum is rescaled for two packs of a lane, for one that is left (of a kept row
+        for each), for a single element, and in the end in each thread that has some of the row."""
+        turns, rest = divmod(num_packs, 2 * 32)
+        rescaled = num_packs if packs_a_turn == 1 else 32 * turns + min(rest, 32)
+        first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
+        return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
+
+    def cut(begin: int, count: int) -> tuple[int, int]:
+        """Packs and single elements."""
+        boundary = 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128
+        head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
+        return (count - head) // width, head + (count - head) % width
+
+    if r.variant == "split_row":
+        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
+        part = 16 * divide_up(divide_up(r.cols, wanted), 16)
+        parts = divide_up(r.cols, part)
+        cuts = [cut(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
+        yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
+        yield "shuffles", (20 * 8 * parts + 10) * r.rows
+        yield "block_barriers", 2 * parts * r.rows
+        exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
+        yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts)
+        return
+    cuts = [cut(row * r.cols, r.cols) for row in range(r.rows)]
+    requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
+    tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
+    yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
+    if r.variant in ("one_read", "drawn_rows"):
+        narrow = r.variant == "one_read" and row_bytes // 16 <= 256
+        warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
+        merges = warps if warps == 1 else 2 * warps
+        yield "global_load_requests", requests_of_rows + r.rows + counted_rows
+        yield "global_store_requests", r.rows + tickets
+        yield "shuffles", 10 * merges * r.rows
+        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
+        return
+    if r.variant == "cluster":
+        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15), 16)
+        part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
+        packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
+        warps = max(divide_up(part, 8 * 32), 4)
+        requests_of_rows = r.rows * sum(divide_up(each, 32) for each in packs)
+        yield "global_load_requests", requests_of_rows + r.rows * size * warps + counted_rows
+        yield "global_store_requests", requests_of_rows + r.rows + tickets
+        yield "shuffles", (10 * (warps + 2) * size + 2) * r.rows
+        yield "block_barriers", 2 * size * r.rows
+        exponentials = r.cols + 32 * (2 * warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
+        yield "special_function_lanes", with_gradient(exponentials * r.rows)
+        return
+    if r.variant == "in_registers":
+        warps = 1 if row_bytes // 16 <= 128 else max(divide_up(row_bytes, 64 * 32), 4)
+        merges = warps if warps == 1 else 2 * warps
+        yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
+        yield "global_store_requests", requests_of_rows + r.rows
+        yield "shuffles", 10 * merges * r.rows
+        exponentials = r.cols + 32 * merges + 32 * warps  # the last ones for a factor of each thread
+        yield "special_function_lanes", with_gradient(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
+        return
+    if r.variant == "unaligned_cluster":
+        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15), 16)
+        part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
+        warps = max(divide_up(part, 8 * 32), 4)
+        cuts = [cut(row * r.cols + first, min(part * width, r.cols - first))
+                for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
+        of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
+        yield "shuffles", 10 * (warps + 2) * size * r.rows
+        yield "block_barriers", 2 * size * r.rows
+        exponentials = r.cols + 32 * (2 * warps + 2) * size
+        yield "special_function_lanes", with_gradient(
+            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts))  # fmt: skip
+        yield "global_load_requests", of_rows + r.rows * size * warps + counted_rows
+        yield "global_store_requests", of_rows + r.rows
+        return
+    keeps = r.variant == "kept_row"
+    kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
+    most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 4) if keeps else 16
+    warps = min(max(divide_up(row_bytes, 64 * 32), 4), most_warps)
+    # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
+    stores, loads, shuffles = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows, 20 * warps * r.rows
+    yield "global_store_requests", min(max(r.counted_global_store_requests, stores), stores + r.rows)
+    yield "shuffles", min(max(r.counted_shuffles, shuffles), shuffles + warps * r.rows)
+    if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
+        return  # what is not kept is a row of its own, with ends of its own
+    yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
+    exponentials = r.cols + 3 * 32 * warps
+    yield "special_function_lanes", with_gradient(
+        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts))
 
 
 EXPECTED = {
@@ -358,7 +469,7 @@ EXPECTED = {
     "09_async_copy": async_copy,
     "10_cluster": cluster,
     "11_backward": backward,
-    "cross_entropy": passes_alone,
+    "12_fusion": fusion,
 }
 
 

@@ -9,7 +9,7 @@ from exercise_warm_ups import WARM_UPS
 # Exercises in which the same things go wrong.
 FAMILIES = {
     "which lane touches which address": ["one_kernel", "uncoalesced_walk", "packs", "head_and_tail", "vector_copy"],
-    "reductions and barriers": ["two_bugs", "two_level_reduction", "warp_all_reduce", "block_sum", "gradient_in_a_warp"],
+    "reductions and barriers": ["two_bugs", "two_level_reduction", "warp_all_reduce", "block_sum", "gradient_in_a_warp", "loss_and_gradient"],
     "pairs of maximum and sum": ["merge", "masked_rows", "four_blocks", "pairs_in_a_cluster"],
     "places and indices": ["conflicting_layout", "index_overflow", "two_rows"],
     "predictions": ["passes_and_sectors", "bank_conflicts", "walks"],
@@ -790,6 +790,25 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
             " + 0 * *(volatile const float*)&dy[row * shape.cols + col];"),
         "a sum for each element": ("shuffles per row", "(dy[i] - sum); => (dy[i] - warp_sum(sum) / 32);"),
         "as PyTorch has it": (None, "y[i] * (dy[i] - sum) => y[i] * dy[i] - y[i] * sum"),
+    },
+    "loss_and_gradient": {
+        "starter": ("Wrong result, 5 x 100, input normal: loss: 5 of 5 elements never written",),
+        "no label": ("Wrong result, 5 x 100, input normal: dx: 4 of 500 elements wrong", " - (is_label ? 1 : 0); => ;"),
+        "x is dx already": ("Wrong result, 5 x 100, input normal: loss: [0-9] of 5 elements wrong",
+            "    if (is_label) *loss = logf(sum) + (max - x[i]);\n => ", "(is_label ? 1 : 0);\n => (is_label ? 1 : 0);\n"
+            "    if (is_label) *loss = logf(sum) + (max - x[i]);\n"),
+        "nobody is ignored": ("loss: 1 of 5 elements never written", "label == ignored_label; => false;"),
+        "an ignored NaN": ("input one_nan: dx: ", "is_ignored ? 0 : __expf(x[i] - max) / sum - (is_label ? 1 : 0); => "
+            "__expf(x[i] - max) / sum * (is_ignored ? 0.0f : 1.0f) - (is_label ? 1 : 0);"),
+        "the logarithm beside the maximum": ("input lowest: loss: 4 of 5 elements wrong", "logf(sum) + (max - x[i]) => (logf(sum) + max) - x[i]"),
+        "the label by its index": (None, "if (is_label) *loss = logf(sum) + (max - x[i]);\n => ",
+            "#pragma unroll\n  for (int i = 0; i < cols_per_lane; ++i) {\n    const bool => "
+            "if (!is_ignored && lane == label % 32) *loss = logf(sum) + (max - x[label / 32]);\n"
+            "#pragma unroll\n  for (int i = 0; i < cols_per_lane; ++i) {\n    const bool"),
+        "reads again": ("2 passes of reading",
+            "dx[row * shape.cols + col] = values[i]; => "
+            "dx[row * shape.cols + col] = values[i] + (*(volatile const float*)&x[row * shape.cols + col] == -12345);"),
+        "the logarithm of the softmax": ("input large_magnitude: loss: .* got inf, expected", "logf(sum) + (max - x[i]) => -logf(__expf(x[i] - max) / sum)"),
     },
     **WARM_UPS,
 }

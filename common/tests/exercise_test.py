@@ -58,6 +58,21 @@ __global__ void KERNEL(const float* y, const float* dy, float* dx, Shape shape) 
 void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream) {
   KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(y, dy, dx, shape);
 }
+__global__ void KERNEL(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape) {
+  const std::int64_t row = blockIdx.x * shape.cols;
+  const std::int64_t label = labels[blockIdx.x];
+  float max = -INFINITY;
+  for (std::int64_t col = 0; col < shape.cols; ++col) max = fmaxf(max, x[row + col]);
+  float sum = 0;
+  for (std::int64_t col = 0; col < shape.cols; ++col) sum += __expf(x[row + col] - max);
+  for (std::int64_t col = 0; col < shape.cols; ++col) {
+    dx[row + col] = label < 0 ? 0 : __expf(x[row + col] - max) / sum - (col == label ? 1 : 0);
+  }
+  loss[blockIdx.x] = label < 0 ? 0 : logf(sum) + (max - x[row + label]);
+}
+void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape, cudaStream_t stream) {
+  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, labels, loss, dx, shape);
+}
 """
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -138,18 +139,24 @@ const Stage& load_stage(const char* library) {
   return *reinterpret_cast<const Stage* (*)()>(entry)();
 }
 
-/// only: the variant's name, or "".
+/// Of the first of these operations that the variant does. only: the variant's name, or "".
 bool check_stage(const Stage& stage, const std::string& only, const Device& device) {
   bool all = true;
   std::vector<Shape> shapes{{5, 500}, {5, 8192}};
   // More rows than blocks at once: rows are drawn from a counter. Takes the simulator a minute.
   if (!device.simulated) shapes.push_back({1000, 19200});
   for (const Shape shape : shapes) {
-    const Problem problem{shape, DType::f32, stage.operations.front(), {}};
-    const Inputs inputs(problem);
+    std::map<const Operation*, Inputs> inputs_of;
     for (const Variant& variant : stage.variants) {
       if (!only.empty() && variant.name != only) continue;
-      const std::string reason = variant.unsupported(problem, device);
+      Problem problem{shape, DType::f32, stage.operations.front(), {}};
+      std::string reason = variant.unsupported(problem, device);
+      for (const Operation* op : stage.operations) {
+        if (reason.empty()) break;
+        problem.op = op;
+        reason = variant.unsupported(problem, device);
+      }
+      const Inputs& inputs = inputs_of.try_emplace(problem.op, problem).first->second;
       const std::string wrong = reason.empty() ? what_is_wrong(variant, problem, device, inputs) : "";
       const std::string verdict = wrong.empty() ? "ok" : "WRONG: " + wrong;
       std::printf("%s %s, %s: %s\n", stage.name.c_str(), variant.name.c_str(), describe(problem).c_str(),

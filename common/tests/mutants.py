@@ -92,6 +92,10 @@ IN_CLUSTER = "11_backward/in_cluster.cuh"
 SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
 EXCHANGE_GRADIENT = "11_backward/exchange_gradient.cuh"
 UNALIGNED = "11_backward/unaligned.cuh"
+ROW_LOSS = "12_fusion/row_loss.cuh"
+LOSS = "12_fusion/loss.cuh"
+KEPT_ROW = "12_fusion/kept_row.cuh"
+LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -104,13 +108,18 @@ COMMON = (
     (GRID, "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
     (SPLIT, "max_grid_rows = 65535; => max_grid_rows = 2;"),
     ("11_backward/main.cu", "Operations<SoftmaxBackward, LogSoftmaxBackward>; => Operations<SoftmaxBackward>;"),
+    ("12_fusion/main.cu", "Operations<CrossEntropy, SmoothedCrossEntropy>; => Operations<CrossEntropy>;"),
+    ("12_fusion/main.cu", "Operations<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => "
+                          "Operations<WithGradient<CrossEntropy>>;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     (THRUST, "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
 # Whose kernels' constants a stage takes.
-TAKES_FROM = {"11_backward": "07_split_row"}
+TAKES_FROM = {"11_backward": "07_split_row", "12_fusion": "07_split_row"}
+# What a stage does in a group's run if it is not all the same.
+GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient"
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
@@ -373,6 +382,44 @@ GROUPS: dict[str, list[Mistake]] = {
                            "const auto exists = [&](int pack) { return col(pack) <= shape.cols; };"),
             at="y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
     ],
+    "12_fusion_1": [
+        fault("the_label_is_not_checked", "one_read --rows 3 --cols 10",
+            "read of 4 bytes of global memory at .*, which nobody has written yet",
+            (ROW_LOSS, "return 0 <= label && label < cols ? static_cast<float>(row_x[label]) : NAN; => "
+                       "return static_cast<float>(row_x[label]);"), at="return static_cast<float>(row_x[label]);"),
+        wrong_result("the_logarithm_beside_the_maximum", "split_row --rows 7 --cols 1000 --input lowest",
+            "6 of 7 elements wrong. first at row 0, column 0: got 0, expected 6.9",
+            (ROW_LOSS, "return logf(row.sum) + (row.max - x_label); => return (logf(row.sum) + row.max) - x_label;")),
+        fault("one_storage_for_all_rows", "drawn_rows --rows 7 --cols 1000", "race: (read|write) of 4 bytes of shared memory",
+            (LOSS, "storage[parity]); => storage[0]);"), at="storage[0]);"),
+        wrong_result("not_the_first_column_of_a_pack", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient",
+            "dx: [1-3] of 7000 elements wrong. first at row (0|1), column [0-9]+: got [0-9.e-]+, expected -0.99",
+            (ROW_LOSS, "if (label_ < col || => if (label_ <= col ||")),
+        fault("a_group_is_not_waited_for", "kept_row --rows 7 --cols 8192 --op cross_entropy_gradient",
+            "read of 16 bytes of shared memory at .*on its way",
+            (KEPT_ROW, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
+            at="unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);"),
+        fault("sent_before_the_others_have_started", "cluster --rows 3 --cols 2048 --op cross_entropy_gradient", "which need not have started",
+            (LOSS_IN_CLUSTER, "  ptx::barrier_cluster_wait();\n => "), at="send_to_all(&exchange.next_row[round % 2]"),
+    ],
+    "12_fusion_2": [
+        fault("the_next_row_begins_where_this_one_does", "drawn_rows --rows 7 --cols 1001", "misaligned read of 16 bytes",
+            (LOSS, "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
+        wrong_result("nan_of_an_ignored_row", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient --input one_nan",
+            "dx: 1 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
+            (ROW_LOSS, "is_ignored_ ? 0 : power * factor_ - everywhere_; => power * (is_ignored_ ? 0 : factor_) - everywhere_;")),
+        wrong_result("shifts_are_rounded_however_large", "one_read --rows 7 --cols 1000 --input lowest", "6 of 7 elements wrong",
+            ("12_fusion/running_pair.cuh", "return fabsf(max) < 1e6f; => return max > -1e38f;")),
+        fault("no_barrier_before_the_next_row", "kept_row --rows 7 --cols 1001 --offset 1,2 --op cross_entropy_gradient",
+            "race: write of (4|16) bytes of shared memory",
+            (KEPT_ROW, "__syncthreads();  // the next row is copied over this one => // the next row is"),
+            (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"),
+            at="__pipeline_memcpy_async(kept", file=FLIGHT),
+        wrong_result("every_row_has_the_same_pairs", "split_row --rows 7 --cols 10000", "first at row 1, column 0",
+            ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
+        wrong_count("each_warp_reads_the_label", "--variant one_read --rows 3 --cols 8192", "^one_read: passes: ",
+            (LOSS, "if (threadIdx.x == 0) label = labels[row];  // used late => label = labels[row];  // used late")),
+    ],
 }  # fmt: skip
 
 
@@ -464,6 +511,8 @@ def check(build: Path, name: str) -> str:
         options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix"
         if stage == "01_naive":  # Thrust is not there
             options += " --variant thread_per_row,block_per_row,block_per_row_division"
+        if stage == "12_fusion":
+            options += GRADIENT_TOO
         return f"{len(check_stage.verify([str(executable), *options.split(), '--format', 'csv'])[0])} verified"
     return "\n".join(f"{mistake.name}: {caught(mistake, executable)}" for mistake in GROUPS[name])
 

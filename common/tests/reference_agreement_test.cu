@@ -1,5 +1,6 @@
 // The reference on the host and on the device are the same functors, run by Thrust; so are the inputs. Here
 // they are tested against each other: same inputs bit for bit, same verdict on a right and on a wrong result.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -11,41 +12,83 @@
 
 namespace {
 
-Verdict verify(const Problem& problem, void* x, Space space) {
-  // x itself as every input and as the result: wrong nearly everywhere, in the same number of places and to the same degree.
-  return problem.op->verify(problem, {{x, x}, {x}}, space, 1).front();
+/// Of each tensor the same elements, made on the host and on the device.
+struct Copies {
+  std::vector<std::vector<std::uint64_t>> on_host;
+  std::vector<DeviceMemory> on_device;
+
+  explicit Copies(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) {
+      on_host.emplace_back(tensor.bytes() / 8 + 1);
+      on_device.push_back(allocate_device(tensor.bytes()));
+    }
+  }
+  [[nodiscard]] std::vector<void*> pointers(Space space) {
+    std::vector<void*> found;
+    for (auto& host : on_host) found.push_back(host.data());
+    if (space == Space::host) return found;
+    found.clear();
+    for (const auto& device : on_device) found.push_back(device.get());
+    return found;
+  }
+  /// The device's become the host's. Returns how many of the first tensor's elements differed.
+  std::int64_t copy_to_host(const std::vector<Tensor>& tensors) {
+    std::int64_t different = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::vector<std::uint64_t> made_on_host = on_host[i];
+      CUDA_CHECK(
+          cudaMemcpy(on_host[i].data(), on_device[i].get(), tensors[i].bytes(), cudaMemcpyDeviceToHost));
+      const char* before = reinterpret_cast<const char*>(made_on_host.data());
+      const char* after = reinterpret_cast<const char*>(on_host[i].data());
+      const std::size_t size = size_of(tensors[i].dtype);
+      for (std::size_t byte = 0; i == 0 && byte < tensors[i].bytes(); byte += size) {
+        different += std::memcmp(before + byte, after + byte, size) != 0;
+      }
+    }
+    return different;
+  }
+};
+
+/// Of any result but the right one.
+std::vector<Verdict> verify(const Problem& problem, Copies& inputs, Copies& outputs, Space space) {
+  const std::vector<void*> read = inputs.pointers(space);
+  return problem.op->verify(problem, {{read.begin(), read.end()}, outputs.pointers(space)}, space, 1);
 }
 
 bool agree(const Problem& problem, InputKind input) {
-  const std::size_t bytes = problem.matrix_bytes();
-  std::vector<std::uint64_t> host_x(bytes / 8 + 1);
-  std::vector<std::uint64_t> device_x_on_host(host_x.size());
-  const DeviceMemory device_x = allocate_device(bytes);
-  fill_input(input, 3, problem.dtype, problem.shape, host_x.data(), Space::host);
-  fill_input(input, 3, problem.dtype, problem.shape, device_x.get(), Space::device);
-  CUDA_CHECK(cudaMemcpy(device_x_on_host.data(), device_x.get(), bytes, cudaMemcpyDeviceToHost));
-  // Box and Muller's log and cos may differ in the last bit of a double, and so, seldom, in a rounding to T.
-  std::int64_t different = 0;
-  for (std::size_t i = 0; i < bytes; i += size_of(problem.dtype)) {
-    const char* host_bytes = reinterpret_cast<const char*>(host_x.data());
-    const char* device_bytes = reinterpret_cast<const char*>(device_x_on_host.data());
-    different += std::memcmp(host_bytes + i, device_bytes + i, size_of(problem.dtype)) != 0;
+  const std::vector<Tensor> read = problem.inputs();
+  const std::vector<Tensor> written = problem.outputs();
+  Copies inputs(read);
+  Copies outputs(written);
+  problem.op->fill(problem, input, 3, inputs.pointers(Space::host), Space::host);
+  problem.op->fill(problem, input, 3, inputs.pointers(Space::device), Space::device);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    fill_input(input, 4, written[i].dtype, written[i].shape, outputs.on_device[i].get(), Space::device);
   }
+  outputs.copy_to_host(written);
+  // Box and Muller's log and cos may differ in the last bit of a double, and so, seldom, in a rounding to T.
+  const std::int64_t different = inputs.copy_to_host(read);
   const bool same_input = different * 1000 <= problem.shape.elements();
-  const Tensor x = problem.inputs().front();
-  const bool same_checksum =
-      checksum(x, device_x_on_host.data(), Space::host) == checksum(x, device_x.get(), Space::device);
+  const bool same_checksum = checksum(read[0], inputs.on_host[0].data(), Space::host) ==
+                             checksum(read[0], inputs.on_device[0].get(), Space::device);
 
-  const Verdict host = verify(problem, device_x_on_host.data(), Space::host);
-  const Verdict device = verify(problem, device_x.get(), Space::device);
-  const bool same_verdict = host.correct == device.correct && host.explanation == device.explanation &&
-                            (host.max_error == device.max_error ||
-                             std::abs(host.max_error - device.max_error) <= 1e-9 * std::abs(host.max_error));
-  if (same_input && same_checksum && same_verdict) return true;
-  std::printf(
-      "%s, input %s: %lld elements of the input differ; checksum %s; host says '%s', device says '%s'\n",
-      describe(problem).c_str(), name(input), static_cast<long long>(different),
-      same_checksum ? "agrees" : "differs", host.explanation.c_str(), device.explanation.c_str());
+  const std::vector<Verdict> host = verify(problem, inputs, outputs, Space::host);
+  const std::vector<Verdict> device = verify(problem, inputs, outputs, Space::device);
+  const auto same = [](const Verdict& a, const Verdict& b) {
+    return a.correct == b.correct && a.explanation == b.explanation &&
+           (a.max_error == b.max_error ||
+            std::abs(a.max_error - b.max_error) <= 1e-9 * std::abs(a.max_error));
+  };
+  if (same_input && same_checksum &&
+      std::equal(host.begin(), host.end(), device.begin(), device.end(), same)) {
+    return true;
+  }
+  std::printf("%s, input %s: %lld elements of the input differ; checksum %s\n", describe(problem).c_str(),
+              name(input), static_cast<long long>(different), same_checksum ? "agrees" : "differs");
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    std::printf("  %s: host says '%s', device says '%s'\n", written[i].name, host[i].explanation.c_str(),
+                device[i].explanation.c_str());
+  }
   return false;
 }
 
@@ -57,6 +100,7 @@ int main() {
     if (!device.simulated) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
     std::vector<const Operation*> operations = softmax_operations();
     operations.insert(operations.end(), backward_operations().begin(), backward_operations().end());
+    operations.insert(operations.end(), cross_entropy_operations().begin(), cross_entropy_operations().end());
     bool all = true;
     for (const DType dtype : all_dtypes()) {
       for (const Operation* op : operations) {

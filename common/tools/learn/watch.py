@@ -92,6 +92,8 @@ def record_variant(stage: Path, variant: str, options: argparse.Namespace) -> tu
             title = f"{variant}, {dtype} {rows} × {cols}"
             number = stage.name[:2]
             return {"title": title, "command": f"./run watch {number} {shown}", "launches": launches}, said if code else ""
+    if not options.op and not code:  # what it does may be another of the stage's operations
+        return record_variant(stage, variant, argparse.Namespace(**{**vars(options), "op": "all"}))
     return None, said if code else ""
 
 

@@ -32,6 +32,7 @@ EXTRA_SHAPES = {
     "09_async_copy": (Shape("f16", ROWS, 8192), Shape("f16", ROWS, 32768)),
     "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
     "11_backward": (Shape("f32", 16, 32768), Shape("f32", 16, 50257)),
+    "12_fusion": (Shape("bf16", 16, 32000), Shape("bf16", 16, 50257)),
 }
 
 KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
@@ -43,7 +44,7 @@ def simulate(
 ) -> list[Json]:
     """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
 
-    Without an `op` each stage does its own.
+    Without an `op` each variant does its own.
 
     `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
     the fields named `counted_...` are null where it does not apply.
@@ -52,12 +53,13 @@ def simulate(
     entries: list[Json] = []
     problems: list[str] = []
 
-    def run(place: tuple[str, Shape], stopped: Stopped) -> tuple[Json | None, list[str]]:
-        stage, shape = place
-        options = results.stage_options(*shape, op or results.operation_of(stage), variants)
+    def run(place: tuple[str, Shape, str], stopped: Stopped) -> tuple[Json | None, list[str]]:
+        stage, shape, op = place
+        options = results.stage_options(*shape, op, variants)
         return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped)
 
-    for (stage, shape), (report, found) in zip(work, results.in_parallel(os.cpu_count(), run, work)):
+    runs = [(stage, shape, each) for stage, shape in work for each in ([op] if op else results.operations_of(stage))]
+    for (stage, shape, _), (report, found) in zip(runs, results.in_parallel(os.cpu_count(), run, runs)):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:
             entries += [
@@ -67,7 +69,7 @@ def simulate(
             ]
     if problems:
         raise ToolError("the simulator's runs went wrong:\n  " + "\n  ".join(problems))
-    return entries
+    return results.of_its_operation(entries)
 
 
 def differences(recorded: list[Json], counted: list[Json]) -> list[str]:

@@ -65,12 +65,27 @@ def stage_names(root: Path) -> list[str]:
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
 
 
-# What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next.
-OPERATIONS = {"11_backward": "softmax_backward"}
+# What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
+# several operations, a variant does one of them.
+OPERATIONS = {"11_backward": ("softmax_backward",), "12_fusion": ("cross_entropy", "cross_entropy_gradient")}
+
+
+def operations_of(stage: str) -> tuple[str, ...]:
+    return OPERATIONS.get(stage, ("softmax",))
 
 
 def operation_of(stage: str) -> str:
-    return OPERATIONS.get(stage, "softmax")
+    """The usual one."""
+    return operations_of(stage)[0]
+
+
+def of_its_operation(entries: Iterable[Json]) -> list[Json]:
+    """Of each variant and shape the entry of the operation that the variant does, if it does one there."""
+    found: dict[str, Json] = {}
+    for entry in entries:
+        if found.setdefault(place_of(entry), entry)["status"] == "not applicable":
+            found[place_of(entry)] = entry
+    return list(found.values())
 
 
 def ladder(stages: Iterable[str]) -> list[str]:
@@ -512,16 +527,17 @@ class Recorded:
         """Whether anything is recorded of the stage."""
         return any(result["stage"] == stage for result in self.results)
 
-    def variants(self, stage: str, shape: Shape) -> list[Json]:
-        """One stage's results in the order in which the stage lists its variants."""
-        found = [r for r in self.at(shape, operation_of(stage)) if r["stage"] == stage]
+    def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
+        """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
+        ops = (op,) if op else operations_of(stage)
+        found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")
         return found
 
-    def best(self, stage: str, shape: Shape) -> Json | None:
+    def best(self, stage: str, shape: Shape, op: str = "") -> Json | None:
         """The fastest verified variant, None where no variant of the stage is applicable."""
-        return fastest(self.variants(stage, shape))
+        return fastest(self.variants(stage, shape, op))
 
     def one(self, stage: str, variant: str, shape: Shape) -> Json:
         """One timed result; `best` as the variant means the stage's fastest."""

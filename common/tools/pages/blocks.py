@@ -190,10 +190,10 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(table.not_applicable(result))
             else:
                 passes.append(result["passes"])
-                cells.append(percent_cell(result, result is recorded.best(stage, shape)))
+                cells.append(percent_cell(result, result is recorded.best(stage, shape, result["op"])))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", results.operation_of(stage)))
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ", ".join(results.operations_of(stage))))
 
 
 PEER_NAMES = {
@@ -419,7 +419,7 @@ def counted_block(context: Context, stage: str, columns: str, shape: Shape | Non
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
-    return table.text(f"<sub>{where}{results.operation_of(stage)}: {how}.</sub>")
+    return table.text(f"<sub>{where}{', '.join(results.operations_of(stage))}: {how}.</sub>")
 
 
 def profile_caption(context: Context, what: str, entry: Json) -> str:

@@ -1,0 +1,117 @@
+// The loss and the gradient of rows larger than an SM: clusters that stay and draw rows, as tickets of stage 10. What differs is
+// the end of a row.
+#pragma once
+
+#include "10_cluster/tickets.cuh"
+#include "12_fusion/row_loss.cuh"
+
+/// In three pieces: no st.async is of 12 bytes.
+__device__ inline void send_to_all([[maybe_unused]] PairAndTotal* place,
+                                   [[maybe_unused]] const PairAndTotal& value,
+                                   [[maybe_unused]] std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  send_to_all(&place->pair.max, value.pair.max, barrier);
+  send_to_all(&place->pair.sum, value.pair.sum, barrier);
+  send_to_all(&place->total, value.total, barrier);
+#endif
+}
+
+/// A thread's pack of the next row takes the place of its pack of this row, as soon as that is written.
+template <class Op, class T, int packs_per_thread>
+__global__ void __launch_bounds__(1024)
+    cluster_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape, int part_packs,
+                     TicketCounter* tickets) {
+#if __CUDA_ARCH__ >= 900
+  constexpr int N = elements_per_16_bytes<T>;
+  constexpr int packs_of_group = packs_per_thread / copy_groups;
+  extern __shared__ __align__(128) unsigned char buffer[];
+  __shared__ ClusterExchange<Op> exchange;
+  exchange.start();
+
+  const cg::cluster_group cluster = cg::this_cluster();
+  const bool is_first_warp = cluster.block_rank() == 0 && threadIdx.x < 32;
+  const bool is_first_thread = is_first_warp && threadIdx.x == 0;
+  const unsigned clusters = gridDim.x / cluster.num_blocks();
+  const PartOfCluster<N> part(part_packs, shape.cols);
+  T* const kept = reinterpret_cast<T*>(buffer);
+  const auto request = [&](std::int64_t row, int pack) {
+    __pipeline_memcpy_async(kept + pack * N, x + row * shape.cols + part.first_col + pack * N, 16);
+  };
+  std::int64_t row = blockIdx.x / cluster.num_blocks();
+#pragma unroll
+  for (int group = 0; group < copy_groups; ++group) {
+    for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs,
+                  [&](int pack) { request(row, pack); });
+    __pipeline_commit();
+  }
+  ptx::barrier_cluster_wait();
+
+  for (unsigned round = 0; row < shape.rows; ++round) {
+    const std::int64_t label = labels[row];
+    std::int64_t next_row = 0;
+    if (is_first_thread) next_row = clusters + draw_ticket(tickets, shape.rows);
+    typename Op::Own own;
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      __pipeline_wait_prior(copy_groups - 1 - group);
+      for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs, [&](int pack) {
+        float values[N];
+        unpack(load_pack<N>(kept + pack * N), values);
+        own.add(values);
+      });
+    }
+    // The ticket and the label have had the time that the row took to arrive.
+    if (is_first_warp) {
+      next_row = __shfl_sync(0xffffffff, next_row, 0);
+      send_to_all(&exchange.next_row[round % 2], next_row, &exchange.received[round % 2]);
+    }
+    float x_label = 0;
+    if (is_first_thread) x_label = element_at(x + row * shape.cols, label, shape.cols);
+    const typename Op::State state = exchange.merge(own.state(), round, sizeof next_row);
+    next_row = exchange.next_row[round % 2];
+    if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+
+    const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
+    T* const part_dx = dx + row * shape.cols + part.first_col;
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs, [&](int pack) {
+        float values[N];
+        unpack(load_pack<N>(kept + pack * N), values);
+        gradient(values, part.first_col + pack * N);
+        store_pack(part_dx + pack * N, make_pack<T>(values));
+        if (next_row < shape.rows) request(next_row, pack);
+      });
+      __pipeline_commit();
+    }
+    row = next_row;
+  }
+#endif
+}
+
+/// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
+struct InCluster {
+  static constexpr int packs_per_thread = 8;
+  template <class Op, class T>
+  static constexpr auto kernel = cluster_gradient<Op, T, packs_per_thread>;
+
+  /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM.
+  static RowOnCluster layout(std::int64_t row_bytes) {
+    int cluster_size = 2;
+    while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * (32 << 10)) cluster_size *= 2;
+    const int part_packs = packs_of_part(row_bytes, cluster_size);
+    return {.cluster_size = cluster_size,
+            .part_packs = part_packs,
+            .packs_per_thread = packs_per_thread,
+            .shared_bytes = part_packs * 16};
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    if (of.shape.rows == 0) return;
+    const RowOnCluster row = layout(of.row_bytes());
+    const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(kernel<Op, T>, row)});
+    launch_clusters(kernel<Op, T>, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
+                    row.part_packs, static_cast<TicketCounter*>(of.workspace));
+  }
+};

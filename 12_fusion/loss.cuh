@@ -1,0 +1,120 @@
+// The loss alone: a row is read once, and kept nowhere.
+#pragma once
+
+#include "09_async_copy/own_packs.cuh"
+#include "12_fusion/turn.cuh"
+
+/// Small blocks: while the threads of one meet, others of the SM read.
+constexpr int most_threads_of_loss = 256;
+
+/// A block of blockDim.x threads for each row; where that is one warp, blockDim.y rows a block, which never meet.
+template <class Op, int packs_per_turn, class T>
+__global__ void __launch_bounds__(1024)
+    one_read_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape, unsigned boundary) {
+  for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
+       row += gridDim.x * std::int64_t{blockDim.y}) {
+    const T* row_x = x + row * shape.cols;
+    std::int64_t label = 0;
+    if (threadIdx.x == 0) label = labels[row];  // used late, when it has come
+    const auto own = reduce_elements<Op, packs_per_turn>(row_x, static_cast<int>(shape.cols), boundary);
+    float x_label = 0;
+    if (threadIdx.x == 0) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
+    const typename Op::State state = merge_threads_of_row<Op>(own.state());
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+  }
+}
+
+/// Blocks that stay and draw rows. A thread fetches its next turn, be it of the next row, before it adds up this one: loads are
+/// under way also while the threads meet.
+template <class Op, int packs_per_turn, class T>
+__global__ void __launch_bounds__(most_threads_of_loss, 1024 / most_threads_of_loss)
+    drawn_rows_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape,
+                    TicketCounter* tickets) {
+  constexpr int N = elements_per_16_bytes<T>;
+  // Two of each, for rows in turn: each is written again only after the other's barrier.
+  __shared__ typename Op::State storage[2][32];
+  __shared__ unsigned drawn[2];
+  const auto cut_of = [&](const T* row_x, unsigned row) {
+    return Cut<N>(row_x, row < shape.rows ? static_cast<int>(shape.cols) : 0, line_bytes);
+  };
+  unsigned row = blockIdx.x;
+  unsigned next = row + gridDim.x;
+  const T* row_x = x + row * shape.cols;
+  Cut<N> cut = cut_of(row_x, row);
+  // Of the turn that is fetched ahead.
+  const T* ahead_x = row_x;
+  Cut<N> ahead_cut = cut;
+  Turn<T, packs_per_turn> ahead;
+  ahead.fetch(ahead_x, ahead_cut, 0);
+  for (int parity = 0; row < shape.rows; parity = 1 - parity) {
+    unsigned ticket = 0;
+    std::int64_t label = 0;
+    if (threadIdx.x == 0) {
+      ticket = draw_ticket(tickets, shape.rows);
+      label = labels[row];
+    }
+    typename Op::Own own;
+    bool is_last = false;
+    for (int pack = 0; !is_last; pack += ahead.step()) {
+      const Turn<T, packs_per_turn> turn = ahead;
+      is_last = pack + ahead.step() >= cut.num_packs;
+      if (is_last) {
+        ahead_x = x + next * shape.cols;
+        ahead_cut = cut_of(ahead_x, next);
+      }
+      ahead.fetch(ahead_x, ahead_cut, is_last ? 0 : pack + ahead.step());
+      turn.template add_to<Op>(own, cut, pack);
+    }
+    float x_label = 0;
+    if (threadIdx.x == 0) {
+      x_label = element_at(row_x, label, shape.cols);
+      drawn[parity] = 2 * gridDim.x + ticket;
+    }
+    const typename Op::State state = block_merge_once<Op>(own.state(), storage[parity]);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+    row = next;
+    row_x = ahead_x;
+    cut = ahead_cut;
+    next = drawn[parity];
+  }
+}
+
+// ---- The launchers of the loss: any width up to 2^30 columns at any place; rows = 0 does nothing. They throw CudaError.
+
+struct OneRead {
+  static constexpr int packs_per_turn = 4;
+
+  /// A warp for a row that two turns of it read, four of them a block.
+  static dim3 block(std::int64_t row_bytes) {
+    if (row_bytes / 16 <= 2 * 32 * packs_per_turn) return {32, 4};
+    return threads_of_turns(row_bytes, packs_per_turn, most_threads_of_loss);
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    if (of.shape.rows == 0) return;
+    const dim3 threads = block(of.row_bytes());
+    const unsigned blocks = grid_for(divide_up(of.shape.rows, threads.y));
+    // A line of the cache, unless it makes more single elements than a warp has lanes.
+    const unsigned boundary = threads.x == 32 ? 16 : line_bytes;
+    one_read_loss<Op, packs_per_turn>
+        <<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape, boundary);
+    CUDA_CHECK(cudaGetLastError());
+  }
+};
+
+/// workspace: a TicketCounter, 0 before and after.
+struct DrawnRows {
+  static constexpr int packs_per_turn = 4;
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    if (of.shape.rows == 0) return;
+    const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
+    const unsigned threads = threads_of_turns(of.row_bytes(), packs_per_turn, most_threads_of_loss);
+    const unsigned blocks = blocks_that_stay(kernel, static_cast<int>(threads), 0, of.shape.rows);
+    kernel<<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
+                                           static_cast<TicketCounter*>(of.workspace));
+    CUDA_CHECK(cudaGetLastError());
+  }
+};

@@ -1,0 +1,168 @@
+// Stage 12: a kernel that is not run is the fastest. Cross-entropy is log-softmax, a pick of one column and a gradient; as one
+// kernel it reads x once, and no probability is ever written.
+//
+// Cost: the loss alone 1 pass, 1 read; with the gradient 2, 1 read and 1 write. The pair (m, d) of a row says all that both
+// need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss streams a row and keeps
+// nothing (loss.cuh, split_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh), in shared
+// memory (kept_row.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
+// Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
+#pragma once
+
+#include "12_fusion/running_pair.cuh"
+#include "common/harness/operation.h"
+#include "common/kernel/block_merge.cuh"
+#include "common/kernel/grid.cuh"
+#include "common/kernel/pack.cuh"
+#include "common/kernel/row_operation.cuh"
+#include "common/kernel/shape.h"
+
+// ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of.
+
+/// The target is 1 at the label, 0 elsewhere.
+struct CrossEntropy : ReducesToMaxSum {
+  static constexpr float smoothing = 0;
+  class Own {
+   public:
+    template <int N>
+    __device__ void add(const float (&values)[N]) {
+      pair_.add(values);
+    }
+    __device__ State state() const { return pair_.pair(); }
+
+   private:
+    RunningPair pair_;
+  };
+  static __device__ MaxSum pair(State row) { return row; }
+  /// The loss of a row of so many columns, of which x_label is that of the label.
+  static __device__ float loss(State row, float x_label, float /*cols*/) {
+    // Not max + log(sum) - x_label: beside a large maximum the logarithm would lose its digits.
+    return logf(row.sum) + (row.max - x_label);
+  }
+};
+
+/// Besides the pair the sum of all elements.
+struct PairAndTotal {
+  MaxSum pair{};
+  float total = 0;
+};
+__device__ inline PairAndTotal shuffle_xor(PairAndTotal value, int mask) {
+  return {{shuffle_xor(value.pair.max, mask), shuffle_xor(value.pair.sum, mask)},
+          shuffle_xor(value.total, mask)};
+}
+
+/// The target is spread: `smoothing` evenly over all columns, the rest at the label.
+struct SmoothedCrossEntropy {
+  using State = PairAndTotal;
+  static constexpr auto smoothing = static_cast<float>(label_smoothing);
+  class Own {
+   public:
+    template <int N>
+    __device__ void add(const float (&values)[N]) {
+      pair_.add(values);
+#pragma unroll
+      for (const float value : values) total_ += value;
+    }
+    __device__ State state() const {
+      return {pair_.pair(), total_};
+    }
+
+   private:
+    RunningPair pair_;
+    float total_ = 0;
+  };
+  static __device__ State merge(State a, State b) {
+    return {::merge(a.pair, b.pair), a.total + b.total};
+  }
+  static __device__ MaxSum pair(State row) {
+    return row.pair;
+  }
+  static __device__ float loss(State row, float x_label, float cols) {
+    const float wanted = (1 - smoothing) * (row.pair.max - x_label);
+    return logf(row.pair.sum) + wanted + smoothing * (row.pair.max - row.total / cols);
+  }
+};
+
+/// The same in an operation that asks for the gradient, too.
+template <class Op>
+struct WithGradient : Op {};
+
+inline const Operation* operation_of(CrossEntropy) {
+  return &cross_entropy_operation;
+}
+inline const Operation* operation_of(SmoothedCrossEntropy) {
+  return &smoothed_cross_entropy_operation;
+}
+inline const Operation* operation_of(WithGradient<CrossEntropy>) {
+  return &cross_entropy_gradient_operation;
+}
+inline const Operation* operation_of(WithGradient<SmoothedCrossEntropy>) {
+  return &smoothed_cross_entropy_gradient_operation;
+}
+
+// ---- The end of a row.
+
+/// x at the label. NaN where the label is no column: then nothing is read.
+template <class T>
+__device__ float element_at(const T* row_x, std::int64_t label, std::int64_t cols) {
+  return 0 <= label && label < cols ? static_cast<float>(row_x[label]) : NAN;
+}
+
+template <class Op>
+__device__ float loss_of_row(typename Op::State row, float x_label, std::int64_t label, std::int64_t cols) {
+  return label == ignored_label ? 0 : Op::loss(row, x_label, static_cast<float>(cols));
+}
+
+/// Elements of a row become their gradients.
+template <class Op>
+class RowGradient {
+ public:
+  __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
+      : is_ignored_(label == ignored_label),
+        is_near_(RunningPair::is_near(Op::pair(row).max)),
+        shift_(is_near_ ? RunningPair::shift_of(Op::pair(row).max) : Op::pair(row).max),
+        factor_((is_near_ ? exp2f(RunningPair::rounding_of(Op::pair(row).max)) : 1) / Op::pair(row).sum),
+        everywhere_(Op::smoothing / static_cast<float>(cols)),
+        label_(static_cast<int>(label)) {
+    if (0 <= label && label < cols) return;
+    factor_ = NAN;
+    label_ = -1;
+  }
+
+  /// `values` begin at column col.
+  template <int N>
+  __device__ void operator()(float (&values)[N], int col) const {
+#pragma unroll
+    for (float& value : values) {
+      const float power =
+          is_near_ ? exp2f(fmaf(value, RunningPair::log2_e, -shift_)) : __expf(value - shift_);
+      value = is_ignored_ ? 0 : power * factor_ - everywhere_;
+    }
+    // Once for N elements. A compare for each would be as much work as its exponential.
+    if (label_ < col || label_ >= col + N) return;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (label_ == col + i) values[i] -= 1 - Op::smoothing;
+    }
+  }
+
+ private:
+  bool is_ignored_;
+  bool is_near_;
+  float shift_;
+  float factor_;
+  float everywhere_;
+  int label_;  ///< -1: no column
+};
+
+// ---- What a launcher is given: device memory, any widths at any places.
+
+template <class T>
+struct Tensors {
+  const T* x;                  ///< rows x cols
+  const std::int64_t* labels;  ///< rows
+  float* loss;                 ///< rows
+  T* dx;                       ///< rows x cols; nullptr: the loss alone
+  void* workspace;
+  Shape shape;
+  [[nodiscard]] std::int64_t row_bytes() const { return shape.cols * std::int64_t{sizeof(T)}; }
+};

@@ -1,0 +1,75 @@
+// What is fused elsewhere, as kernels of their own: log-softmax of stage 06, then a pick, then the gradient.
+#pragma once
+
+#include "06_online/online.cuh"
+#include "12_fusion/row_loss.cuh"
+
+/// Log-probabilities are stored as floats: in 16 bits the loss would have two or three digits.
+struct StoreFloats {
+  float* y;
+  std::int64_t cols;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    constexpr int size = N < 4 ? N : 4;
+#pragma unroll
+    for (int i = 0; i < N; i += size) {
+      const auto& part = reinterpret_cast<const float(&)[size]>(values[i]);
+      *reinterpret_cast<Pack<float, size>*>(y + row * cols + col + i) = make_pack<float>(part);
+    }
+  }
+  template <int N>
+  bool fits_packs() const {
+    return rows_fit_packs<(N < 4 ? N : 4)>(y, cols);
+  }
+};
+
+constexpr int pick_block_size = 256;
+
+/// Second kernel: a thread for each row.
+static __global__ void __launch_bounds__(pick_block_size)
+    pick_loss(const float* log_y, const std::int64_t* labels, float* loss, Shape shape) {
+  for (std::int64_t row = blockIdx.x * std::int64_t{pick_block_size} + threadIdx.x; row < shape.rows;
+       row += gridDim.x * std::int64_t{pick_block_size}) {
+    const std::int64_t label = labels[row];
+    loss[row] = label == ignored_label ? 0 : -element_at(log_y + row * shape.cols, label, shape.cols);
+  }
+}
+
+/// Third kernel: a block for each row. Of a log-probability the maximum is taken, and the sum is 1.
+template <int pack_size, class Load, class Store>
+__global__ void __launch_bounds__(1024)
+    gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const RowGradient<CrossEntropy> gradient(MaxSum{0, 1}, labels[row], static_cast<int>(shape.cols));
+    const auto write = [&](float(&values)[pack_size], std::int64_t col) {
+      gradient(values, static_cast<int>(col));
+      store.template store<pack_size>(values, row, col);
+    };
+    for_each_pack<pack_size, Direction::forward>(load, row, shape.cols, write);
+  }
+}
+
+/// workspace: a float for each element. The loss alone where dx is nullptr. rows = 0 does nothing. Throws CudaError.
+struct SeparateKernels {
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    const auto [rows, cols] = of.shape;
+    if (rows == 0) return;
+    auto* const log_y = static_cast<float*>(of.workspace);
+    OnlineSoftmax<Rescale::per_chunk, Direction::forward>::launch<LogSoftmax>(
+        DirectLoad<T>{of.x, cols}, StoreFloats{log_y, cols}, of.shape, stream);
+    pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(log_y, of.labels,
+                                                                                          of.loss, of.shape);
+    CUDA_CHECK(cudaGetLastError());
+    if (of.dx == nullptr) return;
+    const DirectLoad<float> load{log_y, cols};
+    const DirectStore<T> store{of.dx, cols};
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      const unsigned block_size = block_size_for<pack_size>(cols, 1024);
+      gradient_of_log_softmax<pack_size>
+          <<<grid_for(rows), block_size, 0, stream>>>(load, of.labels, store, of.shape);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};

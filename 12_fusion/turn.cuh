@@ -1,0 +1,101 @@
+// How a block walks over a row that is read once: turn by turn, each of several packs a thread.
+#pragma once
+
+#include "08_unaligned_rows/head_and_tail.cuh"
+#include "12_fusion/row_loss.cuh"
+
+/// What a thread reads of some elements in one turn. That many loads are under way before it uses the first.
+template <class T, int packs_per_turn>
+class Turn {
+ public:
+  static constexpr int N = elements_per_16_bytes<T>;
+
+  /// The turn of the block that begins with first_pack. In the first one a thread has one of the single elements, too.
+  __device__ void fetch(const T* elements, const Cut<N>& cut, int first_pack) {
+    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
+    const T* const address = elements + cut.col_of_pack(pack);
+#pragma unroll
+    for (int i = 0; i < packs_per_turn; ++i) {
+      if (pack + 32 * i < cut.num_packs) packs_[i] = load_pack<N>(address + 32 * i * N);
+    }
+    if (has_single(cut, first_pack)) {
+      single_ = load_pack<1>(elements + cut.col_of_single(static_cast<int>(threadIdx.x)));
+    }
+  }
+
+  /// Two packs at once, so that a sum is rescaled once for both: the registers have no room for more.
+  template <class Op>
+  __device__ void add_to(typename Op::Own& own, const Cut<N>& cut, int first_pack) const {
+    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
+    constexpr int at_once = 2;
+#pragma unroll
+    for (int i = 0; i < packs_per_turn; i += at_once) {
+      float values[at_once * N];
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) unpack(packs_[i + j], part_of<N>(values, j));
+      if (pack + 32 * (i + at_once - 1) < cut.num_packs) {
+        own.add(values);
+      } else if (pack + 32 * i < cut.num_packs) {
+        own.add(part_of<N>(values, 0));
+      }
+    }
+    if (!has_single(cut, first_pack)) return;
+    float value[1];
+    unpack(single_, value);
+    own.add(value);
+  }
+
+  /// result(values, col) makes of elements from column col on what is written.
+  template <class Result>
+  __device__ void write(T* elements, const Cut<N>& cut, int first_pack, const Result& result) const {
+    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
+    const auto write_pack = [&](const auto& packed, auto& values, int col) {
+      unpack(packed, values);
+      result(values, col);
+      store_pack(elements + col, make_pack<T>(values));
+    };
+#pragma unroll
+    for (int i = 0; i < packs_per_turn; ++i) {
+      float values[N];
+      if (pack + 32 * i < cut.num_packs) write_pack(packs_[i], values, cut.col_of_pack(pack + 32 * i));
+    }
+    float value[1];
+    if (has_single(cut, first_pack)) {
+      write_pack(single_, value, cut.col_of_single(static_cast<int>(threadIdx.x)));
+    }
+  }
+
+  /// Packs of the block in a turn.
+  static __device__ int step() {
+    return packs_per_turn * static_cast<int>(blockDim.x);
+  }
+
+ private:
+  static __device__ bool has_single(const Cut<N>& cut, int first_pack) {
+    return first_pack == 0 && static_cast<int>(threadIdx.x) < cut.num_singles();
+  }
+
+  Pack<T, N> packs_[packs_per_turn];
+  Pack<T, 1> single_;
+};
+
+/// What this thread has of `count` elements, reduced.
+template <class Op, int packs_per_turn, class T>
+__device__ typename Op::Own reduce_elements(const T* elements, int count, unsigned boundary = line_bytes) {
+  const Cut<elements_per_16_bytes<T>> cut(elements, count, boundary);
+  typename Op::Own own;
+  Turn<T, packs_per_turn> turn;
+  int pack = 0;
+  do {  // once also where there are no packs
+    turn.fetch(elements, cut, pack);
+    turn.template add_to<Op>(own, cut, pack);
+    pack += turn.step();
+  } while (pack < cut.num_packs);
+  return own;
+}
+
+/// Threads for a row of so many bytes: one pack for each load of a turn, and at least as many as a row has single elements.
+inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std::int64_t most_threads) {
+  const std::int64_t threads = round_up(divide_up(row_bytes, 16 * packs_per_turn), 32);
+  return static_cast<unsigned>(min(max(threads, std::int64_t{128}), most_threads));
+}

@@ -1,0 +1,58 @@
+// The loss and the gradient of rows of any width at any place: the blocks of a cluster keep a part each, which is a row that
+// begins somewhere else.
+#pragma once
+
+#include "10_cluster/cluster_exchange.cuh"
+#include "10_cluster/cluster_launch.cuh"
+#include "12_fusion/in_cluster.cuh"
+#include "12_fusion/kept_row.cuh"
+
+/// A cluster for each row: blockIdx.x / cluster size. Each block keeps all of its part.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    unaligned_cluster_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape,
+                               int part_cols) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
+  __shared__ ClusterExchange<Op> exchange;
+  exchange.start();
+  const cg::cluster_group cluster = cg::this_cluster();
+  const std::int64_t row = blockIdx.x / cluster.num_blocks();
+  const int first_col = static_cast<int>(cluster.block_rank()) * part_cols;
+  const int cols = max(min(static_cast<int>(shape.cols) - first_col, part_cols), 0);
+  const T* row_x = x + row * shape.cols;
+  const std::int64_t label = labels[row];  // used late, when it has come
+  const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols);
+  ptx::barrier_cluster_wait();
+  const typename Op::State own = kept.template reduce<Op>();
+  const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
+  float x_label = 0;
+  if (is_first_thread) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
+  const typename Op::State state = exchange.merge(own, 0);
+  if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+  const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
+  kept.write(dx + row * shape.cols + first_col,
+             [&](auto& values, int col) { gradient(values, first_col + col); });
+#endif
+}
+
+/// Rows that a cluster holds; rows = 0 does nothing. Throws CudaError.
+struct UnalignedCluster {
+  template <class Op, class T>
+  static constexpr auto kernel = unaligned_cluster_gradient<Op, T>;
+
+  /// As InCluster. What a part begins with may lie anywhere in a line.
+  static RowOnCluster layout(std::int64_t row_bytes) {
+    RowOnCluster row = InCluster::layout(round_up(row_bytes, 16));
+    row.shared_bytes = static_cast<int>(bytes_with_place(row.shared_bytes));
+    return row;
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    if (of.shape.rows == 0) return;
+    const RowOnCluster row = layout(of.row_bytes());
+    launch_clusters(kernel<Op, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
+                    row.part_packs * elements_per_16_bytes<T>);
+  }
+};
