@@ -31,7 +31,7 @@ extern "C" {
   X(bank_conflicts, "shared: passes beyond the first of each group of lanes that is served together")
 
 /* Atomics count as stores. A cp.async counts twice: as a load of global memory and as a store to shared memory. A bulk
- * copy is one request of global memory, and none of shared memory. */
+ * copy is one request of global memory, and none of shared memory. What is done to a mbarrier is no access at all. */
 #define SIM_ACCESS_KINDS(X) \
   X(global_loads)           \
   X(global_stores)          \

@@ -151,6 +151,7 @@ SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
   sum.warp_instructions = executed;
   switch (instruction.counted_as) {
     case InstructionClass::plain:
+    case InstructionClass::mbarrier:
     case InstructionClass::bulk_copy:
     case InstructionClass::async_store:
     case InstructionClass::cluster_barrier:

@@ -315,6 +315,7 @@ void assemble_cp(Assembler& a) {
     a.instruction.space = MemorySpace::shared;
     a.instruction.access_bytes = 8;
     a.instruction.strong = true;
+    a.instruction.counted_as = InstructionClass::mbarrier;
     a.instruction.handler = &arrive_after_copies;
   } else if (a.take("commit_group")) {
     a.instruction.handler = &commit_group;
@@ -519,6 +520,7 @@ void assemble_mbarrier(Assembler& a) {
   a.refuse_if(a.take_type() != Type::b64);
   a.instruction.space = MemorySpace::shared;
   a.instruction.access_bytes = 8;
+  a.instruction.counted_as = InstructionClass::mbarrier;
   a.instruction.strong = *what > 1;
   a.instruction.releases = *what >= 2 && *what <= 3 && !relaxed;
   std::size_t next = 0;

@@ -29,6 +29,7 @@ enum class InstructionClass : std::uint8_t {
   special_function,
   atomic,
   async_copy,  ///< cp.async: a load of global memory and a store to shared memory
+  mbarrier,    ///< made, arrived at, asked: counted as plain, not as an access to shared memory
   // Counted as plain; a trace tells them apart.
   bulk_copy,
   async_store,      ///< st.async, red.async

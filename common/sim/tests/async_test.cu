@@ -424,6 +424,11 @@ int main() {
                     [&] { double_buffer<false><<<1, threads>>>(x, y); });
     expect_one_pass(simulator, "a bulk load, counted", 1, 4 * warps,
                     [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
+    const SimCounters& loaded = simulator.api().launch(0)->counters;
+    simulator.check(loaded.shared_loads.requests == 4 * warps && loaded.shared_stores.requests == 0,
+                    "    its mbarrier is none of its accesses",
+                    std::to_string(loaded.shared_loads.requests) + " loads, " +
+                        std::to_string(loaded.shared_stores.requests) + " stores");
     expect_one_pass(simulator, "a bulk store, counted", 0, 1,
                     [&] { bulk_store<Store::right><<<1, threads>>>(y); });
     simulator.api().begin();
