@@ -117,12 +117,11 @@ template <class Op>
 class RowGradient {
  public:
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
-      : is_ignored_(label == ignored_label),
-        is_near_(RunningPair::is_near(Op::pair(row).max)),
-        shift_(is_near_ ? RunningPair::shift_of(Op::pair(row).max) : Op::pair(row).max),
-        factor_((is_near_ ? exp2f(RunningPair::rounding_of(Op::pair(row).max)) : 1) / Op::pair(row).sum),
+      : max_(Op::pair(row).max),
+        factor_(1 / Op::pair(row).sum),
         everywhere_(Op::smoothing / static_cast<float>(cols)),
-        label_(static_cast<int>(label)) {
+        label_(static_cast<int>(label)),
+        is_ignored_(label == ignored_label) {
     if (0 <= label && label < cols) return;
     factor_ = NAN;
     label_ = -1;
@@ -133,9 +132,7 @@ class RowGradient {
   __device__ void operator()(float (&values)[N], int col) const {
 #pragma unroll
     for (float& value : values) {
-      const float power =
-          is_near_ ? exp2f(fmaf(value, RunningPair::log2_e, -shift_)) : __expf(value - shift_);
-      value = is_ignored_ ? 0 : power * factor_ - everywhere_;
+      value = is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_;
     }
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;
@@ -146,12 +143,11 @@ class RowGradient {
   }
 
  private:
-  bool is_ignored_;
-  bool is_near_;
-  float shift_;
+  float max_;
   float factor_;
   float everywhere_;
   int label_;  ///< -1: no column
+  bool is_ignored_;
 };
 
 // ---- What a launcher is given: device memory, any widths at any places.

@@ -29,8 +29,7 @@ class RunningPair {
     return {max_, is_near(max_) ? sum_ * exp2f(rounding_of(max_)) : sum_};
   }
 
-  // ---- What it takes to go on like that.
-
+ private:
   static constexpr float log2_e = 1.4426950408889634f;
   /// m c, rounded. All powers are of the same distance from it, so what was rounded off is a factor of the sum.
   static __device__ float shift_of(float max) {
@@ -45,7 +44,6 @@ class RunningPair {
     return fabsf(max) < 1e6f;
   }
 
- private:
   float max_ = MaxSum{}.max;
   float sum_ = 0;  ///< of 2^(x c - shift_of(max_)); where max_ is far, of exp(x - max_)
 };

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 
 #include "common/harness/compare.cuh"
@@ -24,6 +25,8 @@ struct Add {
 std::string compare_detail::explain(const Findings& findings, Shape shape) {
   char text[256];
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  // The sign of a NaN is that of whoever computed it, and says nothing.
+  const auto value = [](double of) { return std::isnan(of) ? std::fabs(of) : of; };
   const long long elements = number(shape.elements());
   const long long row = number(findings.first_wrong / shape.cols);
   const long long col = number(findings.first_wrong % shape.cols);
@@ -34,7 +37,7 @@ std::string compare_detail::explain(const Findings& findings, Shape shape) {
   } else {
     std::snprintf(text, sizeof text,
                   "%lld of %lld elements wrong; first at row %lld, column %lld: got %.9g, expected %.9g",
-                  number(findings.wrong), elements, row, col, findings.got, findings.expected);
+                  number(findings.wrong), elements, row, col, value(findings.got), value(findings.expected));
   }
   return text;
 }

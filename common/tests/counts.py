@@ -356,14 +356,12 @@ def fusion(r: Row) -> Expected:
     if r.variant.startswith("unfused"):
         gradient = r.variant == "unfused_gradient"
         warps = warps_of(r, 4 * pack(r))
-        warps_of_gradient = warps_of(r, 4 * (4 if r.cols % 4 == 0 and r.offset % 4 == 0 else 1))
         # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
         yield "passes", min(max(r.counted_passes, r.passes - gradient * 4 / r.size * (1 - counted_rows / r.rows)), r.passes)
-        yield "shuffles", 20 * warps * r.rows
+        yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
         yield "block_barriers", 2 * r.rows
         of_softmax = (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
-        of_threads = 32 * warps_of_gradient * r.rows  # a factor each
-        yield "special_function_lanes", with_gradient(of_softmax + of_threads) if gradient else of_softmax
+        yield "special_function_lanes", with_gradient(of_softmax) if gradient else of_softmax
         return
 
     def of_sums(num_packs: int, singles: int, threads: int, packs_a_turn: int = 4) -> int:
@@ -386,7 +384,7 @@ def fusion(r: Row) -> Expected:
         parts = divide_up(r.cols, part)
         cuts = [cut(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
         yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
-        yield "shuffles", (20 * 8 * parts + 10) * r.rows
+        yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
         yield "block_barriers", 2 * parts * r.rows
         exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
         yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts)
@@ -401,7 +399,7 @@ def fusion(r: Row) -> Expected:
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
-        yield "shuffles", 10 * merges * r.rows
+        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
         yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
         return
     if r.variant == "cluster":
@@ -412,9 +410,9 @@ def fusion(r: Row) -> Expected:
         requests_of_rows = r.rows * sum(divide_up(each, 32) for each in packs)
         yield "global_load_requests", requests_of_rows + r.rows * size * warps + counted_rows
         yield "global_store_requests", requests_of_rows + r.rows + tickets
-        yield "shuffles", (10 * (warps + 2) * size + 2) * r.rows
+        yield "shuffles", (SHUFFLES_OF_A_MERGE * (warps + 2) * size + 2) * r.rows
         yield "block_barriers", 2 * size * r.rows
-        exponentials = r.cols + 32 * (2 * warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
+        exponentials = r.cols + 32 * (warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
         yield "special_function_lanes", with_gradient(exponentials * r.rows)
         return
     if r.variant == "in_registers":
@@ -422,8 +420,8 @@ def fusion(r: Row) -> Expected:
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
         yield "global_store_requests", requests_of_rows + r.rows
-        yield "shuffles", 10 * merges * r.rows
-        exponentials = r.cols + 32 * merges + 32 * warps  # the last ones for a factor of each thread
+        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
+        exponentials = r.cols + 32 * merges
         yield "special_function_lanes", with_gradient(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
         return
     if r.variant == "unaligned_cluster":
@@ -432,14 +430,14 @@ def fusion(r: Row) -> Expected:
         warps = max(divide_up(part, 8 * 32), 4)
         cuts = [cut(row * r.cols + first, min(part * width, r.cols - first))
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
-        blocks, shuffles = size * r.rows, 10 * (warps + 2) * size * r.rows
+        blocks, shuffles = size * r.rows, SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
         stores = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows
         loads = stores + blocks * warps - r.rows + counted_rows
         yield "block_barriers", 2 * blocks
-        exponentials = r.cols + 32 * (2 * warps + 2) * size
+        exponentials = r.cols + 32 * (warps + 2) * size
         yield "special_function_lanes", with_gradient(
             r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts))  # fmt: skip
-        if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) <= 9:  # for newer ones nvcc splits accesses, and shuffles more
+        if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
             yield "shuffles", shuffles
             yield "global_load_requests", loads
             yield "global_store_requests", stores
@@ -449,13 +447,14 @@ def fusion(r: Row) -> Expected:
     most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 4) if keeps else 16
     warps = min(max(divide_up(row_bytes, 64 * 32), 4), most_warps)
     # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
-    stores, loads, shuffles = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows, 20 * warps * r.rows
+    stores, loads = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
+    shuffles = 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
     yield "global_store_requests", min(max(r.counted_global_store_requests, stores), stores + r.rows)
     yield "shuffles", min(max(r.counted_shuffles, shuffles), shuffles + warps * r.rows)
     if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
         return  # what is not kept is a row of its own, with ends of its own
     yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
-    exponentials = r.cols + 3 * 32 * warps
+    exponentials = r.cols + 2 * 32 * warps
     yield "special_function_lanes", with_gradient(
         r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts))
 

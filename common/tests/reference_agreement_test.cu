@@ -1,4 +1,4 @@
-// The reference on the host and on the device are the same functors, run by Thrust; so are the inputs. Here
+// The reference on the host and on the device are the same functors, and so are the inputs. Here
 // they are tested against each other: same inputs bit for bit, same verdict on a right and on a wrong result.
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/harness/compare.cuh"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/operation.h"
 #include "common/tests/device_test.h"
@@ -31,21 +32,23 @@ struct Copies {
     for (const auto& device : on_device) found.push_back(device.get());
     return found;
   }
-  /// The device's become the host's. Returns how many of the first tensor's elements differed.
+  /// The device's become the host's. Returns how many of the first tensor's elements differed; one NaN is like another.
   std::int64_t copy_to_host(const std::vector<Tensor>& tensors) {
-    std::int64_t different = 0;
+    const std::vector<std::uint64_t> made_on_host = on_host[0];
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::vector<std::uint64_t> made_on_host = on_host[i];
       CUDA_CHECK(
           cudaMemcpy(on_host[i].data(), on_device[i].get(), tensors[i].bytes(), cudaMemcpyDeviceToHost));
-      const char* before = reinterpret_cast<const char*>(made_on_host.data());
-      const char* after = reinterpret_cast<const char*>(on_host[i].data());
-      const std::size_t size = size_of(tensors[i].dtype);
-      for (std::size_t byte = 0; i == 0 && byte < tensors[i].bytes(); byte += size) {
-        different += std::memcmp(before + byte, after + byte, size) != 0;
-      }
     }
-    return different;
+    return dispatch_dtype(tensors[0].dtype, [&]<class T>() {
+      const auto* before = reinterpret_cast<const T*>(made_on_host.data());
+      const auto* after = reinterpret_cast<const T*>(on_host[0].data());
+      std::int64_t different = 0;
+      for (std::int64_t i = 0; i < tensors[0].shape.elements(); ++i) {
+        const bool both_nan = std::isnan(as_double(before[i])) && std::isnan(as_double(after[i]));
+        different += !both_nan && std::memcmp(before + i, after + i, sizeof(T)) != 0;
+      }
+      return different;
+    });
   }
 };
 

@@ -23,7 +23,7 @@ from measure import results
 # Small shapes around the edges that kernels get wrong: one row, odd counts, a warp, a pack and a block more or less, rows
 # that end unaligned, and a row too long for registers.
 EDGES = "--rows 1,2,7 --cols 1,3,31,32,33,100,128,129,1000,1024,1025,5001 --dtype all --op all --input normal,neg_inf_prefix"
-# racecheck is many times slower. Races depend on how threads share a row, so one op and one input are enough; that these
+# racecheck is many times slower. Races depend on how threads share a row: the usual op and one input are enough. That these
 # shapes still reach every variant is checked.
 RACES = "--rows 1,2 --cols 32,33,128,1000,1024,5001 --dtype all --input normal"
 CLEAN = "ERROR SUMMARY: 0 errors"
@@ -63,7 +63,10 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
         log.write_text("")
         options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage]), "--verify-only"]
         program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
-        report, problems = results.run_stage(program, [*options, *shapes.split()], TIMEOUT_S, stopped=stopped)
+        options += shapes.split()
+        if "--op" not in options:
+            options += ["--op", ",".join(results.operations_of(stage))]  # each variant does one of them
+        report, problems = results.run_stage(program, options, TIMEOUT_S, stopped=stopped)
         text = log.read_text(encoding="utf-8", errors="replace")
         if "Device not supported" in "\n".join([text, *problems]):
             raise NoDevice("compute-sanitizer does not work with this GPU")
