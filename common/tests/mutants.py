@@ -203,7 +203,7 @@ GROUPS: dict[str, list[Mistake]] = {
             at="// again"),
         wrong_result("maximum_starts_at_minus_10000", "small_block --rows 7 --cols 31 --input lowest",
             "lowest: 217 of 217 elements wrong",
-            (REDUCE_OP, "static constexpr float identity = -cuda::std::numeric_limits<float>::infinity(); => "
+            (REDUCE_OP, "static constexpr float identity = -INFINITY; => "
                         "static constexpr float identity = -1e4f;")),
         wrong_count("backwards_is_forwards", "", "^large_block and reversed_second_pass: all counters are the same",
             (UNCACHED, "(direction == Direction::forward ? pack : num_packs - 1 - pack) => pack")),
@@ -214,7 +214,7 @@ GROUPS: dict[str, list[Mistake]] = {
     "06_online_1": [
         wrong_result("merge_of_two_that_saw_only_inf", "online_per_element --rows 7 --cols 31 --input neg_inf_prefix",
             "neg_inf_prefix: .*: got -?nan, expected",
-            (MAX_SUM, "return fmaxf(max, cuda::std::numeric_limits<float>::lowest()); => return max;")),
+            (MAX_SUM, "return fmaxf(max, -FLT_MAX); => return max;")),
     ],
     "06_online_2": [
         fault("no_barrier_before_pairs_are_merged", "online --rows 1 --cols 1000", "read of . bytes of shared memory",
@@ -407,7 +407,8 @@ GROUPS: dict[str, list[Mistake]] = {
             (LOSS, "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
         wrong_result("nan_of_an_ignored_row", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient --input one_nan",
             "dx: 1 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
-            (ROW_LOSS, "is_ignored_ ? 0 : power * factor_ - everywhere_; => power * (is_ignored_ ? 0 : factor_) - everywhere_;")),
+            (ROW_LOSS, "is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_; => "
+                       "__expf(value - max_) * (is_ignored_ ? 0 : factor_) - everywhere_;")),
         wrong_result("shifts_are_rounded_however_large", "one_read --rows 7 --cols 1000 --input lowest", "6 of 7 elements wrong",
             ("12_fusion/running_pair.cuh", "return fabsf(max) < 1e6f; => return max > -1e38f;")),
         fault("no_barrier_before_the_next_row", "kept_row --rows 7 --cols 1001 --offset 1,2 --op cross_entropy_gradient",

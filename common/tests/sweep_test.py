@@ -340,12 +340,12 @@ def test_what_a_peer_does_stands_in_its_row(world: World) -> None:
 @pytest.fixture
 def gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """All stages are of the gradient."""
-    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, "softmax_backward"))
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, ("softmax_backward",)))
 
 
 @pytest.mark.parametrize("op, found", [("softmax", NAMES[:2]), ("softmax_backward", [NAMES[0], *NAMES[2:]])])
 def test_stages_of_another_operation_are_left_out(world: World, monkeypatch: Any, op: str, found: list[str]) -> None:
-    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": ("softmax_backward",)})
     world.peers = [peer("quack softmax", operations=peers.OPERATIONS)]
     data, _ = world.swept("--shapes", SMALL, "--op", op)
     assert [r["contender"] for r in data["results"]] == [*found, "quack softmax"]
@@ -363,7 +363,7 @@ def test_an_operation_that_a_peer_does_not_do(world: World, gradients: None) -> 
 
 @pytest.mark.parametrize("op", ["softmax", "softmax_backward"])
 def test_an_offset_reaches_the_harness_the_peers_and_the_file(world: World, monkeypatch: Any, op: str) -> None:
-    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, op))
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, (op,)))
     ahead: list[list[Problem]] = []
     prepared: list[Problem] = []
 
@@ -887,7 +887,7 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
 
 
 def test_the_gradient_has_tables_and_a_recorded_file_of_its_own(world: World, monkeypatch: Any) -> None:
-    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": "softmax_backward"})
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": ("softmax_backward",)})
     world.peers = [peer(name, operations=peers.OPERATIONS) for name in ("cudnn v", "pytorch v", "triton v")]
     assert world.sweep("--op", "softmax_backward")[0] == 0
     (file,) = world.results.iterdir()

@@ -221,7 +221,7 @@ def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
 def does(stage: str, op: str) -> bool:
     """False for a stage of softmax where the gradient is measured, and the other way round."""
     families = [family for family in (peers.SOFTMAX, peers.GRADIENTS) if op in family]
-    return not families or results.operation_of(stage) in families[0]
+    return not families or any(operation in families[0] for operation in results.operations_of(stage))
 
 
 def add_contenders(harness: Harness, stages: list[str], found: list[PeerContender]) -> list[Entry]:
