@@ -29,9 +29,8 @@ struct RowTile {
   int rows_per_access = 1;  ///< rows that one group has in flight
   bool padded = true;       ///< false: the row has exactly cols() columns
   __host__ __device__ constexpr int cols() const { return pack_size * packs_per_lane * group_width; }
-  __host__ __device__ constexpr int rows_per_block() const {
-    return warp_reduce_block_size / group_width * rows_per_access;
-  }
+  __host__ __device__ constexpr int groups_per_block() const { return warp_reduce_block_size / group_width; }
+  __host__ __device__ constexpr int rows_per_block() const { return groups_per_block() * rows_per_access; }
   constexpr bool fits(std::int64_t row_cols) const {
     return padded ? row_cols <= cols() : row_cols == cols();
   }
@@ -44,11 +43,12 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   const auto [rows, cols] = shape;
   const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
   const int group = static_cast<int>(threadIdx.x) / tile.group_width;
-  const std::int64_t block_row = first_row + blockIdx.x * std::int64_t{tile.rows_per_block()};
-  const std::int64_t group_row = block_row + group * tile.rows_per_access;
+  const std::int64_t group_row = first_row + blockIdx.x * std::int64_t{tile.rows_per_block()} + group;
+  // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
+  const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
   const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
   const auto exists = [&](int r, int pack) {
-    return group_row + r < rows && (!tile.padded || col_of_pack(pack) < cols);
+    return row_of(r) < rows && (!tile.padded || col_of_pack(pack) < cols);
   };
 
   // All reads first: they are independent, and every one on its way hides the latency of the others.
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 #pragma unroll
     for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
       if (!exists(r, pack)) continue;
-      fetched[r][pack] = load.template fetch<tile.pack_size>(group_row + r, col_of_pack(pack));
+      fetched[r][pack] = load.template fetch<tile.pack_size>(row_of(r), col_of_pack(pack));
     }
   }
 
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 #pragma unroll
       for (float& value : values[pack]) value = result.finish(value);
       if (!exists(r, pack)) continue;
-      store.template store<tile.pack_size>(values[pack], group_row + r, col_of_pack(pack));
+      store.template store<tile.pack_size>(values[pack], row_of(r), col_of_pack(pack));
     }
   }
 }
@@ -156,9 +156,9 @@ struct Packs {
 };
 
 /// For narrow rows: as few lanes per row as cover it with so many packs each, so that a warp works on up to 32
-/// rows. rows_per_access = 2 lets each group load two rows before it computes. full_lanes: rows that fill every lane
-/// have tiles of their own, without a check for each pack. cols <= 32 * packs packs.
-template <int packs, int rows_per_access, bool full_lanes>
+/// rows. rows_per_access = 2 lets each group load two rows before it computes. Rows that fill every lane have tiles of their
+/// own, without a check for each pack. cols <= 32 * packs packs.
+template <int packs, int rows_per_access>
 struct NarrowGroups {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
@@ -176,7 +176,7 @@ struct NarrowGroups {
                                .packs_per_lane = packs * elements_per_16_bytes<typename Load::Element> / N,
                                .rows_per_access = rows_per_access};
       const auto launch_narrowest = [&]<int... lanes>() {
-        constexpr bool padded = !(full_lanes && N > 1);
+        constexpr bool padded = N == 1;
         launch_warp_softmax<Op, group_of(lanes, padded)..., group_of(lanes, true)..., widest>(load, store,
                                                                                               shape, stream);
       };

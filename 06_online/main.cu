@@ -9,6 +9,12 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// How the pairs' two floats are read is up to ptxas: bank conflicts are not declared.
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
+/// A block has one row: nothing has to be protected from the next, and a warp alone waits for nobody.
+Traffic fused_passes(const Problem& problem) {
+  const double barriers = problem.shape.cols <= narrowest_tile.cols() ? 0 : 1;
+  return whole_passes(1, 1, {.barriers = barriers, .bank_conflicts = {}})(problem);
+}
+
 const auto too_wide = at_most_columns(widest_tile.cols(), "the row must fit the registers of a block");
 
 }  // namespace
@@ -21,7 +27,7 @@ Stage stage() {
               {.name = "fused",
                .idea = "the row stays in the registers of a block",
                .prepare = launches_load_store<FusedRegisterSoftmax>,
-               .traffic = whole_passes(1, 1, one_merge),
+               .traffic = fused_passes,
                .unsupported = too_wide},
               {.name = "three_pass_tile",
                .idea = "maximum, sum, result: stage 05's kernel",

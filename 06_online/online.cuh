@@ -71,9 +71,13 @@ struct OnlineSoftmax {
 struct BlockTile {
   int block_size;
   int elements_per_thread;
+  bool padded = true;  ///< false: the row has exactly cols() columns, and no pack needs a check
   constexpr std::int64_t cols() const { return block_size * elements_per_thread; }
-  constexpr bool fits(std::int64_t row_cols) const { return row_cols <= cols(); }
+  constexpr bool fits(std::int64_t row_cols) const {
+    return padded ? row_cols <= cols() : row_cols == cols();
+  }
 };
+constexpr BlockTile narrowest_tile{.block_size = 32, .elements_per_thread = 8};
 constexpr BlockTile widest_tile{.block_size = 1024, .elements_per_thread = 32};
 
 /// What a block holds of a row in its registers: up to tile.cols() columns. Each thread reduces what it holds
@@ -85,7 +89,7 @@ class RowInRegisters {
  public:
   template <class Load>
   __device__ RowInRegisters(const Load& load, std::int64_t row, int cols) : cols_(cols) {
-    // = {}: see stage 03; without it the row does not fit the registers.
+    // = {} for blocks that have several rows, as in stage 07: what is left of the row before would keep its registers.
     Fetched<Load, pack_size> fetched[packs_per_thread] = {};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
@@ -141,7 +145,7 @@ class RowInRegisters {
     return (pack * tile.block_size + static_cast<int>(threadIdx.x)) * pack_size;
   }
   __device__ bool exists(int pack) const {
-    return col_of_pack(pack) < cols_;
+    return !tile.padded || col_of_pack(pack) < cols_;
   }
 
   int cols_;
@@ -149,35 +153,44 @@ class RowInRegisters {
   float shift_;
 };
 
+/// first_row: of the grid.
 template <class Op, BlockTile tile, int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(tile.block_size)
-    fused_register_softmax(Load load, Store store, Shape shape) {
+    fused_register_softmax(Load load, Store store, int cols, std::int64_t first_row) {
   __shared__ typename Op::State storage[32];
-  const int cols = static_cast<int>(shape.cols);
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    RowInRegisters<Op, tile, pack_size> held(load, row, cols);
-    const typename Op::State total = block_merge<Op>(held.reduce(), storage);
-    held.finish(total, store, row);
-  }
+  const std::int64_t row = first_row + blockIdx.x;
+  RowInRegisters<Op, tile, pack_size> held(load, row, cols);
+  const auto total = block_merge_once<Op, tile.block_size / 32>(held.reduce(), storage);
+  held.finish(total, store, row);
 }
 
 /// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the
 /// smallest block that holds the row: two packs in flight per thread, and many blocks per SM, so that one
 /// block's arithmetic hides behind another's reads. Blocks of 1024 threads hide less: wide rows get more packs instead.
+/// Each block has one row, in as many grids as it takes, as in stage 03.
 struct FusedRegisterSoftmax {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
       const auto launch_tile = [&]<BlockTile tile>() {
-        fused_register_softmax<Op, tile, pack_size>
-            <<<grid_for(shape.rows), tile.block_size, 0, stream>>>(load, store, shape);
-        CUDA_CHECK(cudaGetLastError());
+        for (std::int64_t row = 0; row < shape.rows; row += max_grid_blocks) {
+          fused_register_softmax<Op, tile, pack_size>
+              <<<grid_for(shape.rows - row), tile.block_size, 0, stream>>>(load, store,
+                                                                           static_cast<int>(shape.cols), row);
+          CUDA_CHECK(cudaGetLastError());
+        }
+      };
+      const auto launch_first = [&]<BlockTile... tiles>() {
+        constexpr auto full = [](BlockTile tile) {
+          return BlockTile{tile.block_size, tile.elements_per_thread, pack_size == 1};
+        };
+        with_first_tile_that_fits<full(tiles)..., tiles...>(shape.cols, launch_tile);
       };
       constexpr int two_packs = pack_size == 4 ? 8 : 16;
-      with_first_tile_that_fits<BlockTile{32, 8}, BlockTile{64, two_packs}, BlockTile{128, two_packs},
-                                BlockTile{256, two_packs}, BlockTile{512, two_packs}, BlockTile{512, 16},
-                                BlockTile{512, 32}, widest_tile>(shape.cols, launch_tile);
+      launch_first.template operator()<narrowest_tile, BlockTile{64, two_packs}, BlockTile{128, two_packs},
+                                       BlockTile{256, two_packs}, BlockTile{512, two_packs},
+                                       BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>();
     });
   }
 };

@@ -119,7 +119,7 @@ class RowGradient {
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
       : max_(Op::pair(row).max),
         factor_(1 / Op::pair(row).sum),
-        everywhere_(Op::smoothing / static_cast<float>(cols)),
+        everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
         is_ignored_(label == ignored_label) {
     if (0 <= label && label < cols) return;
@@ -130,10 +130,13 @@ class RowGradient {
   /// `values` begin at column col.
   template <int N>
   __device__ void operator()(float (&values)[N], int col) const {
+    if (is_ignored_) {
 #pragma unroll
-    for (float& value : values) {
-      value = is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_;
+      for (float& value : values) value = 0;
+      return;
     }
+#pragma unroll
+    for (float& value : values) value = __expf(value - max_) * factor_ - everywhere_;
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;
 #pragma unroll

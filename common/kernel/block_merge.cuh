@@ -22,8 +22,9 @@ __device__ inline float warp_max(float value) {
 #endif
 }
 
-/// Merges the states of all lanes of a warp; every lane gets the result.
-template <class Op>
+/// Merges the states of all lanes of a warp; every lane gets the result. Where lane i has the state of lane i % states,
+/// it takes fewer exchanges.
+template <class Op, int states = 32>
 __device__ typename Op::State warp_merge(typename Op::State state) {
   if constexpr (requires { state.max; }) {  // MaxSum
     // The maximum of all first, so that each sum is rescaled once. Pair by pair it would be two exponentials
@@ -31,26 +32,29 @@ __device__ typename Op::State warp_merge(typename Op::State state) {
     const float max = warp_max(state.max);
     float sum = state.sum * __expf(state.max - safe_shift(max));
 #pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+    for (int mask = states / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
     return {max, sum};
   } else {
 #pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
+    for (int mask = states / 2; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
     return state;
   }
 }
 
 /// Merges the states of all threads of a block; every thread gets the result. `storage`: shared, one state per
-/// warp; it may be written again only after another barrier. The block size is a multiple of 32.
-template <class Op>
+/// warp; it may be written again only after another barrier. The block size is a multiple of 32; `warps`, a power of two,
+/// says how many where the compiler knows it.
+template <class Op, int warps = 0>
 __device__ typename Op::State block_merge_once(typename Op::State state, typename Op::State (&storage)[32]) {
   const unsigned lane = threadIdx.x % 32;
   const unsigned warp = threadIdx.x / 32;
   state = warp_merge<Op>(state);
+  if constexpr (warps == 1) return state;
   if (lane == 0) storage[warp] = state;
   __syncthreads();
   // Every warp merges the warps' states for itself: that costs less than a second barrier to hand out the
   // result.
+  if constexpr (warps > 0) return warp_merge<Op, warps>(storage[lane % warps]);
   return warp_merge<Op>(lane < blockDim.x / 32 ? storage[lane] : typename Op::State{});
 }
 

@@ -142,10 +142,15 @@ def online(r: Row) -> Expected:
         two_packs = 8 if pack(r) == 4 else 16
         tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256, 512)), (512, 16), (512, 32), (1024, 32)
         threads, cols = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
-        warps, exponentials = threads // 32, threads * (cols + 1)
-    else:
-        warps = warps_of(r, 4 * pack(r))
-        exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
+        warps, merges = threads // 32, 1 if threads == 32 else 2
+        yield "block_barriers", (merges - 1) * r.rows
+        # The second merge is of the warps' results alone: as many exchanges as halve their number to one.
+        second = SHUFFLES_OF_A_MERGE - 5 + warps.bit_length() - 1 if merges == 2 else 0
+        yield "shuffles", (SHUFFLES_OF_A_MERGE + second) * warps * r.rows
+        yield "special_function_lanes", (threads * (cols + 1) + merges * threads) * r.rows
+        return
+    warps = warps_of(r, 4 * pack(r))
+    exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
     yield "block_barriers", 2 * r.rows
     # A merge over 32 lanes costs an exponential a lane; each warp does two of them.
     yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
