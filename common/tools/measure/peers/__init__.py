@@ -89,10 +89,13 @@ def load(peer: str) -> Any:
 
 
 def of_operations(contenders: list[PeerContender], ops: set[str]) -> list[PeerContender]:
-    """Those that do one of the operations. Of a peer that does none of them, all: their rows say so."""
-    doing = [contender for contender in contenders if ops & set(contender.operations)]
-    some = {contender.peer for contender in doing}
-    return [contender for contender in contenders if contender in doing or contender.peer not in some]
+    """Those that do one of the operations. Of a peer that does none of them, the first: its rows say so."""
+    found: dict[str, list[PeerContender]] = {contender.peer: [] for contender in contenders}
+    for contender in contenders:
+        if ops & set(contender.operations):
+            found[contender.peer].append(contender)
+    first = {contender.peer: contender for contender in reversed(contenders)}
+    return [contender for peer, some in found.items() for contender in some or [first[peer]]]
 
 
 def one_line(error: BaseException) -> str:
