@@ -655,6 +655,11 @@ def test_pytorch_s_loss_is_computed_in_f32(torch: Any, dtype: str, converted: bo
     def operator(name: str) -> Callable[..., None]:
         return lambda *arguments, **outputs: calls.append((name, *arguments, *outputs.values()))
 
+    class Written(Tensor):
+        def copy_(self, other: Tensor) -> Tensor:
+            calls.append(("copy", other, self))
+            return self
+
     log_softmax, log_softmax_backward = "_log_softmax", "_log_softmax_backward_data"
     aten = {name: types.SimpleNamespace(out=operator(name)) for name in (log_softmax, log_softmax_backward)}
     aten["nll_loss_forward"] = types.SimpleNamespace(output=operator("nll_loss_forward"))
@@ -669,11 +674,12 @@ def test_pytorch_s_loss_is_computed_in_f32(torch: Any, dtype: str, converted: bo
     gradient = [
         ("nll_loss_backward", "4 ones", matrix, "label", None, 0, -100, total, matrix),
         (log_softmax_backward, matrix, matrix, -1, "f32", dx),
+        *[("copy", matrix, "dx")] * converted,
     ]
     for op, expected in (("cross_entropy", loss), ("cross_entropy_gradient", loss + gradient)):
         calls.clear()
         (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["eager"](Problem(dtype, 4, 8, op))
-        candidate.launch(*tensors_of(op), 0)
+        candidate.launch(*map(Written, tensors_of(op)), 0)
         assert calls == expected
 
 
