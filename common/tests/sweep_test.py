@@ -54,6 +54,7 @@ class World(Repository):
         self.verdicts: dict = {}  # by contender
         self.times = lambda name, round_: {"copy": 100.0, NAMES[2]: 101.0}.get(name, 200.0)
         self.copies = lambda name, round_: 100.0  # timed beside the contender
+        self.spreads: dict = {}  # by contender, in percent
         self.before_time = lambda name: None
         self.peers, self.versions, self.missing = [], {}, {}
         # What was opened (op, input, seed, offset); ("verify", "time" or "trial", contender) in order; what was loaded.
@@ -118,7 +119,7 @@ class World(Repository):
         self.added[number][1](0, 0, 0)
         self.timed[place] += 1
         time_us, copy_us = (of(name, self.timed[place] - 1) for of in (self.times, self.copies))
-        return Timing(time_us, 1.0, copy_us, 0.5, "")
+        return Timing(time_us, self.spreads.get(name, 1.0), copy_us, 0.5, "")
 
     def names(self, what: str) -> list[str]:
         return [name for kind, name in self.log if kind == what]
@@ -213,6 +214,16 @@ def test_noisy(world: World) -> None:
     data, out = world.swept(*BOTH)
     assert [(r["contender"], r["rows"]) for r in data["results"] if r["noisy"]] == [(NAMES[2], 49152)]
     assert f"noisy: 1 of 8:\n  02_fast packs at {LARGE}: rounds differ by 4.0 %, spread 1.0 %\n" in out
+
+
+def test_what_is_slow_has_one_round_and_no_line_where_it_is_noisy(world: World) -> None:
+    world.times = lambda name, round_: {NAMES[2]: 400.0, NAMES[3]: 401.0}.get(name, 200.0)
+    world.spreads = dict.fromkeys(NAMES[2:], 7.0)
+    data, out = world.swept("--shapes", LARGE)
+    assert Counter(world.names("time")) == {**dict.fromkeys(NAMES[:3], 2), NAMES[3]: 1}
+    shown = [(r["time_us"], r["round_difference_percent"], r["noisy"]) for r in data["results"][2:]]
+    assert shown == [(400.0, 0.0, True), (401.0, None, True)]
+    assert out.endswith(f"noisy: 1 of 4:\n  02_fast packs at {LARGE}: rounds differ by 0.0 %, spread 7.0 %\n")
 
 
 @pytest.mark.parametrize("verdict", [Verdict(False, "7 of 9 wrong", 3.0), Verdict(True, "7 of 9 wrong", 1.1)])
