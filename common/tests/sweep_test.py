@@ -54,6 +54,7 @@ class World(Repository):
         self.verdicts: dict = {}  # by contender
         self.times = lambda name, round_: {"copy": 100.0, NAMES[2]: 101.0}.get(name, 200.0)
         self.copies = lambda name, round_: 100.0  # timed beside the contender
+        self.spreads: dict = {}  # by contender, in percent
         self.before_time = lambda name: None
         self.peers, self.versions, self.missing = [], {}, {}
         # What was opened (op, input, seed, offset); ("verify", "time" or "trial", contender) in order; what was loaded.
@@ -84,12 +85,12 @@ class World(Repository):
         return [contender for contender, _ in self.added]
 
     def open_problem(self, shape: Shape, op: str, *how: object) -> None:
-        of_stages = ["softmax_backward"] * any(contender.stage in STAGES for contender in self.contenders())
-        accepted = ["softmax", "log_softmax", *of_stages]
+        has_stages = any(contender.stage in STAGES for contender in self.contenders())
+        accepted = ["softmax", "log_softmax", *results.OTHER_SWEEPS * has_stages]
         if op not in accepted:
             raise Usage(f"op: '{op}' is not accepted; accepted: {', '.join(accepted)}")
         self.problems.append((op, *how))
-        self.passes = 3.0 if op == "softmax_backward" else 2.0
+        self.passes = {"softmax_backward": 3.0, "cross_entropy": 1.0}.get(op, 2.0)
         if shape.cols > 1 << 20:
             raise Usage("needs 9.0 GiB of device memory, and 1.0 GiB are free")
         self.shape = shape
@@ -118,7 +119,7 @@ class World(Repository):
         self.added[number][1](0, 0, 0)
         self.timed[place] += 1
         time_us, copy_us = (of(name, self.timed[place] - 1) for of in (self.times, self.copies))
-        return Timing(time_us, 1.0, copy_us, 0.5, "")
+        return Timing(time_us, self.spreads.get(name, 1.0), copy_us, 0.5, "")
 
     def names(self, what: str) -> list[str]:
         return [name for kind, name in self.log if kind == what]
@@ -213,6 +214,16 @@ def test_noisy(world: World) -> None:
     data, out = world.swept(*BOTH)
     assert [(r["contender"], r["rows"]) for r in data["results"] if r["noisy"]] == [(NAMES[2], 49152)]
     assert f"noisy: 1 of 8:\n  02_fast packs at {LARGE}: rounds differ by 4.0 %, spread 1.0 %\n" in out
+
+
+def test_what_is_slow_has_one_round_and_no_line_where_it_is_noisy(world: World) -> None:
+    world.times = lambda name, round_: {NAMES[2]: 400.0, NAMES[3]: 401.0}.get(name, 200.0)
+    world.spreads = dict.fromkeys(NAMES[2:], 7.0)
+    data, out = world.swept("--shapes", LARGE)
+    assert Counter(world.names("time")) == {**dict.fromkeys(NAMES[:3], 2), NAMES[3]: 1}
+    shown = [(r["time_us"], r["round_difference_percent"], r["noisy"]) for r in data["results"][2:]]
+    assert shown == [(400.0, 0.0, True), (401.0, None, True)]
+    assert out.endswith(f"noisy: 1 of 4:\n  02_fast packs at {LARGE}: rounds differ by 0.0 %, spread 7.0 %\n")
 
 
 @pytest.mark.parametrize("verdict", [Verdict(False, "7 of 9 wrong", 3.0), Verdict(True, "7 of 9 wrong", 1.1)])
@@ -343,10 +354,20 @@ def gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, ("softmax_backward",)))
 
 
-@pytest.mark.parametrize("op, found", [("softmax", NAMES[:2]), ("softmax_backward", [NAMES[0], *NAMES[2:]])])
-def test_stages_of_another_operation_are_left_out(world: World, monkeypatch: Any, op: str, found: list[str]) -> None:
-    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": ("softmax_backward",)})
-    world.peers = [peer("quack softmax", operations=peers.OPERATIONS)]
+@pytest.mark.parametrize(
+    "other, op, found",
+    [
+        ("softmax_backward", "softmax", NAMES[:2]),
+        ("softmax_backward", "softmax_backward", [NAMES[0], *NAMES[2:]]),
+        ("cross_entropy", "softmax", NAMES[:2]),
+        ("cross_entropy", "cross_entropy_gradient", [NAMES[0], *NAMES[2:]]),
+    ],
+)
+def test_stages_of_another_operation_are_left_out(
+    world: World, monkeypatch: Any, other: str, op: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": (other,)})
+    world.peers = [peer("quack softmax", operations=(*peers.OPERATIONS, *peers.CROSS_ENTROPY))]
     data, _ = world.swept("--shapes", SMALL, "--op", op)
     assert [r["contender"] for r in data["results"]] == [*found, "quack softmax"]
     data, _ = world.swept("--shapes", SMALL, "--op", op, "--contenders", "quack")  # and no stage that was not asked for
@@ -359,6 +380,39 @@ def test_an_operation_that_a_peer_does_not_do(world: World, gradients: None) -> 
     assert [r["status"] for r in data["results"]] == ["verified"] * 4 + ["not applicable"]
     assert data["results"][-1]["reason"] == "flashinfer has no softmax_backward"
     assert data["results"][0]["bandwidth_gb_s"] == round(3 * 8 * 1024 * 4 / 100e3, 1)
+
+
+def test_of_a_peer_s_contenders_those_that_do_the_operation() -> None:
+    """Of a peer that does not do it at all, the first: its rows say so."""
+    found = [
+        peer("quack softmax", operations=("softmax", "softmax_backward")),
+        peer("quack cross_entropy", operations=peers.CROSS_ENTROPY),
+        peer("triton fused", operations=peers.OPERATIONS),
+        peer("triton tile", operations=peers.OPERATIONS),
+    ]
+    for ops, names in (
+        ({"softmax"}, ["softmax", "fused", "tile"]),
+        ({"softmax", "log_softmax"}, ["softmax", "fused", "tile"]),
+        ({"log_softmax"}, ["softmax", "fused", "tile"]),
+        ({"cross_entropy_gradient"}, ["cross_entropy", "fused"]),
+    ):
+        assert [one.variant for one in peers.of_operations(found, ops)] == names
+
+
+@pytest.mark.parametrize("op, passes", [("cross_entropy", 1), ("cross_entropy_gradient", 2)])
+def test_the_loss_beside_its_ceiling(world: World, monkeypatch: Any, op: str, passes: int) -> None:
+    """Which of a peer's contenders stand beside it, and the bytes that it needs."""
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, ("cross_entropy",)))
+    world.peers = [
+        peer("quack softmax"),
+        peer("quack cross_entropy", operations=peers.CROSS_ENTROPY),
+        peer("cudnn accurate", operations=peers.OPERATIONS),
+    ]
+    data, _ = world.swept("--shapes", LARGE, "--op", op)
+    rows = data["results"]
+    assert [r["contender"] for r in rows] == [*NAMES, "quack cross_entropy", "cudnn accurate"]
+    assert (rows[-1]["status"], rows[-1]["reason"]) == ("not applicable", f"cudnn has no {op}")
+    assert rows[0]["bandwidth_gb_s"] == round(passes * 49152 * 1024 * 4 / 100e3, 1)
 
 
 @pytest.mark.parametrize("op", ["softmax", "softmax_backward"])
@@ -422,10 +476,21 @@ def test_the_real_files_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     assert peers.find(list(names)) == ([], {}, missing)
 
 
+class Tensor(str):
+    """A tensor of PyTorch's that knows its name, and where what was copied into it came from."""
+
+    dtype = "half"
+
+    def copy_(self, other: "Tensor") -> "Tensor":
+        return Tensor(f"{self} <- {other}")
+
+
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One whose tensors are the pointers themselves."""
-    fake = types.SimpleNamespace(__version__="2.0+cu", uint8="byte", empty=lambda size, **_: f"{size} bytes")
+    fake = types.SimpleNamespace(__version__="2.0+cu", uint8="byte", float32="f32")
+    fake.empty = lambda size, dtype, device: f"{size} bytes" if dtype == "byte" else Tensor(f"{dtype} {size}")
+    fake.ones = lambda size, device: Tensor(f"{size} ones")
     monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
     monkeypatch.setattr(on_torch, "on_tensors", lambda problem, function: lambda *memory: function(*memory[:-1]))
     return fake
@@ -463,12 +528,17 @@ def called(target: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]
     return calls
 
 
+def tensors_of(op: str) -> list[Any]:
+    names = {"cross_entropy": "x label loss", "cross_entropy_gradient": "x label loss dx"}
+    return list(map(Tensor, names.get(op, "y dy dx" if op in peers.GRADIENTS else "x y").split()))
+
+
 def launched(peer: str, problem: Problem) -> None:
     """Launches all that a library of PyTorch's has for the problem, on tensors that are named as the operation's."""
-    names = ("y", "dy", "dx") if problem.op in peers.GRADIENTS else ("x", "y")
-    for prepare in on_torch.LIBRARIES[peer].prepare.values():
-        for candidate in prepare(problem):
-            candidate.launch(*names, "stream")
+    for contender in on_torch.LIBRARIES[peer].contenders():
+        if problem.op in contender.operations:
+            for candidate in contender.prepare(problem):
+                candidate.launch(*tensors_of(problem.op), "stream")
 
 
 def test_quack_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,9 +554,27 @@ def test_quack_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: pytes
     assert (forward, backward) == ([("x", "y")], [("dy", "y", "dx")])
 
 
+def test_quack_s_loss_and_both_of_its_ways_to_the_gradient(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("quack.cross_entropy")
+    monkeypatch.setitem(sys.modules, "quack.cross_entropy", module)
+    forward, backward = (called(module, f"cross_entropy_{way}_out", monkeypatch) for way in ("fwd", "bwd"))
+    alone = ("x", "label", None, "loss", None, None, None, -100)
+    one_kernel, first = (("x", "label", None, "loss", *both, None, -100) for both in ((None, "dx"), ("f32 4", None)))
+    launched("quack", Problem("bf16", 4, 1002, "cross_entropy", 2))
+    assert (forward, backward) == ([alone], [])
+    launched("quack", Problem("f32", 4, 1001, "cross_entropy_gradient", 1))
+    assert (forward[1:], backward) == ([one_kernel, first], [("x", "label", "4 ones", "f32 4", "dx", None, -100)])
+    for refused, why in (
+        (Problem("bf16", 4, 1001, "cross_entropy"), "at least 4 bytes at once: an even number of columns"),
+        (Problem("bf16", 4, 1002, "cross_entropy", 1), "aligned to its packs of 2 elements only"),
+    ):
+        with pytest.raises(NotApplicable, match=why):
+            launched("quack", refused)
+
+
 @pytest.mark.parametrize("cols, size", [(65536, "single"), (65537, "multi")])
 def test_liger_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: Any, cols: int, size: str) -> None:
-    class Tensor(str):
+    class Strided(str):
         def stride(self, _dimension: int) -> str:
             return f"stride of {self}"
 
@@ -503,7 +591,7 @@ def test_liger_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: Any, 
     for name, module in {**modules, "liger_kernel.ops.utils": settings}.items():
         monkeypatch.setitem(sys.modules, name, module or types.ModuleType(name))
     with monkeypatch.context() as patch:
-        patch.setattr(on_torch, "on_tensors", lambda _, run: lambda *names: run(*map(Tensor, names[:-1])))
+        patch.setattr(on_torch, "on_tensors", lambda _, run: lambda *names: run(*map(Strided, names[:-1])))
         for op in ("softmax", "softmax_backward"):
             launched("liger", Problem("f32", 4, cols, op))
     constants = {"BLOCK_SIZE": 65536, "num_warps": 32}
@@ -512,11 +600,48 @@ def test_liger_takes_the_tensors_in_its_own_order(torch: Any, monkeypatch: Any, 
     assert calls == [(name, (4,), (*each, cols), constants) for name, each in zip(names, expected)]
 
 
-def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
+@pytest.mark.parametrize(
+    "dtype, arch, warps", [("bf16", "hopper", 32), ("bf16", "blackwell_ultra", 8), ("f32", "blackwell", 32)]
+)
+def test_liger_s_gradient_is_made_of_a_copy_of_the_logits(
+    torch: Any, monkeypatch: Any, dtype: str, arch: str, warps: int
+) -> None:
     calls: list[Any] = []
 
-    class Tensor(str):
-        dtype = "half"
+    class Written(Tensor):
+        def copy_(self, other: Tensor) -> Tensor:
+            calls.append(("copy", other, self))
+            return self
+
+        def zero_(self) -> None:
+            calls.append(("zero", self))
+
+        def stride(self, _dimension: int) -> int:
+            return 50257
+
+    class Kernel:
+        def __getitem__(self, grid: tuple) -> Callable[..., None]:
+            return lambda **arguments: calls.append((grid, arguments))
+
+    module: Any = types.ModuleType("liger_kernel.ops.cross_entropy")
+    module.MAX_FUSED_SIZE, module.liger_cross_entropy_kernel, module.infer_device_arch = 32768, Kernel(), lambda: arch
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    (contender,) = peers.of_operations(on_torch.LIBRARIES["liger"].contenders(), set(peers.CROSS_ENTROPY))
+    problem = Problem(dtype, 4, 50257, "cross_entropy_gradient")
+    with pytest.raises(NotApplicable, match="overwrites the logits of ignored rows"):
+        contender.prepare(problem._replace(op="cross_entropy"))
+    (candidate,) = contender.prepare(problem)
+    candidate.launch(*map(Written, tensors_of(problem.op)), 0)
+    *before, (grid, arguments) = calls
+    assert before == [("copy", "x", "dx"), ("zero", "loss")]
+    assert (grid, arguments["num_warps"], arguments["BLOCK_SIZE"]) == ((4,), warps, 32768)
+    assert [arguments[name] for name in ("X_ptr", "X_stride", "Y_ptr", "loss_ptr")] == ["dx", 50257, "label", "loss"]
+    assert [arguments[name] for name in ("n_cols", "ignore_index", "reduction")] == [50257, -100, "none"]
+    assert len(arguments) == 29  # all that the kernel takes, and the number of warps
+
+
+def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
+    calls: list[Any] = []
 
     def operator(name: str) -> Any:
         return types.SimpleNamespace(out=lambda *arguments, **output: calls.append((name, *arguments, output)))
@@ -525,7 +650,7 @@ def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
     torch.ops = types.SimpleNamespace(aten=types.SimpleNamespace(**{name: operator(name) for name in names}))
     for op in peers.OPERATIONS:
         (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["eager"](Problem("f16", 4, 8, op))
-        candidate.launch(*map(Tensor, ("y", "dy", "dx") if op in peers.GRADIENTS else ("x", "y")), 0)
+        candidate.launch(*tensors_of(op), 0)
     assert calls == [
         ("_softmax", "x", -1, False, {"out": "y"}),
         ("_log_softmax", "x", -1, False, {"out": "y"}),
@@ -534,14 +659,68 @@ def test_pytorch_takes_the_tensors_in_its_own_order(torch: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("dtype, converted", [("f32", False), ("bf16", True)])
+def test_pytorch_s_loss_is_computed_in_f32(torch: Any, dtype: str, converted: bool) -> None:
+    calls: list[Any] = []
+
+    def operator(name: str) -> Callable[..., None]:
+        return lambda *arguments, **outputs: calls.append((name, *arguments, *outputs.values()))
+
+    class Written(Tensor):
+        def copy_(self, other: Tensor) -> Tensor:
+            calls.append(("copy", other, self))
+            return self
+
+    log_softmax, log_softmax_backward = "_log_softmax", "_log_softmax_backward_data"
+    aten = {name: types.SimpleNamespace(out=operator(name)) for name in (log_softmax, log_softmax_backward)}
+    aten["nll_loss_forward"] = types.SimpleNamespace(output=operator("nll_loss_forward"))
+    aten["nll_loss_backward"] = types.SimpleNamespace(grad_input=operator("nll_loss_backward"))
+    torch.ops = types.SimpleNamespace(aten=types.SimpleNamespace(**aten))
+    matrix, total = "f32 (4, 8)", "f32 ()"
+    x, dx = (f"{matrix} <- x", matrix) if converted else ("x", "dx")
+    loss = [
+        (log_softmax, x, -1, False, matrix),
+        ("nll_loss_forward", matrix, "label", None, 0, -100, "loss", total),
+    ]
+    gradient = [
+        ("nll_loss_backward", "4 ones", matrix, "label", None, 0, -100, total, matrix),
+        (log_softmax_backward, matrix, matrix, -1, "f32", dx),
+        *[("copy", matrix, "dx")] * converted,
+    ]
+    for op, expected in (("cross_entropy", loss), ("cross_entropy_gradient", loss + gradient)):
+        calls.clear()
+        (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["eager"](Problem(dtype, 4, 8, op))
+        candidate.launch(*map(Written, tensors_of(op)), 0)
+        assert calls == expected
+
+
 def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
 
-    class Tensor(str):
-        dtype = "half"
+    class Written(Tensor):
+        def copy_(self, result: Any) -> Any:
+            calls.append((result, "into", self))
+            return self
+
+    class Symbol(str):
+        shape, device = (4, 8), "cuda"
 
         def copy_(self, result: Any) -> None:
-            calls.append((result, "into", self))
+            calls.append(f"{self} <- {result}")
+
+        def float(self) -> "Symbol":
+            return Symbol(f"{self} in f32")
+
+        def __getitem__(self, _where: Any) -> "Symbol":
+            return Symbol(f"wanted {self}")
+
+        def __sub__(self, other: int) -> str:
+            return f"{self} - {other}"
+
+        def __eq__(self, other: object) -> Any:
+            return f"{self} is {other}"
+
+        __hash__ = str.__hash__
 
     caches = types.SimpleNamespace(enable_autograd_cache=True)
     monkeypatch.setitem(sys.modules, "torch._functorch.config", caches)
@@ -553,13 +732,25 @@ def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(torch: Any, monke
     torch.softmax, torch.log_softmax = (lambda *arguments, n=n: (n, *arguments) for n in ("softmax", "log_softmax"))
     for op in peers.OPERATIONS:
         (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, op))
-        candidate.launch(*map(Tensor, ("y", "dy", "dx") if op in peers.GRADIENTS else ("x", "y")), 0)
+        candidate.launch(*map(Written, tensors_of(op)), 0)
     assert calls == [
         *("reset", (("softmax", "x", -1), "into", "y")),
         *("reset", (("log_softmax", "x", -1), "into", "y")),
         *("reset", (("_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
         *("reset", (("_log_softmax_backward_data", "dy", "y", -1, "half"), "into", "dx")),
     ]
+    calls.clear()
+    functional = types.SimpleNamespace(cross_entropy=lambda x, label, reduction: f"loss of {x}, {label}")
+    torch.nn, torch.arange = types.SimpleNamespace(functional=functional), lambda cols, device: f"{cols} columns"
+    torch.softmax, torch.where = lambda x, _: Symbol(f"y of {x}"), lambda *of: Symbol(f"where({', '.join(map(str, of))})")
+    for op in peers.CROSS_ENTROPY:
+        (candidate,) = on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, op))
+        candidate.launch(*map(Symbol, tensors_of(op)), 0)
+        loss, *gradient = (call for call in calls if call != "reset")
+        assert loss == "loss <- loss of x in f32, label"
+        y = "where(wanted label is 8 columns, y of x in f32 - 1, y of x in f32)"
+        assert gradient == ([f"dx <- where(wanted label is -100, 0.0, {y})"] if op == "cross_entropy_gradient" else [])
+        calls.clear()
     for offset in (1, 0):
         on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, "softmax", offset))
         assert caches.enable_autograd_cache == (offset == 0)
@@ -600,6 +791,25 @@ def test_a_tensor_of_pytorch_s_has_its_offset_in_its_storage(monkeypatch: pytest
     assert [tensor.interface["data"] for tensor in seen] == [(1000, False), (2000, False)]
     assert {(tensor.offset, tensor.shape, tensor.dtype) for tensor in seen} == {(7, (3, 5), "bf16")}
     assert {tensor.interface["shape"] for tensor in seen} == {(22,)}
+
+
+def test_labels_and_losses_are_vectors_of_their_own_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = types.SimpleNamespace(
+        **{name: name for name in ("bfloat16", "int64", "float32")},
+        as_tensor=lambda of, device: Storage(of.__cuda_array_interface__),
+        no_grad=contextlib.nullcontext,
+        cuda=types.SimpleNamespace(stream=lambda stream: contextlib.nullcontext(), ExternalStream=int),
+    )
+    monkeypatch.setattr(on_torch, "import_torch", lambda: fake)
+    seen: list[Storage] = []
+    problem = Problem("bf16", 3, 5, "cross_entropy_gradient", 7)
+    on_torch.on_tensors(problem, lambda *tensors: seen.extend(tensors))(1014, 2056, 3028, 4014, 0)
+    assert [tensor.interface["data"] for tensor in seen] == [(start, False) for start in (1000, 2000, 3000, 4000)]
+    assert [(tensor.dtype, tensor.shape, tensor.interface["shape"]) for tensor in seen] == [
+        *(("bfloat16", (3, 5), (22,)), ("int64", (3,), (10,))),
+        *(("float32", (3,), (10,)), ("bfloat16", (3, 5), (22,))),
+    ]
+    assert {tensor.offset for tensor in seen} == {7}
 
 
 def test_cudnn_takes_each_tensor_with_its_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -886,19 +1096,29 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
     assert len(data["results"]) == 7 * len({shape for table in data["tables"] for shape in table["shapes"]})
 
 
-def test_the_gradient_has_tables_and_a_recorded_file_of_its_own(world: World, monkeypatch: Any) -> None:
-    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": ("softmax_backward",)})
+@pytest.mark.parametrize(
+    "op, tables",
+    [
+        ("softmax_backward", ["oneflow", "gradient"]),
+        ("cross_entropy", ["cross_entropy"]),
+        ("cross_entropy_gradient", ["cross_entropy"]),
+    ],
+)
+def test_another_operation_has_tables_and_a_recorded_file_of_its_own(
+    world: World, monkeypatch: Any, op: str, tables: list[str]
+) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {"02_fast": (op,)})
     world.peers = [peer(name, operations=peers.OPERATIONS) for name in ("cudnn v", "pytorch v", "triton v")]
-    assert world.sweep("--op", "softmax_backward")[0] == 0
+    assert world.sweep("--op", op)[0] == 0
     (file,) = world.results.iterdir()
-    assert file.name == "nvidia-fake-1-sweep-softmax_backward.json"
+    assert file.name == f"nvidia-fake-1-sweep-{op}.json"
     data = results.Recorded(file)
-    assert [table["name"] for table in data.tables] == ["oneflow", "gradient"]
-    assert {r["op"] for r in data.results} == {"softmax_backward"}
-    assert data.recorded["command"] == "./run sweep --op softmax_backward"
+    assert [table["name"] for table in data.tables] == tables
+    assert {r["op"] for r in data.results} == {op}
+    assert data.recorded["command"] == f"./run sweep --op {op}"
     assert results.recorded_files(world.results, "") == {}  # it is no recording of another GPU
     file.unlink()
-    for other in ("--op log_softmax", "--op softmax_backward --offset 1", "--offset 1", "--random 2"):
+    for other in ("--op log_softmax", f"--op {op} --offset 1", "--offset 1", "--random 2", f"--random 2 --op {op}"):
         assert world.sweep(*other.split())[0] == 0
     assert list(world.results.iterdir()) == []
 
@@ -1026,7 +1246,8 @@ def test_bad_options_are_told_before_anything_is_loaded(world: World, arguments:
     code, out, err = world.sweep(*arguments.split())
     assert (code, out, err.count("\n"), world.loaded) == (2, "", 1, []), err
     assert said in err
-    said = "op: 'max' is not accepted; accepted: softmax, log_softmax, softmax_backward\n"
+    said = "op: 'max' is not accepted; accepted: softmax, log_softmax, "
+    said += "softmax_backward, cross_entropy, cross_entropy_gradient\n"
     assert world.sweep("--op", "max") == (2, "", "./run sweep: " + said)  # the harness knows which there are
 
 

@@ -564,7 +564,8 @@ class Recorded:
 
 # --- Which of the recorded files -------------------------------------------------------------------
 
-SWEEPS = {"softmax": "-sweep", "softmax_backward": "-sweep-softmax_backward"}  # by operation
+OTHER_SWEEPS = ("softmax_backward", "cross_entropy", "cross_entropy_gradient")
+SWEEPS = {"softmax": "-sweep", **{op: f"-sweep-{op}" for op in OTHER_SWEEPS}}  # by operation
 KINDS = ("", *SWEEPS.values(), "-profile", "-simulator")  # of the files named <gpu><kind>.json
 # Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
 LESSONS_GPU = "nvidia-h200"

@@ -6,11 +6,12 @@
 
 Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
 gets no time. A peer may err by 4 times what a stage may: cuDNN's 16-bit results err by up to twice that. Then all are
-timed in turn, in two rounds of opposite order, each beside a copy of the same bytes. Peers are taken where
-they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
+timed in turn, in two rounds of opposite order, each beside a copy of the same bytes; what takes more than 4 times as long
+as the copy has one round. Peers are taken where they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
 
 With --op softmax_backward it is the gradient, at tables of its own: two matrices are read and one is written, and so does
-the copy beside it.
+the copy beside it. With --op cross_entropy it is the loss of each row, whose ceiling is one read; with --op
+cross_entropy_gradient the loss with its gradient, one read and one write.
 
     ./run sweep --random 30
     ./run sweep --random 30 --seed 2 --op softmax_backward
@@ -22,7 +23,7 @@ seed gives the same shapes. It ends with a line for each shape, the best stage b
 behind by more than 3 points of the copy's speed.
 
 An interrupted sweep goes on where it was when the same command is given again. The results go to
-common/results/<gpu>-sweep.json, of the gradient to <gpu>-sweep-softmax_backward.json, when all the tables were measured
+common/results/<gpu>-sweep.json, of another operation to <gpu>-sweep-<op>.json, when all the tables were measured
 with the usual settings and with cuDNN, PyTorch and Triton, and nothing of ours was wrong; else to build/. --csv writes
 them as CSV, too.
 
@@ -219,8 +220,8 @@ def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
 
 
 def does(stage: str, op: str) -> bool:
-    """False for a stage of softmax where the gradient is measured, and the other way round."""
-    families = [family for family in (peers.SOFTMAX, peers.GRADIENTS) if op in family]
+    """False for a stage of softmax where the gradient or the loss is measured, and the other way round."""
+    families = [family for family in peers.FAMILIES if op in family]
     return not families or any(operation in families[0] for operation in results.operations_of(stage))
 
 
@@ -306,7 +307,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise NoDevice("no usable NVIDIA GPU: this process runs under the simulator, which takes no times")
         for peer, why in missing.items():
             say(f"without {peer}: {why}")
-        entries = add_contenders(harness, stages, found)
+        ops = {problem.op for problem in arguments.problems}
+        entries = add_contenders(harness, stages, peers.of_operations(found, ops))
         if not wanted:
             entries = [entry for entry in entries if entry.peer or not entry.stage]
         harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses what nobody does

@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple, Sequence
 
 from command import Parser, ToolError, Usage, file_to_write, whole_number
 from measure import results
-from measure.peers import GRADIENTS, PEERS, SOFTMAX, Problem
+from measure.peers import CROSS_ENTROPY, GRADIENTS, PEERS, SOFTMAX, Problem
 from measure.results import ELEMENT_BYTES, Shape
 
 REPEATS = 25
@@ -52,6 +52,9 @@ CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
 WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
 VOCABULARIES = (32000, 65536, 151936)
 OF_GRADIENTS = "f32:1024x32768,f32:1024x131072,f32:4096x50257,bf16:49152x1025,f32:1x1048576,bf16:8x262144"
+LOGITS = (
+    "bf16:4096x32000,bf16:4096x50257,f32:4096x50257,bf16:4096x50264,bf16:4096x128256,bf16:16384x32768,bf16:8192x131072"
+)
 DECODING = [Shape(dtype, batch, cols) for dtype in ("f32", "bf16") for cols in VOCABULARIES for batch in (1, 4, 16, 64)]
 WIDE = [Shape(dtype, rows, cols) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for cols in (65536, 131072, 262144)]
 VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
@@ -68,12 +71,15 @@ GRADIENT_TABLES = [
     TABLES[1],
     Table("gradient", "Gradients: wide rows, widths that no pack divides, few rows", "", parse_shapes(OF_GRADIENTS)),
 ]
-ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES)}
+LOGITS_OF = "Cross-entropy: rows of logits over vocabularies of 32000 to 131072"
+CROSS_ENTROPY_TABLES = [Table("cross_entropy", LOGITS_OF, "", parse_shapes(LOGITS))]
+TABLES_OF = {**dict.fromkeys(GRADIENTS, GRADIENT_TABLES), **dict.fromkeys(CROSS_ENTROPY, CROSS_ENTROPY_TABLES)}
+ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES, *CROSS_ENTROPY_TABLES)}
 
 
 def tables_of(op: str) -> list[Table]:
     """What is measured of an operation where nothing else is asked for."""
-    return GRADIENT_TABLES if op in GRADIENTS else TABLES
+    return TABLES_OF.get(op, TABLES)
 
 
 def all_shapes(tables: list[Table]) -> list[Shape]:
@@ -140,7 +146,7 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
     kinds_help = f"of {kinds} (default: all)"
     option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
-    op_help = "log_softmax, softmax_backward or what else a stage does (default: softmax)"
+    op_help = "log_softmax, softmax_backward, cross_entropy or what else a stage does (default: softmax)"
     option("--op", metavar="NAME", help=op_help)
     offset_help = f"elements by which each tensor is off its alignment, up to {MOST_OFFSET} (default: 0)"
     option("--offset", metavar="N", type=offset_number, help=offset_help)

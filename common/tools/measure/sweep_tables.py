@@ -5,7 +5,7 @@ import statistics
 
 from measure.peers import Problem
 from measure.results import Json, as_fast, fastest, shape_of
-from measure.sweep_journal import Measurement
+from measure.sweep_journal import SLOW, Measurement
 
 NOISY_ROUNDS_PERCENT = 3.0  # between the medians of two rounds ...
 NOISY_FROM_BYTES = 32 << 20  # ... of a tensor larger than this
@@ -128,11 +128,12 @@ def _how(data: Json) -> list[str]:
             f"* its results err by more than a stage's may, by up to {worst['max_error']:.1f} times that "
             f"({worst['contender']} at {shape_of(worst)}); more than {settings['peer_tolerance']:g} is wrong"
         )
-    noisy = [r for r in results if r["noisy"]]
+    noisy = [r for r in results if r["noisy"] and r["percent_of_copy"] >= 100 / SLOW]
     if noisy:
         lines.append(f"noisy: {len(noisy)} of {len(results)}:")
     for r in noisy:
-        between = f"rounds differ by {r['round_difference_percent']} %, " if settings["rounds"] > 1 else ""
+        difference = r["round_difference_percent"]
+        between = "" if difference is None else f"rounds differ by {difference} %, "
         lines.append(f"  {r['contender']} at {shape_of(r)}: {between}spread {r['spread_percent']} %")
     return lines
 

@@ -25,7 +25,9 @@ from measure.results import COLOUR, ELEMENT_BYTES, Shape
 PEERS = ("cudnn", "pytorch", "triton", "quack", "liger", "flashinfer")  # in the order in which they are shown
 SOFTMAX = ("softmax", "log_softmax")  # x -> y
 GRADIENTS = ("softmax_backward", "log_softmax_backward")  # y, dy -> dx
-OPERATIONS = (*SOFTMAX, *GRADIENTS)  # that peers do
+OPERATIONS = (*SOFTMAX, *GRADIENTS)  # on matrices alone
+CROSS_ENTROPY = ("cross_entropy", "cross_entropy_gradient")  # x, label -> loss; x, label -> loss, dx
+FAMILIES = (SOFTMAX, GRADIENTS, CROSS_ENTROPY)
 _FILES = {"cudnn": "cudnn", "triton": "triton_kernels"}
 
 
@@ -67,7 +69,7 @@ class Problem(NamedTuple):
 class Candidate(NamedTuple):
     configuration: str  # "8 warps"; empty where there is nothing to choose
     # Takes a device pointer for each input and each output of the operation, then the stream's handle: (x, y, stream)
-    # for softmax, (y, dy, dx, stream) for its gradient.
+    # for softmax, (y, dy, dx, stream) for its gradient, (x, label, loss, dx, stream) for the loss with its gradient.
     launch: Callable[..., None]
 
 
@@ -84,6 +86,16 @@ def load(peer: str) -> Any:
     """What offers version() and contenders(). Raises Missing."""
     module = importlib.import_module(f"measure.peers.{_FILES.get(peer, 'on_torch')}")
     return module if peer in _FILES else module.LIBRARIES[peer]
+
+
+def of_operations(contenders: list[PeerContender], ops: set[str]) -> list[PeerContender]:
+    """Those that do one of the operations. Of a peer that does none of them, the first: its rows say so."""
+    found: dict[str, list[PeerContender]] = {contender.peer: [] for contender in contenders}
+    for contender in contenders:
+        if ops & set(contender.operations):
+            found[contender.peer].append(contender)
+    first = {contender.peer: contender for contender in reversed(contenders)}
+    return [contender for peer, some in found.items() for contender in some or [first[peer]]]
 
 
 def one_line(error: BaseException) -> str:
