@@ -94,11 +94,13 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "  subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"
             " =>   subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"
             "  subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"),
-        "through y": (r"passes of reading, where at most 1.10 are expected.*\| y\[row",
+        "through y": (r"passes of reading, where at most 1.10 are expected.*\d  1 pass of reading\n.*\| y\[row",
             "expf(x[row * shape.cols + col] - max) * reciprocal; => x[row * shape.cols + col] - max;\n"
             "      y[row * shape.cols + col] = expf(y[row * shape.cols + col]) * reciprocal;",
             "const float* row_sum, float* y,\n"
             "                                    Shape => const float* row_sum, volatile float* y,\n Shape"),
+        "every block goes through all rows": (r"16\.12 passes of reading, where at most 1\.10.*or every block all rows",
+            "row = blockIdx.x; => row = 0;", "row += gridDim.x => ++row"),
         "not rescaled": (
             r"Wrong result: row 0, column 0.*expected.* The results of this row add up to \d+\.\d+ instead of 1",
             " * reciprocal => "),
