@@ -371,9 +371,11 @@ std::optional<Counts> count_before(const Exercise& exercise, const std::string& 
 void print_success(const Exercise& exercise, const std::optional<Counts>& before, const Counts& after,
                    const std::string& gpu) {
   const std::string where = gpu.empty() ? "" : " Verified on " + gpu + ", counted on the simulator.";
+  const std::string remark = exercise.remark ? exercise.remark(after) : "";
   std::cout << "Solved: the result and the technique are right." << where << "\n\n"
             << exercise.why << "\n\n"
-            << "Counted, " << after.shape.rows << " x " << after.shape.cols << ":\n"
+            << (remark.empty() ? "" : remark + "\n\n") << "Counted, " << after.shape.rows << " x "
+            << after.shape.cols << ":\n"
             << comparison(exercise.compared, exercise.before, before, after);
 }
 

@@ -57,8 +57,10 @@ struct Exercise {
   std::vector<Rule> rules;
   /// Those that depend on what was launched or counted.
   std::function<std::vector<Rule>(const Counts&)> more_rules;
-  std::string task;    ///< said after whatever is wrong: what to do, in a line or two
-  std::string why;     ///< said on success: two sentences on why it works
+  std::string task;  ///< said after whatever is wrong: what to do, in a line or two
+  std::string why;   ///< said on success: two sentences on why it works
+  /// Said on success, too, of what is right and could be less; "" where there is nothing to add.
+  std::function<std::string(const Counts&)> remark;
   std::string before;  ///< what the counters are compared with on success: "the starter"
   std::vector<Counter> compared;
 };

@@ -35,6 +35,17 @@ std::string padded(const std::string& text, int width) {
   return std::string(static_cast<std::size_t>(std::max(missing, 0)), ' ') + text;
 }
 
+/// "3 passes of reading", and "1 pass of reading".
+std::string counted_in(const std::string& count, Counter counter) {
+  std::string unit = name(counter);
+  if (count == "1") {
+    const std::size_t end = std::min({unit.find(" of "), unit.find(" per "), unit.find(" to "), unit.size()});
+    const std::size_t ending = unit.compare(end - 4, 4, "sses") == 0 ? 2 : 1;
+    unit.erase(end - ending, ending);
+  }
+  return std::string(count).append(" ").append(unit);
+}
+
 std::string short_number(double value, int digits = 5) {
   if (std::isnan(value)) return "nan";  // not "-nan", which says nothing more
   std::array<char, 32> text{};
@@ -139,9 +150,10 @@ std::string broken_rule(Counter counter, double least, double most, const Counts
                                 : counted < least ? "at least "
                                                   : "at most ") +
                                number(bound) + (bound == 1 ? " is" : " are") + " expected";
-  std::string text = "The result is right, the technique is not yet there: " + counted_text + " " +
-                     name(counter) + ", where " + expected + " (counted at " +
-                     std::to_string(counts.shape.rows) + " x " + std::to_string(counts.shape.cols) + ").\n";
+  std::string text =
+      "The result is right, the technique is not yet there: " + counted_in(counted_text, counter) +
+      ", where " + expected + " (counted at " + std::to_string(counts.shape.rows) + " x " +
+      std::to_string(counts.shape.cols) + ").\n";
   // Of what there is too little, no line has too much: only a ratio can be blamed on one.
   const bool ratio = counter == Counter::load_bytes || counter == Counter::store_bytes ||
                      counter == Counter::load_sectors || counter == Counter::store_sectors;
@@ -150,7 +162,7 @@ std::string broken_rule(Counter counter, double least, double most, const Counts
   for (const Counts::Line& line : counts.worst_lines(counter, 8)) {
     const double part = counts.of_line(counter, line);
     if (shown == 3 || (ratio && part >= least && part <= most)) continue;
-    text += source_line(line, std::string("  ").append(number(part)).append(" ") + name(counter));
+    text += source_line(line, "  " + counted_in(number(part), counter));
     ++shown;
   }
   return text;

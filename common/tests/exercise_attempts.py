@@ -1,6 +1,6 @@
 """Attempts at the exercises, right and wrong ones: what learners write, and what cheats would.
 
-Of each a regular expression that the message matches (None: the attempt is right), and how it differs from the solution:
+Of each a regular expression that the message matches (None, or one that begins with "Solved": the attempt is right), and how it differs from the solution:
 "old => new" for what is replaced, and a text without an arrow for all of the part that is the exercise, see GAPS.
 """
 
@@ -94,11 +94,13 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "  subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"
             " =>   subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"
             "  subtract_exp_divide<<<grid, block_size, 0, stream>>>(x, row_max, row_sum, y, shape);\n"),
-        "through y": (r"passes of reading, where at most 1.10 are expected.*\| y\[row",
+        "through y": (r"passes of reading, where at most 1.10 are expected.*\d  1 pass of reading\n.*\| y\[row",
             "expf(x[row * shape.cols + col] - max) * reciprocal; => x[row * shape.cols + col] - max;\n"
             "      y[row * shape.cols + col] = expf(y[row * shape.cols + col]) * reciprocal;",
             "const float* row_sum, float* y,\n"
             "                                    Shape => const float* row_sum, volatile float* y,\n Shape"),
+        "every block goes through all rows": (r"16\.12 passes of reading, where at most 1\.10.*or every block all rows",
+            "row = blockIdx.x; => row = 0;", "row += gridDim.x => ++row"),
         "not rescaled": (
             r"Wrong result: row 0, column 0.*expected.* The results of this row add up to \d+\.\d+ instead of 1",
             " * reciprocal => "),
@@ -272,7 +274,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
     "two_level_reduction": {
         "starter": ("Wrong result: row 0, column 0 of 3 x 1000.*fill the gap in `block_all_reduce`",),
         "no barrier before the second level": (
-            r"at byte 4, which nobody has written yet \(is a barrier missing.*\| value = warp_reduce",
+            r"at byte 4 \(word 1 of `warp_results`\), which nobody has written yet \(is a barrier missing.*\| value = warp_reduce",
             "warp_results[warp] = value;\n  __syncthreads(); => warp_results[warp] = value;"),
         "all combine the results": (None,
             "  if (warp == 0 && lane < num_warps) {\n"
@@ -307,7 +309,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
   __syncthreads();
   return result;
 """),
-        "every warp reduces all results": (None, """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
+        "every warp reduces all results": ("Solved.*64 shuffles per row, where 50 do", """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
   if (lane == 0) warp_results[warp] = value;
   __syncthreads();
   value = lane < num_warps ? warp_results[lane] : ReduceOp::identity;
@@ -315,13 +317,13 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
   for (int mask = num_warps / 2; mask > 0; mask /= 2) value = ReduceOp{}(value, __shfl_xor_sync(lanes, value, mask));
   return __shfl_sync(lanes, value, 0);
 """),
-        "every warp reduces all results, as given": (None, """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
+        "every warp reduces all results, as given": ("Solved.*88 shuffles per row, where 50 do.*a fair exchange", """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
   if (lane == 0) warp_results[warp] = value;
   __syncthreads();
   if (lane < num_warps) value = warp_reduce<ReduceOp>(warp_results[lane], lane, num_warps);
   return __shfl_sync(lanes_in_warp == 32 ? 0xffffffffu : (1u << lanes_in_warp) - 1, value, 0);
 """),
-        "and a barrier for the next call": (None, """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
+        "and a barrier for the next call": ("Solved.*could be less.*where 50 do.*the second barrier; here it is still there", """  value = warp_reduce<ReduceOp>(value, lane, lanes_in_warp);
   if (lane == 0) warp_results[warp] = value;
   __syncthreads();
   if (lane < num_warps) value = warp_reduce<ReduceOp>(warp_results[lane], lane, num_warps);
@@ -428,7 +430,7 @@ ATTEMPTS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "  const float4 pack = *reinterpret_cast<const float4*>(source); =>   float4 pack;\n"
             "  memcpy(&pack, source, 16);"),
         "swapped": ("Wrong result: row 0, column", "values[1] = pack.y => values[1] = pack.z"),
-        "off by one float": ("misaligned", "(source); => (source + 1);"),
+        "off by one float": ("misaligned read of 16 bytes of global memory", "(source); => (source + 1);"),
         "a struct of 16 bytes": (None, """struct alignas(16) Pack {
   float values[pack_size];
 };

@@ -28,6 +28,10 @@ WARM_UPS: dict[str, dict[str, tuple[str | None, ...]]] = {
             "cudaMemcpyAsync(y, x, n * sizeof(float), cudaMemcpyDeviceToDevice, stream)"),
         "two launches": ("2 kernels, where 1 is expected",
             "  CUDA_CHECK(cudaGetLastError()); =>   vector_copy<<<grid_for(divide_up(n, block_size)), block_size, 0, stream>>>(x, y, n);"),
+        "each thread copies all": ("4 bytes per load request.*or all do the same",
+            "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = 0; j < n; ++j) y[j] = x[j];"),
+        "one thread of many copies all": ("4 bytes per load request.*one does the work of all",
+            "  if (i < n) y[i] = x[i]; =>   for (std::int64_t j = 0; i == 0 && j < n; ++j) y[j] = x[j];"),
         "packs": (None, "  if (i < n) y[i] = x[i]; => "
             "  if (4 * i + 4 <= n) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i];\n"
             "  else for (std::int64_t j = 4 * i; j < n; ++j) y[j] = x[j];"),
@@ -49,7 +53,7 @@ WARM_UPS: dict[str, dict[str, tuple[str | None, ...]]] = {
         "volatile for a barrier": ("race: |nobody has written|0 barriers per row, where at least 1|in another order",
             "  __syncthreads();\n => ", "__shared__ float values => __shared__ volatile float values"),
         "the first warp alone": (r"elements wrong; first at row 0", "thread < block_size; => thread < 32;"),
-        "all add up, and write the same": (None, "  if (threadIdx.x == 0) { =>   {"),
+        "all add up, and write the same": (r"Solved.*4 warps each wrote the sum of a row\. One thread is enough", "  if (threadIdx.x == 0) { =>   {"),
         "only the first elements": (r"elements wrong; first at row 0",
             "  for (std::int64_t col = threadIdx.x; col < shape.cols; col += block_size) sum += row_x[col]; => "
             "  if (threadIdx.x < shape.cols) sum = row_x[threadIdx.x];"),

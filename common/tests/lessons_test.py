@@ -57,6 +57,15 @@ def wrong_equations(text: str) -> Iterator[str]:
             yield f"{left} = {right}: it is {value:g}"
 
 
+def joined_equations(text: str) -> list[str]:
+    """Of a quotation two neighbouring lines with an equation each that a page shows as one line: the first ends neither
+    with two blanks nor with a backslash."""
+    lines = blanked(text, FENCE).split("\n")
+    is_equation = [line.startswith(">") and " = " in line for line in lines]
+    ends = [line.endswith(("  ", "\\", "<br>")) for line in lines]
+    return [f"one line on the page: {lines[i]}" for i in range(len(lines) - 1) if is_equation[i] and is_equation[i + 1] and not ends[i]]
+
+
 def wide_tables(text: str) -> list[str]:
     columns = [table.split("\n")[0].count("|") - 1 for table in TABLE.findall(text)]
     return [f"a table of {count} columns" for count in columns if count > MOST_COLUMNS]
@@ -75,7 +84,7 @@ def problems(text: str) -> list[str]:
     if text.find("Predict first") not in range(1, text.rfind("<!-- generated: stage")):
         found.append("no prediction before the table")
     found += [f"breaks in the middle: {shape}" for shape in BREAKABLE.findall(text)]
-    return list(dict.fromkeys(found + list(wrong_equations(text))))
+    return list(dict.fromkeys(found + list(wrong_equations(text)) + joined_equations(text)))
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.parent.name)
@@ -86,7 +95,7 @@ def test_lesson(lesson: Path) -> None:
 @pytest.mark.parametrize("page", sorted(ROOT.glob("[0-9][0-9]_*/README.md")), ids=lambda page: page.parent.name)
 def test_tables_and_equations(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert wide_tables(text) + list(wrong_equations(text)) == []
+    assert wide_tables(text) + list(wrong_equations(text)) + joined_equations(text) == []
 
 
 # What a lesson derives with a pencil: a stage, a column of COUNTED, the variant and the shape that it is counted at.
@@ -131,6 +140,8 @@ def lesson(words: int = 700, tables: int = 2, columns: int = 3, rest: str = "") 
         lesson().replace("## Trap", "## Traps"): "parts: ",
         lesson().replace("Predict first", ""): "no prediction before the table",
         lesson(rest="at 49152 × 1024"): "breaks in the middle: 2 × 1",
+        lesson(rest="> a = b\\\n> c = d\n\n> e = f  \n> g = h\n\n> i = j\n"): "",
+        lesson(rest="> a = b\n> c = d\n"): "one line on the page: > a = b",
         lesson(rest="is 2 · (8 + 1) · 5 = 90 of 1024 / 132 = 7.76"): "",
         lesson(rest="is 2 · (8 + 1) · 5 = 91"): "2 · (8 + 1) · 5 = 91: it is 90",
         lesson(rest="8 lanes · 16 bytes = 128 bytes, 65 536 / (128 · 32) = 15"): "65536 / (128 · 32) = 15: it is 16",

@@ -299,6 +299,14 @@ def test_first_build(with_gpu: Checkout) -> None:
     with_gpu.expect(70, "./run 1", "CMake's complaint\n./run: CMake could not configure")
 
 
+def test_what_to_read_while_an_exercise_builds(checkout: Checkout) -> None:
+    """The lesson of the exercise: of the primer, too."""
+    checkout.write("common/primer/exercise/one/starter.cu", "// Exercise 00.1, write it, 5 minutes: a title\n")
+    checkout.programs.fake("python3", body=f'exec {sys.executable} "$@"')
+    said = checkout.expect(2, "./run exercise 00.1").err  # there is no check
+    assert "Meanwhile read common/primer/README.md." in said, said
+
+
 def test_did_you_mean(checkout: Checkout) -> None:
     checkout.programs.fake("python3", body=f'exec {sys.executable} "$@"')
     for word, meant in {"secnd": "02_second", "thirdd": "03_third", "exercize": "exercise"}.items():

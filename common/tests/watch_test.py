@@ -19,6 +19,7 @@ from learn import watch
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)  # as in report_page_test.py
 PICTURES = Path(os.environ.get("PICTURES", BUILD))
 STAGES = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu"))
 # Counted for each instruction, also where no lane executes it: a trace has none of them.
@@ -249,7 +250,7 @@ def example() -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("width", [1400, 800, 390])
 def test_every_width(browser: Any, tmp_path: Path, example: str, width: int, scheme: str) -> None:
     with Opened(browser, example, tmp_path / "page.html", width, scheme) as page:
         # At no step does the page scroll sideways, or is a text of its pictures small.
@@ -264,6 +265,9 @@ def test_every_width(browser: Any, tmp_path: Path, example: str, width: int, sch
                                                                                   "dark": "rgb(13, 17, 23)"}[scheme]
         page.screenshot(path=str(PICTURES / f"watch-{width}-{scheme}.png"), full_page=True)
         assert too_little_contrast(page) == []
+        if AXE:
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            assert [(one["id"], one["nodes"][0]["html"]) for one in page.evaluate("axe.run()")["violations"]] == []
 
 
 def too_little_contrast(page: Any) -> list[str]:

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
        "Neighbouring threads should read neighbouring columns: 128 bytes are 4 sectors."},
       {Counter::read_passes, 0.9, 1.1,
        "x is needed once. Is something written to memory only to be read again? Does another thread read it, "
-       "too?"},
+       "too, or every block all rows?"},
       {Counter::written_passes, 1, 1, "y is written once, with the final value."},
   };
   exercise.task =

@@ -45,6 +45,19 @@ std::string hex(std::uint64_t value) {
   return text.str();
 }
 
+/// Of a place in shared memory: " (word 3 of `values`)", or "" where it is in no __shared__ variable.
+std::string word_of_variable(const Warp& warp, std::uint64_t address) {
+  constexpr std::uint64_t word = 4;
+  for (const SharedVariable& variable : warp.program.shared_variables) {
+    if (address < variable.begin || address - variable.begin >= variable.bytes) continue;
+    const std::uint64_t offset = address - variable.begin;
+    const std::string part =
+        variable.bytes > word && offset % word == 0 ? "word " + std::to_string(offset / word) + " of " : "";
+    return " (" + part + "`" + variable.name + "`)";
+  }
+  return "";
+}
+
 // ---- Addresses
 
 SIM_EACH_PROCESSOR void read_addresses(Access& access, const Operand& operand) {
@@ -142,10 +155,9 @@ void check_alignment(const Access& access) {
   if (access.aligned) return;
   for_each_lane(access.lanes, [&](int lane) {
     if (access.address_of(lane) % access.bytes == 0) return;
-    std::string what = access.describe(lane);
-    what.replace(what.find(name_of(access.space)), std::string(name_of(access.space)).size(), "device");
-    fault(access.warp, lane, FaultKind::misaligned_address,
-          "misaligned " + what + ", which is no multiple of " + std::to_string(access.bytes));
+    fault(
+        access.warp, lane, FaultKind::misaligned_address,
+        "misaligned " + access.describe(lane) + ", which is no multiple of " + std::to_string(access.bytes));
   });
 }
 
@@ -343,7 +355,9 @@ void access_space(Access& access) {
 
 std::string Access::describe(int lane) const {
   return std::string(name_of(kind)) + " of " + std::to_string(bytes) + " bytes of " + name_of(space) +
-         " memory at " + (is_shared() ? "byte " + std::to_string(address_of(lane)) : hex(address_of(lane)));
+         " memory at " +
+         (is_shared() ? "byte " + std::to_string(address_of(lane)) + word_of_variable(warp, address_of(lane))
+                      : hex(address_of(lane)));
 }
 
 Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,

@@ -43,8 +43,9 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
     std::string why = describe_lanes(absent) + ", which do not take part";
     if (absent == 0) why = "other lanes, but not the one that calls it";
     if (absent != 0 && (absent & warp.alive) == 0) {
-      why = describe_lanes(absent) +
-            (absent == missing ? ", which the block does not have" : ", which have ended the kernel");
+      why =
+          describe_lanes(absent) + (absent == missing ? ", which the block does not have"
+                                                      : ", which have ended the kernel without coming here");
     }
     suspect(warp, lane, FaultKind::shuffle, "the mask of a shuffle names " + why);
   });

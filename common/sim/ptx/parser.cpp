@@ -95,14 +95,18 @@ struct WrittenCall {
   std::string spelling;
 };
 
-std::string demangled_name(const std::string& name) {
+std::string demangle(const std::string& name) {
   if (name.rfind("_Z", 0) != 0) return name;  // "f" is no function, but the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-  if (status != 0) return name;
+  return status == 0 ? text.get() : name;
+}
+
+/// Of a function, without its parameters.
+std::string demangled_name(const std::string& name) {
+  std::string demangled = demangle(name);
   // The list of parameters starts at the last '(' that is not inside of template arguments.
-  std::string demangled = text.get();
   int depth = 0;
   for (std::size_t i = 0; i < demangled.size(); ++i) {
     const char c = demangled[i];
@@ -164,6 +168,7 @@ class KernelParser final : public OperandResolver {
   // ---- Names
   [[nodiscard]] std::optional<Register> find_register(std::string_view name) const;
   std::optional<Variable> find_variable(std::string_view name);
+  void note_shared(std::string_view name, const Variable& variable, std::uint32_t bytes);
   Operand constant(std::uint64_t value, Type type);
   Operand fresh_constant(std::uint64_t value, std::uint32_t bytes);
 
@@ -353,6 +358,7 @@ void KernelParser::declare_variable(Lexer& lexer, std::string_view space) {
   if (space == ".shared") {
     program_.static_shared_bytes = round_up(program_.static_shared_bytes, declared.align) + bytes;
     variable = {MemorySpace::shared, program_.static_shared_bytes - bytes, bytes == 0};
+    note_shared(name, variable, bytes);
   } else {  // the parameters of a call lie in local memory
     variable = {MemorySpace::local, local_.take(bytes, declared.align), false};
   }
@@ -740,8 +746,16 @@ std::optional<Variable> KernelParser::find_variable(std::string_view name) {
   if (bytes != 0) {
     variable.address = round_up(program_.static_shared_bytes, declared->align);
     program_.static_shared_bytes = static_cast<std::uint32_t>(variable.address) + bytes;
+    note_shared(name, variable, bytes);
   }
   return shared_at_file_scope_[name] = variable;
+}
+
+void KernelParser::note_shared(std::string_view name, const Variable& variable, std::uint32_t bytes) {
+  const std::string demangled = demangle(std::string(name));  // "kernel(float const*)::values"
+  const std::size_t scope = demangled.rfind("::");
+  const std::string in_source = scope == std::string::npos ? demangled : demangled.substr(scope + 2);
+  program_.shared_variables.push_back({in_source, static_cast<std::uint32_t>(variable.address), bytes});
 }
 
 Operand KernelParser::fresh_constant(std::uint64_t value, std::uint32_t bytes) {

@@ -124,6 +124,13 @@ struct Parameter {
   std::uint32_t bytes = 0;
 };
 
+/// A __shared__ array or variable of a kernel; not the dynamic part, whose size a launch says.
+struct SharedVariable {
+  std::string name;  ///< as in the source
+  std::uint32_t begin = 0;
+  std::uint32_t bytes = 0;
+};
+
 struct Program {
   std::string name;       ///< as in the PTX
   std::string demangled;  ///< for people; without the parameter list
@@ -139,6 +146,7 @@ struct Program {
   std::uint32_t register_bytes = 0;  ///< of one warp
   std::vector<std::byte> constants;
   std::uint32_t static_shared_bytes = 0;
+  std::vector<SharedVariable> shared_variables;
   std::uint32_t local_bytes = 0;        ///< of one lane
   std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared
   /// Blocks may have to do with one another: atomics, flags, clusters, output, time. Also set when they turned out to.

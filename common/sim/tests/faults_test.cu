@@ -215,7 +215,7 @@ int main() {
                    [&] { past_the_end<true><<<1, threads>>>(x); });
   simulator.expect("past_the_end, right", fine, "", [&] { past_the_end<false><<<1, threads>>>(x); });
   auto* packs = reinterpret_cast<float4*>(y);
-  simulator.expect("misaligned", cudaErrorMisalignedAddress, "misaligned",
+  simulator.expect("misaligned", cudaErrorMisalignedAddress, "misaligned read of 16 bytes of global memory",
                    [&] { misaligned<true><<<1, 1>>>(x, packs); });
   simulator.expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
   constexpr int bytes = threads * sizeof(float);
@@ -231,18 +231,18 @@ int main() {
       [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
   simulator.expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
                    [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
-  simulator.expect(
-      "reads_unwritten_shared, at which byte", failed,
-      "at byte 20, which nobody has written yet (is a barrier missing, or is the index too large?)\n",
-      [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
+  simulator.expect("reads_unwritten_shared, at which byte", failed,
+                   "at byte 20 (word 5 of `s`), which nobody has written yet (is a barrier missing, or "
+                   "is the index too large?)\n",
+                   [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
   simulator.expect("reads_unwritten_shared, right", fine, "",
                    [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
   simulator.expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
   simulator.expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
-  simulator.expect(
-      "reads_what_another_warp_wrote", failed,
-      "race: read of 4 bytes of shared memory at byte 0, which thread (0, 0, 0) of the block wrote with",
-      [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  simulator.expect("reads_what_another_warp_wrote", failed,
+                   "race: read of 4 bytes of shared memory at byte 0 (word 0 of `s`), which thread (0, "
+                   "0, 0) of the block wrote with",
+                   [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
   // Behind the other one's line comes the kernel, behind this one's the thread.
   const auto other_at = [](int line) { return "faults_test.cu:" + std::to_string(line) + "\n    in "; };
   simulator.expect("reads_what_another_warp_wrote, the other's line", failed, other_at(line_of_write).c_str(),
@@ -274,7 +274,8 @@ int main() {
                    [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
   simulator.expect("storage_used_twice, right", fine, "",
                    [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
-  simulator.expect("shuffle_after_return", failed, "lanes 16-31, which have ended the kernel",
+  simulator.expect("shuffle_after_return", failed,
+                   "lanes 16-31, which have ended the kernel without coming here",
                    [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
   simulator.expect("shuffle_after_return, right", fine, "",
                    [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });

@@ -329,14 +329,19 @@ TEST(Parser, SharedMemory) {
     .entry k()
     {
       .reg .b64 %a<4>;
-      .shared .align 8 .b8 own[12];
-      mov.u64 %a0, own;
+      .shared .align 8 .b8 _ZZ1kIfEvPKT_E6values[12];
+      mov.u64 %a0, _ZZ1kIfEvPKT_E6values;
       mov.u64 %a1, at_file_scope;
       mov.u64 %a2, dynamic;
       ret;
     })");
   const Program& program = parsed.kernel();
   EXPECT_EQ(program.static_shared_bytes, 20U);
+  ASSERT_EQ(program.shared_variables.size(), 2U);
+  EXPECT_EQ(program.shared_variables.at(0).name, "values");
+  EXPECT_EQ(program.shared_variables.at(1).name, "at_file_scope");
+  EXPECT_EQ(program.shared_variables.at(1).begin, 12U);
+  EXPECT_EQ(program.shared_variables.at(1).bytes, 8U);
   std::array<std::uint64_t, 3> addresses{};
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     std::memcpy(&addresses.at(i), program.constants.data() + program.code.at(i).operands[1].offset,

@@ -9,12 +9,13 @@ from typing import Any, Iterator
 
 from command import Usage, signals_wait, started
 
-SCRIPT = 'source common/tools/setup.sh; set_up; build "$@"'
+SCRIPT = 'source common/tools/setup.sh; set_up; reading=$1; shift; build "$@"'
 
 
-def build(root: Path, who: str, *targets: str, quiet: bool = False) -> int:
-    """Returns the exit code. `who` begins the messages; a `quiet` build prints only where it fails."""
-    command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, *targets]
+def build(root: Path, who: str, *targets: str, reading: str = "README.md", quiet: bool = False) -> int:
+    """Returns the exit code. `who` begins the messages; `reading` is the page to read while it builds; a `quiet` build
+    prints only where it fails."""
+    command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, reading, *targets]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if quiet else {}
     script = None
     try:

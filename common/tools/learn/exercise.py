@@ -198,7 +198,8 @@ class Checker:
         built = (self.checks / exercise.name).exists()
         if not built:
             print("Building the check of this exercise: some minutes the first time, then no more.", flush=True)
-        code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", quiet=built)
+        lesson = (exercise.folder.parent.parent / "README.md").relative_to(self.root)
+        code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", reading=str(lesson), quiet=built)
         if code != 0:
             sys.exit(code)
 
@@ -241,7 +242,8 @@ class Checker:
             return NOT_YET, first_error(messages[0], self.root)
         if unfinished in sources:
             os.replace(unfinished, before)
-        return self.run_check(exercise, [str(library), str(before), "--device", self.device])
+        code, text = self.run_check(exercise, [str(library), str(before), "--device", self.device])
+        return code, text + (warnings_of(messages[0], self.root) if code == NOT_YET else "")
 
     def library(self, exercise: Exercise) -> Path:
         """What the learner's file is compiled into."""
@@ -259,8 +261,8 @@ class Checker:
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
                 timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
-            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end? "
-                             "Look at how its variable changes.")
+            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end (how does its "
+                             "variable change?), or does every thread do the work of all?")
         except OSError as error:
             raise Usage(f"cannot start {self.checks / exercise.name}: {error.strerror}") from error
         if result.returncode < 0:
@@ -270,6 +272,14 @@ class Checker:
         if result.returncode not in (SOLVED, NOT_YET):
             return result.returncode, result.stdout + result.stderr
         return result.returncode, result.stdout.replace(str(self.root) + "/", "")
+
+
+def warnings_of(messages: str, root: Path) -> str:
+    """What nvcc warns of, with the source lines; not of variables without a use, which starters have. "" for nothing."""
+    found = re.findall(r"^(\S+\(\d+\)): warning #(\d+)-D: (.*)\n(.*)", messages.replace(str(root) + "/", ""), re.MULTILINE)
+    without = re.compile(r" \[with [^]]*\]")  # the same warning of each instantiation
+    warnings = {f"  {place}: {without.sub('', text)}\n       | {line.strip()}\n" for place, number, text, line in found if number not in ("177", "550")}
+    return "\nThe compiler warns:\n" + "".join(sorted(warnings)) if warnings else ""
 
 
 def first_error(messages: str, root: Path) -> str:

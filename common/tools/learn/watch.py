@@ -245,7 +245,7 @@ def main(arguments: list[str]) -> int:
         raise Usage("which stage? ./run watch 04")
     name = stage_named(options.stage, options.root)
     if options.build is None:
-        code = build(options.root, "./run watch", name, "simulator", quiet=(options.root / "build" / name).exists())
+        code = build(options.root, "./run watch", name, "simulator", reading=f"{name}/README.md", quiet=(options.root / "build" / name).exists())
         if code != 0:
             return code
     stage = (options.build or options.root / "build") / name

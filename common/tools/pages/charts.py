@@ -180,7 +180,7 @@ def roofline(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
     title = f"Softmax, {shape_text(shape)}: a roofline"
     note = "Filled: the stage's best variant. Above the slanted roof, caches answered a part of the requests."
     if peak:
-        note = f"Exponentials: {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second.\n{note}"
+        note = f"Dashed: exponentials per element, at {peak['how']} = {peak['g_per_s']:.0f} · 10⁹ per second.\n{note}"
     data = {"bandwidth_gb_s": copy, "element_bytes": size, "peak": peak, "points": points}
     reached = ", ".join(
         f"{p['stage']} {p['g_elements_per_s']:.0f} at {short_text(p['passes'])} passes" for p in points if p["best"]

@@ -12,6 +12,7 @@ it is laid out with matplotlib's own font, and what a reader has in its place is
 
 import io
 import math
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -274,7 +275,7 @@ def roofline(figure: Any, data: Json) -> None:
     for count in (1, 2, 4, 8) if peak else ():
         y = peak["g_per_s"] / count
         axes.plot([y / copy, high], [y, y], color=INK, linewidth=1.6 if count == 1 else 0.9, linestyle=DASHES[1])
-        text = f"{count} exponential{'s' if count > 1 else ''} per element"
+        text = f"{count} exponential{'s' if count > 1 else ''}"  # longer ones reach the slanted roof
         axes.text(high, y * 1.03, text, ha="right", va="bottom")
     labelled = math.inf
     for passes in sorted({round(p["passes"], 1) for p in points}):
@@ -315,7 +316,8 @@ def predicted(figure: Any, data: Json) -> None:
         point = data["extremes"][where]
         ratio = point["measured_us"] / point["predicted_us"]
         rounded = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
-        text = f"{rounded} times the prediction:\n{point['stage']}\n{point['variant']}\n{point['shape']}"
+        variant = re.sub(r"(.{16,}?_)", r"\1\n", point["variant"])  # or else a long one reaches the points
+        text = f"{rounded} times the prediction:\n{point['stage']}\n{variant}\n{point['shape']}"
         style = {"ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
         axes.annotate(text, (point["predicted_us"], point["measured_us"]), corner, "data", "axes fraction", **style)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))

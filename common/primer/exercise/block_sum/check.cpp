@@ -23,6 +23,14 @@ int main(int argc, char** argv) {
       "before one reads. Without it the sum would be right or wrong by chance. That one thread adds up 128 "
       "values while 127 wait is not the best that a block can do: stage 02 has a tree, stage 03 does without "
       "memory.";
+  exercise.remark = [](const Counts& counts) -> std::string {
+    const std::uint64_t rows = static_cast<std::uint64_t>(counts.shape.rows);
+    const std::uint64_t writes = counts.total.global_stores.requests / rows;
+    if (writes <= 1) return "";
+    return "One thing could be less: " + std::to_string(writes) +
+           " warps each wrote the sum of a row. One thread is enough, in `if (threadIdx.x == 0)`; the others "
+           "then need not read `values` either.";
+  };
   exercise.before = "the starter";
   exercise.compared = {Counter::barriers, Counter::shared_accesses, Counter::read_passes};
   return check_exercise(exercise, argc, argv);
