@@ -169,8 +169,8 @@ void launch_and_wait(const Plan& plan) {
 /// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
 /// is done. Then throws WrongResultError when the result is wrong.
 void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
-  ProblemRun problem({of.shape, DType::f32, &operation_of(of.launcher)}, {.seed = seed, .takes_times = false},
-                     {});
+  ProblemRun problem({.shape = of.shape, .op = &operation_of(of.launcher), .seed = seed},
+                     {.takes_times = false}, {});
   problem.fill(of.input);
   const float* x = nullptr;
   float* y = nullptr;
