@@ -19,10 +19,13 @@ struct Mask {
   const std::int64_t* lengths;  ///< how many, for each row; nullptr: causal, row r sees columns 0 to r % cols
   std::int64_t cols;
 
-  /// Columns that the row sees from `col` on; negative: it sees none.
+  /// Columns that the row sees from `col` on; 0 or less: it sees none. A remainder for each pack: with 64 bits it would be the
+  /// longest instruction sequence of the kernel.
   __device__ int seen_from(std::int64_t row, std::int64_t col) const {
-    const std::int64_t seen = lengths == nullptr ? row % cols + 1 : min(lengths[row], cols);
-    return static_cast<int>(max(seen, std::int64_t{0}) - col);
+    const auto query = [&] { return static_cast<unsigned>(row) % static_cast<unsigned>(cols); };
+    const std::int64_t seen =
+        lengths == nullptr ? query() + 1 : min(max(lengths[row], std::int64_t{0}), cols);
+    return static_cast<int>(seen - col);
   }
 };
 

@@ -61,15 +61,17 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Rows of at most most_cols columns; rows = 0 does nothing. Throws CudaError.
+/// Rows of at most most_cols columns, or most_cols_of_elements where packs do not cover the rows of all three: with more
+/// elements a thread the registers would spill. rows = 0 does nothing. Throws CudaError.
 struct MaskedBackward {
   static constexpr std::int64_t most_cols = 16384;
-  /// Of a row: its packs in flight are as many bytes as the forward kernel has.
-  static int elements_per_thread(std::int64_t cols) { return cols <= 8192 ? 8 : 16; }
+  static constexpr std::int64_t most_cols_of_elements = 8192;
+
+  static int elements_per_thread(std::int64_t cols) { return cols <= 8 * 1024 ? 8 : 16; }
   /// As few threads as hold the row, with one warp four rows a block.
   static dim3 block(std::int64_t cols) {
-    const auto threads = static_cast<unsigned>(round_up(divide_up(cols, elements_per_thread(cols)), 32));
-    return {threads, threads == 32 ? 4U : 1U};
+    const std::int64_t threads = round_up(divide_up(cols, elements_per_thread(cols)), 32);
+    return {static_cast<unsigned>(threads), threads == 32 ? 4U : 1U};
   }
 
   template <class T>
@@ -83,26 +85,22 @@ struct MaskedBackward {
   static void launch(LoadSoftmax load_softmax, LoadGradient load_gradient, Store store, Shape shape,
                      cudaStream_t stream) {
     if (shape.rows == 0) return;
-    const dim3 threads = block(shape.cols);
-    const unsigned blocks = grid_for(divide_up(shape.rows, threads.y));
-    const auto launch_packs = [&]<int packs_per_thread, int N>() {
-      masked_backward<packs_per_thread, N>
-          <<<blocks, threads, 0, stream>>>(load_softmax, load_gradient, store, shape);
+    constexpr int N = elements_per_16_bytes<typename LoadGradient::Element>;
+    const auto launch_packs = [&]<int packs_per_thread, int pack_size>() {
+      const dim3 threads = block(shape.cols);
+      masked_backward<packs_per_thread, pack_size>
+          <<<grid_for(divide_up(shape.rows, threads.y)), threads, 0, stream>>>(load_softmax, load_gradient,
+                                                                               store, shape);
       CUDA_CHECK(cudaGetLastError());
     };
-    const auto launch_elements = [&]<int elements>() {
-      constexpr int N = elements_per_16_bytes<typename LoadGradient::Element>;
-      if (load_softmax.template fits_packs<N>() && load_gradient.template fits_packs<N>() &&
-          store.template fits_packs<N>()) {
-        launch_packs.template operator()<elements / N, N>();
-      } else {
-        launch_packs.template operator()<elements, 1>();
-      }
-    };
-    if (elements_per_thread(shape.cols) == 8) {
-      launch_elements.template operator()<8>();
+    const bool fit_packs = load_softmax.template fits_packs<N>() && load_gradient.template fits_packs<N>() &&
+                           store.template fits_packs<N>();
+    if (!fit_packs) {
+      launch_packs.template operator()<8, 1>();
+    } else if (elements_per_thread(shape.cols) == 8) {
+      launch_packs.template operator()<8 / N, N>();
     } else {
-      launch_elements.template operator()<16>();
+      launch_packs.template operator()<16 / N, N>();
     }
   }
 };
