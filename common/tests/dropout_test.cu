@@ -188,6 +188,30 @@ bool lengths_are_clamped() {
   return report("lengths that are no widths: nothing, or all, is seen", all);
 }
 
+/// What is masked does not count, whatever is there: as in memory that nobody has written.
+bool masked_gradients_do_not_count(Shape shape) {
+  const auto dx_with = [&](float masked) {
+    std::vector<float> softmax;
+    for (std::int64_t i = 0; i < shape.elements(); ++i) {
+      const std::int64_t query = i / shape.cols % shape.cols;
+      softmax.push_back(i % shape.cols <= query ? 1 / static_cast<float>(query + 1) : masked);
+    }
+    const DeviceVector<float> in(softmax);  // and dy
+    DeviceVector<float> dx(shape.elements());
+    MaskedBackward::launch(MaskedGradient<float>{.softmax = in.data(),
+                                                 .dy = in.data(),
+                                                 .dx = dx.data(),
+                                                 .workspace = nullptr,
+                                                 .mask = {nullptr, shape.cols},
+                                                 .dropout = {1, shape.cols},
+                                                 .shape = shape},
+                           nullptr);
+    CUDA_CHECK(cudaDeviceSynchronize());
+    return to_host(dx);
+  };
+  return report("what is masked does not count, not even a NaN", dx_with(0) == dx_with(NAN));
+}
+
 }  // namespace
 
 int main() {
@@ -197,6 +221,7 @@ int main() {
     all &= seeds_say_what_is_dropped({128, 128});
     all &= seeds_say_what_is_dropped({101, 101});
     all &= lengths_are_clamped();
+    all &= masked_gradients_do_not_count({64, 64});
     return all;
   });
 }
