@@ -178,7 +178,7 @@ Traffic one_read(const Problem& problem) {
 
 Stage stage() {
   Stage stage{.name = "12_fusion",
-          .idea = "cross-entropy: the loss, and its gradient, of what is read once",
+          .idea = "a kernel not run: cross-entropy; softmax with scale, mask and dropout",
           .variants =
               {
                   {.name = "unfused",

@@ -1,9 +1,6 @@
 // The variants of softmax with scale, mask and dropout.
 #pragma once
 
-#include <algorithm>
-#include <array>
-
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "12_fusion/separate_masked.cuh"
 #include "common/harness/launches.cuh"
@@ -11,9 +8,25 @@
 namespace masked {
 namespace {
 
-using Pair = std::array<const Operation*, 2>;
-const Pair forward{&causal_softmax_operation, &padded_softmax_operation};
-const Pair backward{&causal_softmax_backward_operation, &padded_softmax_backward_operation};
+struct CausalSoftmax {};
+struct PaddedSoftmax {};
+struct CausalBackward {};
+struct PaddedBackward {};
+using Forward = Operations<CausalSoftmax, PaddedSoftmax>;
+using Backward = Operations<CausalBackward, PaddedBackward>;
+
+const Operation* operation_of(CausalSoftmax) {
+  return &causal_softmax_operation;
+}
+const Operation* operation_of(PaddedSoftmax) {
+  return &padded_softmax_operation;
+}
+const Operation* operation_of(CausalBackward) {
+  return &causal_softmax_backward_operation;
+}
+const Operation* operation_of(PaddedBackward) {
+  return &padded_softmax_backward_operation;
+}
 
 bool is_padded(const Problem& problem) {
   return problem.inputs().back().dtype == DType::i64;
@@ -61,12 +74,8 @@ Plan backward_launches(const Problem& problem, const Device& /*device*/, const M
 
 // ---- What the variants cannot do.
 
-bool is_one_of(const Pair& operations, const Problem& problem) {
-  return std::ranges::any_of(operations, [&](const Operation* op) { return op->name == problem.op->name; });
-}
-
 std::string no_forward(const Problem& problem, const Device& device) {
-  if (!is_one_of(forward, problem)) return "makes a masked softmax";
+  if (!is_one_of(Forward{}, problem.op)) return "makes a masked softmax";
   if (problem.shape.rows > std::int64_t{1} << 32) return "a row must fit 32 bits";
   return at_most_columns(1 << 30, "a column must fit 32 bits")(problem, device);
 }
@@ -82,7 +91,7 @@ std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
 }
 
 std::string no_backward(const Problem& problem, const Device& device) {
-  if (!is_one_of(backward, problem)) return "makes the gradient of a masked softmax";
+  if (!is_one_of(Backward{}, problem.op)) return "makes the gradient of a masked softmax";
   if (problem.shape.rows > std::int64_t{1} << 32) return "a row must fit 32 bits";
   const bool packs = not_whole_packs(problem).empty();
   return at_most_columns(packs ? MaskedBackward::most_cols : MaskedBackward::most_cols_of_elements,

@@ -41,6 +41,8 @@ const Operation& operation_of(Launcher launcher) {
       return softmax_backward_operation;
     case Launcher::cross_entropy:
       return cross_entropy_gradient_operation;
+    case Launcher::causal_softmax:
+      return causal_softmax_operation;
     default:
       return softmax_operation;
   }
@@ -145,6 +147,15 @@ Prepare load(const std::string& path, Launcher launcher) {
       auto* loss = static_cast<float*>(memory.outputs[0]);
       auto* dx = static_cast<float*>(memory.outputs[1]);
       return [=, shape = of.shape](cudaStream_t stream) { launch(x, labels, loss, dx, shape, stream); };
+    };
+  }
+  if (launcher == Launcher::causal_softmax) {
+    auto* launch = find<decltype(causal_softmax)>(library, "causal_softmax");
+    return [launch](const Case& of, const Memory& memory) -> Plan {
+      const auto* x = static_cast<const float*>(memory.inputs[0]);
+      auto* softmax = static_cast<float*>(memory.outputs[0]);
+      auto* y = static_cast<float*>(memory.outputs[1]);
+      return [=, shape = of.shape](cudaStream_t stream) { launch(x, softmax, y, seed, shape, stream); };
     };
   }
   if (launcher == Launcher::copy_vector) {
