@@ -37,9 +37,9 @@ struct Dropout {
   /// index N.
   template <int N>
   __device__ unsigned kept(std::int64_t row, std::int64_t col) const {
-    const std::int64_t index = row * cols + col;
-    const uint4 bits = philox4x32(static_cast<std::uint64_t>(index) / 8, seed);
-    const int first = static_cast<int>(index % 8);
+    const auto index = static_cast<std::uint64_t>(row * cols + col);
+    const uint4 bits = philox4x32(index / 8, seed);
+    const int first = N == 8 ? 0 : static_cast<int>(index % 8);
     unsigned kept = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) kept |= (drawn(bits, first + i) >= dropped_of_65536 ? 1U : 0U) << i;
@@ -153,12 +153,11 @@ struct SoftmaxAndDropoutStore {
   template <int N>
   __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
     const int seen = mask.seen_from(row, col);
-    const unsigned kept = seen > 0 ? dropout.kept<N>(row, col) : 0;
     float stored[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) stored[i] = i < seen ? values[i] : 0;
     softmax.store(stored, row, col);
-    Dropout::drop(stored, kept, Dropout::factor, stored);
+    if (seen > 0) Dropout::drop(stored, dropout.kept<N>(row, col), Dropout::factor, stored);
     y.store(stored, row, col);
   }
   template <int N>
