@@ -212,7 +212,9 @@ template <class T>
 struct RoundedSoftmax {
   SoftmaxOf<T> softmax;
   __host__ __device__ T operator()(std::int64_t index) const {
-    return static_cast<T>(static_cast<float>(softmax(index)));
+    constexpr double smallest_normal = 0x1p-126;  // what is less is 0 on the device alone
+    const double value = softmax(index);
+    return static_cast<T>(static_cast<float>(value < smallest_normal ? 0 : value));
   }
 };
 
