@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "03_warp_reduce/warp_reduce.cuh"
@@ -175,8 +174,9 @@ bool seeds_say_what_is_dropped(Shape shape) {
 
 bool lengths_are_clamped() {
   constexpr Shape shape{5, 96};
-  constexpr auto limits = std::numeric_limits<std::int64_t>();
-  const DeviceVector<std::int64_t> lengths(std::vector<std::int64_t>{-1, 97, limits.max(), limits.min(), 3});
+  constexpr std::int64_t beyond_an_int = std::int64_t{1} << 32;
+  const DeviceVector<std::int64_t> lengths(
+      std::vector<std::int64_t>{-1, 97, beyond_an_int + 5, 50 - beyond_an_int, 3});
   const Result result = forward<Warp>(shape, 1, lengths.data());
   const std::vector<std::int64_t> seen{0, 96, 96, 0, 3};
   bool all = true;
