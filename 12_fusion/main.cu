@@ -174,10 +174,8 @@ Traffic one_read(const Problem& problem) {
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
-}  // namespace
-
-Stage stage() {
-  Stage stage{.name = "12_fusion",
+Stage losses() {
+  return {.name = "12_fusion",
           .idea = "a kernel not run: cross-entropy; softmax with scale, mask and dropout",
           .variants =
               {
@@ -252,6 +250,12 @@ Stage stage() {
                    .unsupported = too_wide_for_an_unaligned_cluster},
               },
           .operations = cross_entropy_operations()};
+}
+
+}  // namespace
+
+Stage stage() {
+  Stage stage = losses();
   for (const Operation* op : masked_softmax_operations()) stage.operations.push_back(op);
   for (const Variant& variant : masked::variants()) stage.variants.push_back(variant);
   return stage;

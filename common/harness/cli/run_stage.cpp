@@ -42,7 +42,8 @@ class StageRun {
       for (const std::int64_t cols : options_.cols) {
         for (const DType dtype : options_.dtypes) {
           for (const Operation* op : options_.ops) {
-            all_correct = run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed}) && all_correct;
+            all_correct =
+                run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed}) && all_correct;
           }
         }
       }
