@@ -2,6 +2,7 @@
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
+#include "12_fusion/masked_variants.cuh"
 #include "12_fusion/separate.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
@@ -43,7 +44,7 @@ std::string too_wide(const Problem& problem, const Device& device) {
 }
 
 std::string not_the_loss_alone(const Problem& problem, const Device& device) {
-  return has_gradient(problem) ? "makes the loss alone" : too_wide(problem, device);
+  return is_one_of(Losses{}, problem.op) ? too_wide(problem, device) : "makes the loss alone";
 }
 
 std::string cannot_draw(const Problem& problem, const Device& device) {
@@ -173,11 +174,9 @@ Traffic one_read(const Problem& problem) {
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 
-}  // namespace
-
-Stage stage() {
+Stage losses() {
   return {.name = "12_fusion",
-          .idea = "cross-entropy: the loss, and its gradient, of what is read once",
+          .idea = "a kernel not run: cross-entropy; softmax with scale, mask and dropout",
           .variants =
               {
                   {.name = "unfused",
@@ -251,6 +250,15 @@ Stage stage() {
                    .unsupported = too_wide_for_an_unaligned_cluster},
               },
           .operations = cross_entropy_operations()};
+}
+
+}  // namespace
+
+Stage stage() {
+  Stage stage = losses();
+  for (const Operation* op : masked_softmax_operations()) stage.operations.push_back(op);
+  for (const Variant& variant : masked::variants()) stage.variants.push_back(variant);
+  return stage;
 }
 
 int main(int argc, char** argv) {

@@ -41,6 +41,8 @@ const Operation& operation_of(Launcher launcher) {
       return softmax_backward_operation;
     case Launcher::cross_entropy:
       return cross_entropy_gradient_operation;
+    case Launcher::causal_softmax:
+      return causal_softmax_operation;
     default:
       return softmax_operation;
   }
@@ -147,6 +149,15 @@ Prepare load(const std::string& path, Launcher launcher) {
       return [=, shape = of.shape](cudaStream_t stream) { launch(x, labels, loss, dx, shape, stream); };
     };
   }
+  if (launcher == Launcher::causal_softmax) {
+    auto* launch = find<decltype(causal_softmax)>(library, "causal_softmax");
+    return [launch](const Case& of, const Memory& memory) -> Plan {
+      const auto* x = static_cast<const float*>(memory.inputs[0]);
+      auto* softmax = static_cast<float*>(memory.outputs[0]);
+      auto* y = static_cast<float*>(memory.outputs[1]);
+      return [=, shape = of.shape](cudaStream_t stream) { launch(x, softmax, y, seed, shape, stream); };
+    };
+  }
   if (launcher == Launcher::copy_vector) {
     auto* launch = find<decltype(copy_vector)>(library, "copy_vector");
     return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
@@ -169,8 +180,8 @@ void launch_and_wait(const Plan& plan) {
 /// Runs the launcher on a case, as a variant of the harness. `run` is given the launch, and returns when it
 /// is done. Then throws WrongResultError when the result is wrong.
 void run_case(const Case& of, const Prepare& prepare, const std::function<void(const Plan&)>& run) {
-  ProblemRun problem({of.shape, DType::f32, &operation_of(of.launcher)}, {.seed = seed, .takes_times = false},
-                     {});
+  ProblemRun problem({.shape = of.shape, .op = &operation_of(of.launcher), .seed = seed},
+                     {.takes_times = false}, {});
   problem.fill(of.input);
   const float* x = nullptr;
   float* y = nullptr;

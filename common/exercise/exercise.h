@@ -26,6 +26,7 @@ enum class Launcher {
   softmax_of_rows,
   softmax_backward,
   cross_entropy,
+  causal_softmax,
   copy_vector,
   sum_rows
 };

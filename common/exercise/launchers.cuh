@@ -27,6 +27,10 @@ void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, c
 void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape,
                    cudaStream_t stream);
 
+/// Attention's softmax of x / 8, where row r sees columns 0 to r % cols, and y, dropout of it that the seed says.
+void causal_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape,
+                    cudaStream_t stream);
+
 /// The primer's: n floats of x into y.
 void copy_vector(const float* x, float* y, std::int64_t n, cudaStream_t stream);
 

@@ -113,12 +113,6 @@ struct ReferenceGradient {
   }
 };
 
-template <class T>
-struct ElementOf {
-  const T* x;
-  __host__ __device__ double operator()(std::int64_t index) const { return as_double(x[index]); }
-};
-
 template <bool smoothed>
 std::vector<Verdict> verify_loss(const Problem& problem, const Memory& memory, Space space,
                                  double tolerance_factor) {

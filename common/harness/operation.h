@@ -57,6 +57,29 @@ inline constexpr double label_smoothing = 0.1;
 /// All four, likewise.
 const std::vector<const Operation*>& cross_entropy_operations();
 
+/// {x} -> {softmax, y}: attention's softmax over scores x, scaled by attention_scale and masked, and y, which is dropout of it.
+/// Row r belongs to query r % cols, and sees columns 0 to r % cols.
+extern const Operation causal_softmax_operation;
+/// {x, length} -> {softmax, y}: the same where row r sees its first length[r] columns: what follows them is padding. i64.
+extern const Operation padded_softmax_operation;
+/// {softmax, dy} and {softmax, dy, length} -> {dx}: their gradients, from that of y.
+///
+/// What is masked is 0, in all outputs and whatever else the row holds, so a row that sees nothing is 0. What is dropped is 0,
+/// too; what is kept is divided by the probability to be kept. It is not stored, but drawn from the problem's seed: of element
+/// i word i % 8, of 16 bits, of Philox4x32-10 with key `seed` and counter i / 8; it is dropped where that is less than
+/// dropped_of_65536.
+extern const Operation causal_softmax_backward_operation;
+extern const Operation padded_softmax_backward_operation;
+inline constexpr float attention_scale = 0.125F;    ///< 1 / sqrt(64), of heads of 64 columns
+inline constexpr unsigned dropped_of_65536 = 6554;  ///< a tenth
+/// Of what the harness fills in as length[row]: all, some, nothing.
+__host__ __device__ constexpr std::int64_t length_of_row(std::int64_t row, std::int64_t cols) {
+  const std::int64_t eighths = row % 8;
+  return eighths == 2 ? 0 : eighths == 1 ? 1 : cols - cols * eighths / 8;
+}
+/// All four, likewise.
+const std::vector<const Operation*>& masked_softmax_operations();
+
 inline std::string_view name(const Operation* op) {
   return op->name;
 }

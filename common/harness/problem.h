@@ -44,6 +44,7 @@ struct Problem {
   DType dtype = DType::f32;
   const Operation* op = nullptr;
   Offsets offsets{};
+  std::uint64_t seed = 1;  ///< of the inputs, and of what an operation draws
 
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;

@@ -179,7 +179,7 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
 }
 
 void ProblemRun::fill(const BufferSet& set) const {
-  fill_device_inputs(problem_, input_, setup_.seed, pointers_to<void*>(set.inputs));
+  fill_device_inputs(problem_, input_, problem_.seed, pointers_to<void*>(set.inputs));
 }
 
 void ProblemRun::fill(InputKind input) {

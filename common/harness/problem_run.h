@@ -17,7 +17,6 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
                               const Device& device);
 
 struct ProblemSetup {
-  std::uint64_t seed = 1;   ///< of the inputs
   L2 l2 = L2::cold;         ///< cold: as many buffer sets as successive launches need to find their data cold
   bool takes_times = true;  ///< false: one buffer set will do
   std::size_t workspace_bytes = 0;

@@ -11,10 +11,16 @@ __host__ __device__ inline double reference_shift(double max) {
   return max == -INFINITY ? 0 : max;
 }
 
-/// Part of a row -> its pair.
 template <class T>
-struct ReduceChunk {
+struct ElementOf {
   const T* x;
+  __host__ __device__ double operator()(std::int64_t index) const { return as_double(x[index]); }
+};
+
+/// Part of a row -> its pair.
+template <class Element>
+struct ReduceChunk {
+  Element element;
   std::int64_t cols;
   std::int64_t chunks_per_row;
 
@@ -22,15 +28,11 @@ struct ReduceChunk {
     const std::int64_t begin_col = chunk % chunks_per_row * reference_chunk_cols;
     const std::int64_t end_of_chunk = begin_col + reference_chunk_cols;
     const std::int64_t end_col = end_of_chunk < cols ? end_of_chunk : cols;
-    const T* row = x + chunk / chunks_per_row * cols;
+    const std::int64_t row = chunk / chunks_per_row * cols;
     ReferenceRow pair;
-    for (std::int64_t col = begin_col; col < end_col; ++col) {
-      pair.max = fmax(pair.max, as_double(row[col]));
-    }
+    for (std::int64_t i = row + begin_col; i < row + end_col; ++i) pair.max = fmax(pair.max, element(i));
     const double shift = reference_shift(pair.max);
-    for (std::int64_t col = begin_col; col < end_col; ++col) {
-      pair.sum += exp(as_double(row[col]) - shift);
-    }
+    for (std::int64_t i = row + begin_col; i < row + end_col; ++i) pair.sum += exp(element(i) - shift);
     return pair;
   }
 };
@@ -52,13 +54,19 @@ struct ReduceRow {
   }
 };
 
-/// The pair of each row of x, a matrix in the memory of Where (OnHost or OnDevice).
+/// The pair of each row of element(index), by Where (OnHost or OnDevice).
+template <class Where, class Element>
+auto reference_rows(Shape shape, Element element) {
+  const std::int64_t chunks_per_row = (shape.cols + reference_chunk_cols - 1) / reference_chunk_cols;
+  const auto chunks = make_vector<Where>(shape.rows * chunks_per_row,
+                                         ReduceChunk<Element>{element, shape.cols, chunks_per_row});
+  return make_vector<Where>(shape.rows, ReduceRow{chunks.data(), chunks_per_row});
+}
+
+/// Likewise of x, a matrix in the memory of Where.
 template <class Where, class T>
 auto reference_rows(const T* x, Shape shape) {
-  const std::int64_t chunks_per_row = (shape.cols + reference_chunk_cols - 1) / reference_chunk_cols;
-  const auto chunks =
-      make_vector<Where>(shape.rows * chunks_per_row, ReduceChunk<T>{x, shape.cols, chunks_per_row});
-  return make_vector<Where>(shape.rows, ReduceRow{chunks.data(), chunks_per_row});
+  return reference_rows<Where>(shape, ElementOf<T>{x});
 }
 
 /// Of a chunk of a row, or of a row: a sum, and that of its terms' magnitudes.

@@ -26,7 +26,9 @@ ALL = {
 OPS_OF = {  # what others do than softmax; the first is usual
     "11_backward": ["softmax_backward", "log_softmax_backward"],
     "softmax_backward": ["softmax_backward", "log_softmax_backward"],
-    "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
+    "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient",
+                  "causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
+    "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
 }
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
@@ -106,6 +108,15 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return None
         return cols <= most
     if stage == "12_fusion":
+        most_of_masked = {"four_kernels": 32768, "masked_in_a_warp": 1024, "masked_in_a_block": 32768, "masked_online": 1 << 30}
+        if (op in ("causal_softmax", "padded_softmax")) != (variant in most_of_masked):
+            return False
+        if variant in most_of_masked:
+            return cols <= most_of_masked[variant]
+        if op.endswith("_backward") != (variant in ("three_kernels", "masked_backward")):
+            return False
+        if op.endswith("_backward"):
+            return cols <= (8192 if any(number % pack for number in (cols, *offsets)) else 16384)
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False
         if variant == "in_registers":

@@ -353,6 +353,9 @@ def fusion(r: Row) -> Expected:
     width = 16 // r.size
     row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
+    if "softmax" in r.op:
+        yield from masked_softmax(r)
+        return
 
     def with_gradient(others: float) -> float:
         """An exponential for each element besides; nvcc may leave out those of ignored rows."""
@@ -462,6 +465,44 @@ def fusion(r: Row) -> Expected:
     exponentials = r.cols + 2 * 32 * warps
     yield "special_function_lanes", with_gradient(
         r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts))
+
+
+def masked_softmax(r: Row) -> Expected:
+    """Row r sees r % cols + 1 columns, or what the harness fills in as its length. A warp has 32 packs of a row at a time, and
+    one of which nothing is seen is not read."""
+    padded, backward = r.op.startswith("padded"), r.op.endswith("backward")
+    width = pack(r)
+    accesses = divide_up(r.cols, 32 * width)  # by warps, for a row
+
+    def seen(row: int) -> int:
+        if not padded:
+            return row % r.cols + 1
+        return 0 if row % 8 == 2 else 1 if row % 8 == 1 else r.cols - r.cols * (row % 8) // 8
+
+    seen_accesses = sum(divide_up(seen(row), 32 * width) for row in range(r.rows))
+    lengths = r.rows * accesses if padded else 0
+    yield "passes", r.passes
+    if backward:
+        warps = divide_up(r.cols, (8 if r.cols <= 8192 else 16) * 32)
+        yield "shuffles", 5 * (1 if warps == 1 else 2) * warps * r.rows
+        yield "block_barriers", 0 if warps == 1 else 2 * r.rows
+        yield "special_function_lanes", 0
+        if r.variant == "masked_backward":
+            yield "global_load_requests", 2 * seen_accesses + 3 * lengths
+            yield "global_store_requests", r.rows * accesses
+        return
+    yield from (count for count in (warp_reduce if r.variant == "masked_in_a_warp" else online)(as_softmax(r))
+                if count[0] in ("shuffles", "special_function_lanes", "block_barriers"))  # fmt: skip
+    if r.variant != "four_kernels":
+        reads = 2 if r.variant == "masked_online" else 1
+        yield "global_load_requests", reads * seen_accesses + (reads + 1) * lengths
+        yield "global_store_requests", 2 * r.rows * accesses
+
+
+def as_softmax(r: Row) -> Row:
+    """As if a stage before had counted it: what its kernel does between the reads and the writes."""
+    variants = {"masked_in_a_warp": "padded_packs", "masked_in_a_block": "fused", "masked_online": "online", "four_kernels": "fused"}
+    return Row(**{**vars(r), "variant": variants[r.variant]})
 
 
 EXPECTED = {

@@ -11,7 +11,7 @@ FAMILIES = {
     "which lane touches which address": ["one_kernel", "uncoalesced_walk", "packs", "head_and_tail", "vector_copy"],
     "reductions and barriers": ["two_bugs", "two_level_reduction", "warp_all_reduce", "block_sum", "gradient_in_a_warp", "loss_and_gradient"],
     "pairs of maximum and sum": ["merge", "masked_rows", "four_blocks", "pairs_in_a_cluster"],
-    "places and indices": ["conflicting_layout", "index_overflow", "two_rows"],
+    "places and indices": ["conflicting_layout", "index_overflow", "two_rows", "mask_and_dropout"],
     "predictions": ["passes_and_sectors", "bank_conflicts", "walks"],
 }
 
@@ -811,6 +811,19 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
             "dx[row * shape.cols + col] = values[i]; => "
             "dx[row * shape.cols + col] = values[i] + (*(volatile const float*)&x[row * shape.cols + col] == -12345);"),
         "the logarithm of the softmax": ("input large_magnitude: loss: .* got inf, expected", "logf(sum) + (max - x[i]) => -logf(__expf(x[i] - max) / sum)"),
+    },
+    "mask_and_dropout": {
+        "starter": ("Wrong result, 20 x 12, input normal: softmax: ",),
+        "everything is read": ("1 passes? of reading, where at most 0.53", "if (col <= query) pack = => pack ="),
+        "does not see itself": ("Wrong result, 20 x 12, input normal: softmax: ", "col + i <= query ? x[i] => col + i < query ? x[i]"),
+        "a pack at the diagonal is masked whole": ("softmax: ", "if (col <= query) pack = => if (col + 3 <= query) pack ="),
+        "scaled after the mask": (None, "col + i <= query ? x[i] * scale : -INFINITY; => (col + i <= query ? x[i] : -INFINITY) * scale;"),
+        "the mask is added": ("input lowest: softmax: ", "col + i <= query ? x[i] * scale : -INFINITY; => x[i] * scale + (col + i <= query ? 0.0f : -10000.0f);"),
+        "the same words for all": ("y: [0-9]+ of ", "is_first_half = index % 8 == 0; => is_first_half = true;"),
+        "the upper half first": ("y: [0-9]+ of ", "(i % 2 * 16) => (16 - i % 2 * 16)"),
+        "drawn by column": ("y: [0-9]+ of 240 elements wrong; first at row [1-9]", "philox4x32(index / 8, seed) => philox4x32(index % 12 / 8, seed)"),
+        "the factor is forgotten": ("y: [0-9]+ of ", " * kept_factor; => ;"),
+        "multiplied by 0": (None, "drawn < dropped_of_65536 ? 0 : values[i] * kept_factor; => values[i] * (drawn < dropped_of_65536 ? 0 : kept_factor);"),
     },
     **WARM_UPS,
 }

@@ -31,7 +31,8 @@ OF_OTHERS = [
 ]
 
 # Every launcher, by a kernel that does all with one thread.
-ONE_THREAD = """#include "common/exercise/launchers.cuh"
+ONE_THREAD = """#include "12_fusion/philox.cuh"
+#include "common/exercise/launchers.cuh"
 __global__ void KERNEL(const float* x, float* y, std::int64_t first_row, Shape shape) {
   const std::int64_t row = (first_row + blockIdx.x) * shape.cols;
   float max = -INFINITY;
@@ -72,6 +73,24 @@ __global__ void KERNEL(const float* x, const std::int64_t* labels, float* loss, 
 }
 void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape, cudaStream_t stream) {
   KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, labels, loss, dx, shape);
+}
+__global__ void KERNEL(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape) {
+  const std::int64_t row = blockIdx.x * shape.cols;
+  const std::int64_t query = blockIdx.x % shape.cols;
+  float max = -INFINITY;
+  for (std::int64_t col = 0; col <= query; ++col) max = fmaxf(max, x[row + col] / 8);
+  float sum = 0;
+  for (std::int64_t col = 0; col <= query; ++col) sum += __expf(x[row + col] / 8 - max);
+  for (std::int64_t col = 0; col < shape.cols; ++col) {
+    const std::int64_t i = row + col;
+    softmax[i] = col <= query ? __expf(x[i] / 8 - max) / sum : 0;
+    const uint4 bits = philox4x32(i / 8, seed);
+    const unsigned pair = i % 8 < 4 ? (i % 8 < 2 ? bits.x : bits.y) : (i % 8 < 6 ? bits.z : bits.w);
+    y[i] = (pair >> (i % 2 * 16) & 0xffff) < 6554 ? 0 : softmax[i] * (65536.0f / (65536 - 6554));
+  }
+}
+void causal_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape, cudaStream_t stream) {
+  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, softmax, y, seed, shape);
 }
 """
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"

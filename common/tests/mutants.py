@@ -96,6 +96,8 @@ ROW_LOSS = "12_fusion/row_loss.cuh"
 LOSS = "12_fusion/loss.cuh"
 KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
+MASKED = "12_fusion/masked_load_store.cuh"
+MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -119,7 +121,7 @@ COMMON = (
 # Whose kernels' constants a stage takes.
 TAKES_FROM = {"11_backward": "07_split_row", "12_fusion": "07_split_row"}
 # What a stage does in a group's run if it is not all the same.
-GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient"
+GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward"
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
@@ -420,6 +422,31 @@ GROUPS: dict[str, list[Mistake]] = {
             ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
         wrong_count("each_warp_reads_the_label", "--variant one_read --rows 3 --cols 8192", "^one_read: passes: ",
             (LOSS, "if (threadIdx.x == 0) label = labels[row];  // used late => label = labels[row];  // used late")),
+        wrong_count("what_nobody_sees_is_read", "--variant masked_in_a_block --op causal_softmax", "global loads .* bytes",
+            (MASKED, "if (fetched.seen > 0) fetched.pack = => fetched.pack ="), at="fetched.pack = load_pack<N>(x"),
+    ],
+    "12_fusion_3": [
+        wrong_result("a_row_that_sees_nothing_is_stored", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
+            "softmax: 100 of 700 elements wrong. first at row 2, column 0: got nan, expected 0",
+            (MASKED, "stored[i] = i < seen ? values[i] : 0; => stored[i] = values[i];")),
+        wrong_result("drawn_by_column_alone", "masked_online --rows 7 --cols 100 --op causal_softmax",
+            "y: [0-9]+ of 700 elements wrong. first at row [1-6]",
+            (MASKED, "const auto index = static_cast<std::uint64_t>(row * cols + col); => const auto index = static_cast<std::uint64_t>(col);")),
+        wrong_result("the_gradient_is_not_scaled", "masked_backward --rows 7 --cols 100 --op padded_softmax_backward",
+            "[0-9]+ of 700 elements wrong",
+            (MASKED_SOFTMAX, "Dropout::factor * attention_scale => Dropout::factor")),
+    ],
+    "12_fusion_4": [
+        wrong_result("a_pack_too_many", "masked_backward --rows 1 --cols 1000 --op causal_softmax_backward",
+            "wrote 1 bytes past the output's end",
+            (MASKED_SOFTMAX, "const int cols = static_cast<int>(shape.cols); => const int cols = static_cast<int>(shape.cols) + 4;")),
+        wrong_result("does_not_see_itself", "masked_in_a_block --rows 7 --cols 100 --op causal_softmax",
+            "softmax: [0-9]+ of 700 elements wrong. first at row 0, column 0: got 0, expected 1",
+            (MASKED, "return static_cast<unsigned>(row) % static_cast<unsigned>(cols); => return static_cast<unsigned>(row) % static_cast<unsigned>(cols) - 1;")),
+        wrong_result("words_of_a_pack_are_those_of_the_first", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
+            "y: [0-9]+ of 700 elements wrong", (MASKED, "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;")),
+        wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
+            ("12_fusion/separate_masked.cuh", "of.mask, -INFINITY}); => of.mask, 0});")),
     ],
 }  # fmt: skip
 

@@ -104,6 +104,8 @@ int main() {
     std::vector<const Operation*> operations = softmax_operations();
     operations.insert(operations.end(), backward_operations().begin(), backward_operations().end());
     operations.insert(operations.end(), cross_entropy_operations().begin(), cross_entropy_operations().end());
+    operations.insert(operations.end(), masked_softmax_operations().begin(),
+                      masked_softmax_operations().end());
     bool all = true;
     for (const DType dtype : all_dtypes()) {
       for (const Operation* op : operations) {

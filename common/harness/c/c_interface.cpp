@@ -192,14 +192,15 @@ int softmax_open_problem(softmax_session* session, const char* dtype, const char
     const Problem problem{{rows, cols},
                           choose("dtype", dtype, by_name(all_dtypes())),
                           choose("op", op, by_name(session->operations)),
-                          {offset, offset}};
+                          {offset, offset},
+                          seed};
     const InputKind kind = choose("input", input, by_name(all_inputs()));
     if (rows < 1 || cols < 1 || offset < 0 || offset > Offsets::most) {
       throw UsageError("rows, cols: at least 1; offset: 0 to " + std::to_string(Offsets::most));
     }
     std::vector<const Variant*> variants;
     for (const Contender& contender : session->contenders) variants.push_back(&contender.variant);
-    ProblemSetup without{.seed = seed, .l2 = session->l2};
+    ProblemSetup without{.l2 = session->l2};
     without.takes_times = !session->device.simulated;
     without.spare_bytes = without.takes_times ? left_to_contenders : 0;
     ProblemSetup with = without;

@@ -42,7 +42,8 @@ class StageRun {
       for (const std::int64_t cols : options_.cols) {
         for (const DType dtype : options_.dtypes) {
           for (const Operation* op : options_.ops) {
-            all_correct = run_problem({{rows, cols}, dtype, op, options_.offsets}) && all_correct;
+            all_correct =
+                run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed}) && all_correct;
           }
         }
       }
@@ -61,8 +62,7 @@ class StageRun {
 
   bool run_problem(const Problem& problem) {
     ProblemRun run(problem,
-                   {.seed = options_.seed,
-                    .l2 = options_.l2,
+                   {.l2 = options_.l2,
                     .takes_times = takes_times(problem),
                     .workspace_bytes = largest_workspace(variants_, problem, device_)},
                    device_);

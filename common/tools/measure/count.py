@@ -32,7 +32,7 @@ EXTRA_SHAPES = {
     "09_async_copy": (Shape("f16", ROWS, 8192), Shape("f16", ROWS, 32768)),
     "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
     "11_backward": (Shape("f32", 16, 32768), Shape("f32", 16, 50257)),
-    "12_fusion": (Shape("bf16", 16, 32000), Shape("bf16", 16, 50257)),
+    "12_fusion": (Shape("bf16", 16, 32000), Shape("bf16", 16, 50257), Shape("bf16", 512, 512)),
 }
 
 KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
@@ -58,7 +58,7 @@ def simulate(
         options = results.stage_options(*shape, op, variants)
         return results.run_stage(stages[stage], options, STAGE_TIMEOUT_S, "sim", stopped)
 
-    runs = [(stage, shape, each) for stage, shape in work for each in ([op] if op else results.operations_of(stage))]
+    runs = [(stage, shape, each) for stage, shape in work for each in ([op] if op else results.operations_at(stage, shape))]
     for (stage, shape, _), (report, found) in zip(runs, results.in_parallel(os.cpu_count(), run, runs)):
         problems += [f"{stage} {shape}: {problem}" for problem in found]
         if report is not None:

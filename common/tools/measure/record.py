@@ -68,6 +68,12 @@ LESSONS = (
         for op in ("cross_entropy", "cross_entropy_gradient")
         for rows, cols in ((4096, (32000, 50257, 50264, 128256)), (16384, (32768,)), (8192, (131072,)))
     ),
+    # Attention's softmax, of 32, 16 and 2 heads.
+    *(
+        Lesson("bf16", rows, (cols,), op)
+        for op in ("causal_softmax", "causal_softmax_backward")
+        for rows, cols in ((32768, 1024), (32768, 2048), (16384, 8192))
+    ),
 )
 
 RUN_TIMEOUT_S = 300

@@ -67,11 +67,21 @@ def stage_names(root: Path) -> list[str]:
 
 # What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
 # several operations, a variant does one of them.
-OPERATIONS = {"11_backward": ("softmax_backward",), "12_fusion": ("cross_entropy", "cross_entropy_gradient")}
+OPERATIONS = {
+    "11_backward": ("softmax_backward",),
+    "12_fusion": ("cross_entropy", "cross_entropy_gradient", "causal_softmax", "causal_softmax_backward"),
+}
 
 
 def operations_of(stage: str) -> tuple[str, ...]:
     return OPERATIONS.get(stage, ("softmax",))
+
+
+def operations_at(stage: str, shape: Shape) -> list[str]:
+    """Those of attention where a matrix is of whole heads, with as many queries as keys, and the others elsewhere."""
+    of_heads = shape.rows % shape.cols == 0
+    ops = operations_of(stage)
+    return [op for op in ops if op.startswith("causal") == of_heads] or list(ops)
 
 
 def operation_of(stage: str) -> str:
@@ -80,9 +90,12 @@ def operation_of(stage: str) -> str:
 
 
 def of_its_operation(entries: Iterable[Json]) -> list[Json]:
-    """Of each variant and shape the entry of the operation that the variant does, if it does one there."""
+    """Of each variant and shape the entry of the operation that the variant does, if it does one there; none where it says that
+    it "makes" another."""
     found: dict[str, Json] = {}
     for entry in entries:
+        if entry["reason"].startswith("makes "):
+            continue
         if found.setdefault(place_of(entry), entry)["status"] == "not applicable":
             found[place_of(entry)] = entry
     return list(found.values())
@@ -529,7 +542,7 @@ class Recorded:
 
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
-        ops = (op,) if op else operations_of(stage)
+        ops = (op,) if op else operations_at(stage, shape)
         found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")

@@ -193,7 +193,8 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(percent_cell(result, result is recorded.best(stage, shape, result["op"])))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ", ".join(results.operations_of(stage))))
+    ops = dict.fromkeys(op for shape in columns for op in results.operations_at(stage, shape))
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ", ".join(ops)))
 
 
 PEER_NAMES = {
@@ -419,7 +420,8 @@ def counted_block(context: Context, stage: str, columns: str, shape: Shape | Non
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
-    return table.text(f"<sub>{where}{', '.join(results.operations_of(stage))}: {how}.</sub>")
+    ops = dict.fromkeys(op for each in found for op in results.operations_at(stage, each))
+    return table.text(f"<sub>{where}{', '.join(ops)}: {how}.</sub>")
 
 
 def profile_caption(context: Context, what: str, entry: Json) -> str:
