@@ -140,6 +140,12 @@ WORKS = [
 ]
 
 
+def work_of(operation: str) -> Work:
+    """Also of an operation that is like a recorded one."""
+    found = re.sub("^(log_|smoothed_)", "", operation)
+    return next(work for work in WORKS if work.operation == found)
+
+
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
     """What was recorded of the operation, put together by part and shape. Its own stage does not compete with itself."""
     best: dict[tuple[Part, int, int], dict[str, float]] = {}
