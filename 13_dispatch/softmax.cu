@@ -27,6 +27,7 @@ struct Argument {
   std::size_t alignment;
   bool is_written = false;
   bool is_matrix = false;
+  bool may_be_replaced = false;  ///< the output may lie here
   [[nodiscard]] const char* begin() const { return static_cast<const char*>(data); }
 };
 
@@ -34,6 +35,13 @@ template <class T>
 Argument matrix(const char* name, const T* data, Extent extent, bool is_written = false) {
   return {name,      data,       static_cast<std::size_t>(extent.rows * extent.cols) * sizeof(T),
           sizeof(T), is_written, true};
+}
+/// One that may be replaced: each element is read last by the thread that writes there.
+template <class T>
+Argument replaceable(const char* name, const T* data, Extent extent) {
+  Argument argument = matrix(name, data, extent);
+  argument.may_be_replaced = true;
+  return argument;
 }
 template <class T>
 Argument column(const char* name, const T* data, Extent extent, bool is_written = false) {
@@ -56,13 +64,11 @@ void check_memory(const Argument& argument, int current_device) {
   }
 }
 
-/// Whether what is written overlaps another argument. A matrix may be written where another is read: each element is read last by
-/// the thread that writes it.
+/// Whether what is written overlaps another argument.
 bool is_in_the_way(const Argument& written, const Argument& other) {
   const bool apart =
       written.begin() + written.bytes <= other.begin() || other.begin() + other.bytes <= written.begin();
-  const bool in_place =
-      written.data == other.data && written.is_matrix && other.is_matrix && !other.is_written;
+  const bool in_place = written.data == other.data && written.is_matrix && other.may_be_replaced;
   return !apart && !in_place;
 }
 
@@ -154,8 +160,8 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
 template <class Op, class T>
 void run_forward(const T* x, T* y, Extent extent, cudaStream_t stream, Workspace workspace) {
   check_extent(extent, sizeof(T));
-  run<Forward, T>(std::array{matrix("x", x, extent), matrix("y", y, extent, true)}, extent, workspace, stream,
-                  [&](Forward kernel) {
+  run<Forward, T>(std::array{replaceable("x", x, extent), matrix("y", y, extent, true)}, extent, workspace,
+                  stream, [&](Forward kernel) {
                     launch<Op>(kernel, x, y, workspace.data, {extent.rows, extent.cols}, stream);
                   });
 }
@@ -164,8 +170,8 @@ template <class Op, class T>
 void run_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStream_t stream, Workspace workspace) {
   check_extent(extent, sizeof(T));
   run<Backward, T>(
-      std::array{matrix("y", y, extent), matrix("dy", dy, extent), matrix("dx", dx, extent, true)}, extent,
-      workspace, stream, [&](Backward kernel) {
+      std::array{replaceable("y", y, extent), replaceable("dy", dy, extent), matrix("dx", dx, extent, true)},
+      extent, workspace, stream, [&](Backward kernel) {
         launch<Op>(kernel, y, dy, dx, workspace.data, {extent.rows, extent.cols}, stream);
       });
 }

@@ -5,7 +5,8 @@
 //
 // T is float, __half or __nv_bfloat16; all arithmetic is float. Matrices are row-major, in memory of the current device, and begin
 // at any element. rows = 0 does nothing. Each call enqueues its kernels on `stream` and returns: it neither allocates nor waits, so
-// it can be captured into a CUDA graph. An output may lie where a matrix of the inputs lies, exactly; otherwise nothing overlaps.
+// it can be captured into a CUDA graph. y and dx may be written exactly where x, y or dy lies, but not over the x of a
+// cross-entropy, where a label may still be looked up. Otherwise nothing overlaps.
 //
 // Bad arguments throw std::invalid_argument, and what CUDA refuses std::runtime_error. Then nothing is written.
 #pragma once
