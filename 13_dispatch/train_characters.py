@@ -97,7 +97,7 @@ def train(operators: Operators, text: Tensor, characters: int, steps: int) -> Ru
 # ---- The picture.
 
 STYLE = """<style>
-text { font: 15px sans-serif; fill: #1f2328; } .axis { stroke: #59636e; fill: none; }
+text { font-family: sans-serif; font-size: 18px; fill: #1f2328; } .axis { stroke: #59636e; fill: none; }
 .first { stroke: #59636e; stroke-width: 6; fill: none; } .second { stroke: #0969da; stroke-width: 2; fill: none; }
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc; } .axis, .first { stroke: #9198a1; } .second { stroke: #4493f8; }
