@@ -5,8 +5,9 @@ few, and each with the kernel that loses least there against the best stage. Whe
 GPUs without follow; then kernels that do anything. Shapes that were swept are judged by the sweep, others by the ladder. For an
 operation of which neither is recorded the table has the lines that are assumed here, and says so.
 
-    python3 common/tools choices [--check]     --check: write nothing, and fail where a recorded shape is more than 3 points
-                                               of the copy's speed behind the best stage with the table as it is
+    python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
+    python3 common/tools choices --check     write nothing, and fail where a recorded shape is more than 3 points of the
+                                             copy's speed behind the best stage with the table as it is
 """
 
 import argparse
@@ -289,9 +290,10 @@ def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
 # ---- What is recorded, and the file.
 
 
-def recordings(root: Path) -> tuple[list[Json], str, int]:
-    """The results of the ladder and of all sweeps of its GPU, its name, and how many multiprocessors it has."""
-    ladder = file_of(root / "common/results", "")
+def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
+    """The results of the ladder and of all sweeps of a GPU, its name, and how many multiprocessors it has. `gpu` as in
+    results.file_of()."""
+    ladder = file_of(root / "common/results", "", gpu)
     if ladder is None:
         raise ToolError("nothing is recorded in common/results")
     results: dict[tuple[object, ...], Json] = {}
@@ -319,8 +321,8 @@ def _number(value: int) -> str:
     return "any" if value == ANY else str(value)
 
 
-def table_text(root: Path) -> str:
-    results, gpu, multiprocessors = recordings(root)
+def table_text(root: Path, of_gpu: str = "") -> str:
+    results, gpu, multiprocessors = recordings(root, of_gpu)
     text = [
         "// Written by `python3 common/tools choices`, from what is recorded in common/results: not to be edited.",
         "",
@@ -366,10 +368,10 @@ def read_table(path: Path) -> dict[tuple[str, Part], list[Line]]:
     return table
 
 
-def disagreements(root: Path) -> list[str]:
+def disagreements(root: Path, gpu: str = "") -> list[str]:
     """The recorded shapes at which the table is more than MOST_POINTS behind the best stage."""
     table = read_table(root / TABLE)
-    results, _, _ = recordings(root)
+    results, _, _ = recordings(root, gpu)
     found = []
     for work in WORKS:
         for part, cells in recorded_cells(results, work).items():
@@ -386,12 +388,13 @@ def disagreements(root: Path) -> list[str]:
 
 def main(argv: list[str]) -> None:
     parser = Parser("common/tools choices", __doc__)
-    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with what is recorded")
+    parser.add_argument("--gpu", metavar="NAME", default="", help="whose files in common/results (default: the lessons' GPU)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if not arguments.check:
-        write_whole(arguments.root / TABLE, table_text(arguments.root))
+        write_whole(arguments.root / TABLE, table_text(arguments.root, arguments.gpu))
         return
-    found = disagreements(arguments.root)
+    found = disagreements(arguments.root, arguments.gpu)
     if found:
         raise ToolError("\n".join(["recorded sweeps disagree with the table:", *found]))
