@@ -26,12 +26,16 @@ bool on_cluster(const Matrix& matrix, const Gpu& gpu) {
 
 /// The largest cluster of blocks that fill an SM.
 int most_blocks_of_cluster_on(int shared_bytes) {
+  const auto kernel = cluster_row_softmax<Softmax, float, 16>;
+  cudaFuncAttributes attributes{};
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
+  if (attributes.ptxVersion < 90) return 0;  // compiled for older GPUs, it is empty on a newer one, too
   for (int size = most_blocks_of_cluster; size > 1; size /= 2) {
     const RowOnCluster row{.cluster_size = size,
                            .part_packs = 16 * 1024,
                            .packs_per_thread = 16,
                            .shared_bytes = shared_bytes - static_cast<int>(most_static_bytes)};
-    if (clusters_at_once(cluster_row_softmax<Softmax, float, 16>, row) > 0) return size;
+    if (clusters_at_once(kernel, row) > 0) return size;
   }
   return 0;
 }
