@@ -15,6 +15,7 @@ namespace rowwise {
 // The kernels that the table names: variants of stages 03 to 12, under their names there.
 
 enum class Forward {
+  narrow_groups,
   two_packs_per_lane,
   online,
   row_exchange,

@@ -59,8 +59,10 @@ const Gpu& current_gpu() {
 bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
+    case narrow_groups:
+      return matrix.cols <= 32 * 16 / matrix.element_bytes;  // a pack for each lane of a warp
     case two_packs_per_lane:
-      return matrix.row_bytes() <= 2 * 32 * 16;
+      return matrix.cols <= 2 * 32 * 16 / matrix.element_bytes;
     case online:
       return true;
     case row_exchange:
@@ -96,6 +98,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
   const DirectLoad load{x, shape.cols};
   const DirectStore store{y, shape.cols};
   switch (kernel) {
+    case narrow_groups:
+      return NarrowGroups<1, 1, false>::launch<Op>(load, store, shape, stream);
     case two_packs_per_lane:
       return NarrowGroups<2, 1, true>::launch<Op>(load, store, shape, stream);
     case online:

@@ -91,6 +91,7 @@ WORKS = [
         "Forward",
         "softmax",
         {
+            "narrow_groups": "03_warp_reduce",
             "two_packs_per_lane": "03_warp_reduce",
             "online": "06_online",
             "row_exchange": "07_split_row",

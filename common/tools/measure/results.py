@@ -534,6 +534,7 @@ class Recorded:
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
         ops = (op,) if op else operations_of(stage)
+        ops = tuple(one for one in ops if (shape, one) in self._at) or ops  # a shape may be recorded of some alone
         found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")

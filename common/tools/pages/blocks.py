@@ -193,7 +193,9 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(percent_cell(result, result is recorded.best(stage, shape, result["op"])))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ", ".join(results.operations_of(stage))))
+    shown = {result["op"] for column in found for result in column.values()}
+    ops = ", ".join(op for op in results.operations_of(stage) if op in shown)
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ops))
 
 
 PEER_NAMES = {

@@ -13,7 +13,8 @@ LEAST_COLS = 8
 LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 170, 250
 # Of the forward kernels: what the picture calls them. Each stage has a colour.
 NAMES = {
-    "two_packs_per_lane": "03",
+    "narrow_groups": "03 ×1",
+    "two_packs_per_lane": "03 ×2",
     "online": "06",
     "row_exchange": "07",
     "head_and_tail": "08",
