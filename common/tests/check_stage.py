@@ -29,7 +29,7 @@ OPS_OF = {  # what others do than softmax; the first is usual
     "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
     "cross_entropy": ["cross_entropy_gradient"],
 }
-OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["11_backward"], *OPS_OF["12_fusion"]]
+OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["11_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
