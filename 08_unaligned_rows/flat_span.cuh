@@ -105,13 +105,13 @@ __global__ void __launch_bounds__(flat_span_most_threads)
 }
 
 /// How many columns a thread may have.
-struct PartTile {
+struct SpanTile {
   int most_cols;
   int most_parts = 1;
   constexpr std::int64_t cols() const { return most_cols * most_parts; }
   constexpr bool fits(std::int64_t row_cols) const { return row_cols <= cols(); }
 };
-constexpr PartTile widest_part{.most_cols = 33, .most_parts = flat_span_most_threads / 32};
+constexpr SpanTile widest_span_tile{.most_cols = 33, .most_parts = flat_span_most_threads / 32};
 
 /// Rows of a block: a multiple of 32, as many as make 16 KiB of them, or 256 threads. A block whose copies
 /// are on their way does nothing else, so an SM needs several.
@@ -120,12 +120,12 @@ inline int rows_of_span(std::int64_t row_bytes, int parts) {
   return static_cast<int>(32 * max(warps, std::int64_t{1}));
 }
 
-/// Softmax (or log-softmax) of each row, cols <= widest_part.cols(); rows = 0 does nothing.
+/// Softmax (or log-softmax) of each row, cols <= widest_span_tile.cols(); rows = 0 does nothing.
 struct FlatSpan {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    with_first_tile_that_fits<PartTile{8}, PartTile{16}, widest_part>(shape.cols, [&]<PartTile tile>() {
+    with_first_tile_that_fits<SpanTile{8}, SpanTile{16}, widest_span_tile>(shape.cols, [&]<SpanTile tile>() {
       const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
       const int parts = static_cast<int>(divide_up(shape.cols, tile.most_cols));
       const int rows = rows_of_span(row_bytes, parts);

@@ -98,7 +98,8 @@ std::string too_wide_for_a_cluster(const Problem& problem, const Device& device)
 
 std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
-  const std::int64_t most_part = most_kept_cols(static_cast<std::int64_t>(device.shared_bytes_per_block), 1);
+  const std::int64_t most_part =
+      most_kept_cols_of_two_rows(static_cast<std::int64_t>(device.shared_bytes_per_block), 1);
   const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
   const std::string reason =
       at_most_columns(most_cols, "a block's shared memory must hold its part of both rows")(problem, device);
@@ -122,7 +123,7 @@ Traffic unaligned_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = element_bytes(problem);
   const std::int64_t pack = 16 / size;
-  const std::int64_t kept = most_kept_cols(227 << 10, size);
+  const std::int64_t kept = most_kept_cols_of_two_rows(227 << 10, size);
   if (kept >= cols) return traffic;
   for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
     const std::int64_t head = (pack - row * cols % pack) % pack;

@@ -101,7 +101,7 @@ int bytes_of_rows(std::int64_t kept_cols) {
 }
 
 /// Columns of both rows that fit so many bytes of shared memory.
-inline std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t element_bytes) {
+inline std::int64_t most_kept_cols_of_two_rows(std::int64_t shared_bytes, std::int64_t element_bytes) {
   return ((shared_bytes - most_static_bytes) / 2 - 2 * std::int64_t{line_bytes}) / element_bytes;
 }
 
@@ -128,7 +128,7 @@ struct Unaligned {
     if (shape.rows == 0) return;
     const auto kernel = unaligned_backward<Op, T>;
     const int most_bytes = most_shared_bytes();
-    const std::int64_t kept_cols = min(shape.cols, most_kept_cols(most_bytes, sizeof(T)));
+    const std::int64_t kept_cols = min(shape.cols, most_kept_cols_of_two_rows(most_bytes, sizeof(T)));
     const int shared_bytes = bytes_of_rows<T>(kept_cols);
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // Two packs a thread or more, and no more threads than an SM takes, in one block or two.

@@ -71,7 +71,7 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-/// '' or why no cluster has room for such a row, of which a block may keep so many bytes. Launcher: InCluster, UnalignedCluster.
+/// '' or why no cluster has room for such a row, of which a block may keep so many bytes. Launcher: InCluster, UnalignedInCluster.
 template <class Launcher>
 std::string no_cluster(const Problem& problem, const Device& device, std::int64_t most_part) {
   const std::int64_t size = element_bytes(problem);
@@ -101,7 +101,7 @@ std::string too_wide_for_a_cluster(const Problem& problem, const Device& device)
 std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
-  return no_cluster<UnalignedCluster>(
+  return no_cluster<UnalignedInCluster>(
       problem, device, most_kept_cols(static_cast<std::int64_t>(device.shared_bytes_per_block), 1));
 }
 
@@ -157,7 +157,7 @@ Traffic in_registers_passes(const Problem& problem) {
 }
 
 Traffic cluster_passes(const Problem& problem) {
-  const RowOnCluster row = UnalignedCluster::layout(problem.shape.cols * element_bytes(problem));
+  const RowOnCluster row = UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem));
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
@@ -245,7 +245,7 @@ Stage losses() {
                    .workspace = one_counter},
                   {.name = "unaligned_cluster",
                    .idea = "any width at any place: a cluster for each row",
-                   .prepare = launches_of<UnalignedCluster, Gradients>,
+                   .prepare = launches_of<UnalignedInCluster, Gradients>,
                    .traffic = cluster_passes,
                    .unsupported = too_wide_for_an_unaligned_cluster},
               },

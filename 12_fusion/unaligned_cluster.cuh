@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Rows that a cluster holds; rows = 0 does nothing. Throws CudaError.
-struct UnalignedCluster {
+struct UnalignedInCluster {
   template <class Op, class T>
   static constexpr auto kernel = unaligned_cluster_gradient<Op, T>;
 

@@ -31,6 +31,7 @@ OPS_OF = {  # what others do than softmax; the first is usual
     "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
 }
+OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["11_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 

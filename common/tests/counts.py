@@ -17,6 +17,9 @@ from typing import Callable, Iterator, NamedTuple
 import check_stage
 from check_stage import Failure
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from measure import choices  # noqa: E402
+
 # Few rows of any width, as many narrow ones as fill several blocks, and rows that packs cover only from some offsets on.
 SHAPES = [
     "--rows 3 --cols 4,8,100,256,512,1000,1024,1500,2048,4096,8192,16384",
@@ -33,7 +36,9 @@ SHAPES_OF = {
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
-    ]
+    ],
+    # Around what the lines of the table end with, some of which are for few rows.
+    "13_dispatch": ["--rows 3 --cols 33,184,368,5800,28001,32000,65536", "--rows 40 --cols 32768", "--rows 3 --cols 1,33,1001 --offset 3"],
 }
 
 WHOLE_PACKS_ALONE = {"09_async_copy", "10_cluster"}  # do nothing at an offset that is no multiple of 16 bytes
@@ -505,6 +510,21 @@ def as_softmax(r: Row) -> Row:
     return Row(**{**vars(r), "variant": variants[r.variant]})
 
 
+def dispatched(r: Row) -> Expected:
+    """The kernel that the table names is launched, and no other: what is counted is what its own stage derives."""
+    work, part = choices.work_of(r.op), choices.Part(r.size, pack(r) > 1)
+    kernels = [
+        kernel for kernel, stage in work.stages.items()
+        if check_stage.is_applicable(stage, kernel, r.dtype, r.op, r.cols, "sim", (r.offset,))
+    ]  # fmt: skip
+    cell = choices.Cell(r.rows, r.cols, dict.fromkeys(kernels, 100.0), 100.0)
+    kernel = choices.chosen(choices.read_table(choices.ROOT / choices.TABLE)[work.name, part], cell)
+    stage = work.stages[kernel]
+    for name, value in EXPECTED[stage](Row(**{**vars(r), "stage": stage, "variant": kernel})):
+        if stage != "12_fusion" or name != "passes":  # who reads a label how often is not declared here
+            yield name, value
+
+
 EXPECTED = {
     "01_naive": naive,
     "02_fused_block": fused_block,
@@ -518,6 +538,7 @@ EXPECTED = {
     "10_cluster": cluster,
     "11_backward": backward,
     "12_fusion": fusion,
+    "13_dispatch": dispatched,
 }
 
 

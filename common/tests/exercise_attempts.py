@@ -12,7 +12,7 @@ FAMILIES = {
     "reductions and barriers": ["two_bugs", "two_level_reduction", "warp_all_reduce", "block_sum", "gradient_in_a_warp", "loss_and_gradient"],
     "pairs of maximum and sum": ["merge", "masked_rows", "four_blocks", "pairs_in_a_cluster"],
     "places and indices": ["conflicting_layout", "index_overflow", "two_rows", "mask_and_dropout"],
-    "predictions": ["passes_and_sectors", "bank_conflicts", "walks"],
+    "predictions": ["passes_and_sectors", "bank_conflicts", "walks", "who_takes"],
 }
 
 # Where the part begins and ends that is the exercise.
@@ -548,6 +548,24 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "first_column_backwards_thread_1 = 4092": ("pack", "first_column_backwards_thread_1 = 4088  => first_column_backwards_thread_1 = 4092 "),
         "first_negative_row = 35791": ("largest int", "first_negative_row = 35792  => first_negative_row = 35791 "),
         "in another order": (None, "passes_of_writing = 1\n => ", "passes_of_reading = 3 => passes_of_writing = 1\npasses_of_reading = 3"),
+    },
+    "who_takes": {
+        "starter": ("`four_narrow_rows` has no answer yet",),
+        "few rows first": ("Does the first hold these rows", "four_narrow_rows = 3 => four_narrow_rows = 7"),
+        "the last that holds it": ("first line that holds 4 rows", "four_narrow_rows = 3 => four_narrow_rows = 6"),
+        "clusters for a wide row": ("line for few rows above", "four_wide_rows = 7 => four_wide_rows = 10"),
+        "four_wide_rows = 9": ("Which line is for few rows", "four_wide_rows = 7 => four_wide_rows = 9"),
+        "the workspace is forgotten": ("needs a workspace", "without_workspace = 10 => without_workspace = 7"),
+        "wider than the line": ("ends at 30000", "without_workspace = 10 => without_workspace = 9"),
+        "down to the last": ("a line above can", "without_workspace = 10 => without_workspace = 6"),
+        "packs are forgotten": ("no whole packs", "not_whole_packs = 6 => not_whole_packs = 10"),
+        "not_whole_packs = 9": ("Who needs whole packs", "not_whole_packs = 6 => not_whole_packs = 9"),
+        "clusters that are not there": ("has no clusters", "without_clusters = 6 => without_clusters = 10"),
+        "without_clusters = 9": ("ends at 30000", "without_clusters = 6 => without_clusters = 9"),
+        "without_clusters = 7": ("Which lines hold", "without_clusters = 6 => without_clusters = 7"),
+        "rows as they are": ("leave it as idle", "on_a_large_gpu = 7 => on_a_large_gpu = 10"),
+        "on_a_large_gpu = 6": ("would see them", "on_a_large_gpu = 7 => on_a_large_gpu = 6"),
+        "in another order": (None, "four_wide_rows = 7\n => ", "four_narrow_rows = 3 => four_wide_rows = 7\nfour_narrow_rows = 3"),
     },
     "index_overflow": {
         "starter": (

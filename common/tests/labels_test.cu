@@ -73,7 +73,7 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});
     if (!has_clusters) return;
     all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
-    all &= is_right<Op>("unaligned_cluster", gradient, shape, x, labels, UnalignedCluster{});
+    all &= is_right<Op>("unaligned_cluster", gradient, shape, x, labels, UnalignedInCluster{});
   };
   check(CrossEntropy{}, cross_entropy_operation, cross_entropy_gradient_operation);
   check(SmoothedCrossEntropy{}, smoothed_cross_entropy_operation, smoothed_cross_entropy_gradient_operation);

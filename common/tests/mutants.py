@@ -98,6 +98,8 @@ KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
+CHOICE = "13_dispatch/choice.h"
+DISPATCH = "13_dispatch/main.cu"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -125,7 +127,8 @@ GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
-    **{main.parent.name: [] for main in sorted(SOURCE.glob("[0-9][0-9]_*/main.cu"))},
+    # 13_dispatch has the kernels of the others.
+    **{main.parent.name: [] for main in sorted(SOURCE.glob("[0-9][0-9]_[!d]*/main.cu"))},
     "01_naive_1": [
         fault("no_barrier_before_the_next_row", "block_per_row --rows 7 --cols 1000",
             "race: write of 4 bytes of shared memory",
@@ -448,6 +451,19 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
             ("12_fusion/separate_masked.cuh", "of.mask, -INFINITY}); => of.mask, 0});")),
     ],
+    "13_dispatch_1": [
+        # The result is right: only what is counted shows that another kernel ran.
+        wrong_count("rows_are_not_looked_at", "--variant dispatch", r"dispatch: .*, and not ",
+            (CHOICE, "rows <= static_cast<double>(line.most_rows) && matrix.cols => matrix.cols")),
+    ],
+    "13_dispatch_2": [
+        Mistake("half_a_workspace", "dispatch --rows 3 --cols 151936", "simulator: .*write of 8 bytes .* past the end of",
+            ((DISPATCH, ".bytes = needed.bytes, => .bytes = needed.bytes / 2,"),), code=4),
+    ],
+    "13_dispatch_3": [
+        Mistake("every_row_is_made_of_packs", "dispatch --rows 40 --cols 8193", "simulator: .*misaligned",
+            ((DISPATCH, ".in_packs = not_whole_packs(problem).empty(), => .in_packs = true,"),), code=4),
+    ],
 }  # fmt: skip
 
 
@@ -494,22 +510,27 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     main = SOURCE / stage / "main.cu"  # its quoted names are looked for in the changed files first
+    # What a stage has beside its main.cu is taken as it is built: no mistake is in it.
+    parts = [build / "CMakeFiles" / f"{stage}_parts.dir" / stage / f"{path.name}.o" for path in sorted(main.parent.glob("*.c*"))
+             if path.suffix in (".cu", ".cpp") and path != main]  # fmt: skip
     database = build / "compile_commands.json"
     commands = json.loads(database.read_text(encoding="utf-8"))
     command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == main))
     executable, object_file, harness = folder / stage, folder / "main.o", build / "libharness.a"
-    if is_up_to_date(executable, harness, database, Path(__file__)):
+    if is_up_to_date(executable, harness, database, Path(__file__), *parts):
         return executable
 
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
     command = command[: command.index("-o")]
     command = [word for word in command if not re.match("--generate-code|-gencode|--Werror|-Xcompiler=-Werror$", word)]
+    changed_main = folder / "changed" / stage / "main.cu"
+    command = [str(changed_main) if word == str(main) and changed_main.exists() else word for word in command]
     options = next(i for i, word in enumerate(command) if word.startswith("-"))
     command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
     executable.unlink(missing_ok=True)
     compile_with([*command, "-o", object_file], build)
     compiler = [*command[:options], *(word for word in command if word.startswith("-ccbin"))]
-    compile_with([*compiler, "-cudart", "shared", object_file, harness, "-ldl", "-o", executable], build)
+    compile_with([*compiler, "-cudart", "shared", object_file, *parts, harness, "-ldl", "-o", executable], build)
     return executable
 
 

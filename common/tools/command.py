@@ -174,6 +174,7 @@ COMMANDS = {
     "record": "measure.record",
     "recorded": "measure.recorded",
     "count": "measure.count",
+    "choices": "measure.choices",
     "hardware_table": "measure.hardware_table",
     "generate": "pages.generate",
     "plot": "pages.plot",

@@ -33,6 +33,7 @@ EXTRA_SHAPES = {
     "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
     "11_backward": (Shape("f32", 16, 32768), Shape("f32", 16, 50257)),
     "12_fusion": (Shape("bf16", 16, 32000), Shape("bf16", 16, 50257), Shape("bf16", 512, 512)),
+    "13_dispatch": (Shape("f32", 1, 151936), Shape("bf16", 16, 50257)),
 }
 
 KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")

@@ -70,6 +70,7 @@ def stage_names(root: Path) -> list[str]:
 OPERATIONS = {
     "11_backward": ("softmax_backward",),
     "12_fusion": ("cross_entropy", "cross_entropy_gradient", "causal_softmax", "causal_softmax_backward"),
+    "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }
 
 
@@ -542,7 +543,8 @@ class Recorded:
 
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
-        ops = (op,) if op else operations_at(stage, shape)
+        ops: Sequence[str] = (op,) if op else operations_at(stage, shape)
+        ops = tuple(one for one in ops if (shape, one) in self._at) or ops  # a shape may be recorded of some alone
         found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")

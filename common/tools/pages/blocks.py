@@ -193,8 +193,9 @@ def stage_block(context: Context, stage: str, shapes: str) -> str:
                 cells.append(percent_cell(result, result is recorded.best(stage, shape, result["op"])))
         ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
-    ops = dict.fromkeys(op for shape in columns for op in results.operations_at(stage, shape))
-    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ", ".join(ops)))
+    shown = {result["op"] for column in found for result in column.values()}
+    ops = ", ".join(op for op in results.operations_of(stage) if op in shown)
+    return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ops))
 
 
 PEER_NAMES = {
@@ -225,7 +226,8 @@ def sweep_block(context: Context, name: str) -> str:
     table = Table(1, "shape", "copy (µs)", *(f"{who}, % of copy" for who in best_of))
     for shape in shapes:
         found = sweep.at(shape)
-        stage = results.fastest(r for r in found if r["kind"] == "stage")
+        of_ladder = results.ladder({r["stage"] for r in found if r["kind"] == "stage"})
+        stage = results.fastest(r for r in found if r["stage"] in of_ladder)
         best = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
         leaders = results.leaders(r for r in best if r is not None)
         first, *others = (swept_cell(result, result in leaders) for result in best)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from command import ToolError
-from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, operation_of, parse_shape
+from measure import results
+from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, parse_shape
 from text import percent_text, short_text, time_text
 
 # Special functions (exponential, reciprocal, logarithm) that one SM delivers in a clock: "Throughput of
@@ -255,7 +256,7 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
 def stages_of(recorded: Recorded) -> list[str]:
     """The ladder's."""
     ours = {r["stage"] for r in recorded.results if r.get("kind", "stage") == "stage" and r["stage"]}
-    return [stage for stage in sorted(ours) if operation_of(stage) == "softmax"]
+    return results.ladder(sorted(ours))
 
 
 def shapes_of(recorded: Recorded) -> list[Shape]:

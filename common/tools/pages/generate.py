@@ -1,6 +1,7 @@
 """Writes the measured tables, charts and numbers into the lessons.
 
-    python3 common/tools generate            rewrite README.md, NN_*/README.md, the primer, common/results/*.md, charts
+    python3 common/tools generate            rewrite README.md, NN_*/README.md, the primer, common/results/*.md, charts, and
+                                             the picture of stage 13's table
     python3 common/tools generate --check    change nothing; exit 1 and name what differs
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
     python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
@@ -52,8 +53,8 @@ from pathlib import Path
 
 from command import Parser, ToolError
 from files import write_whole
-from measure import results
-from pages import charts, draw
+from measure import choices, results
+from pages import charts, draw, segments
 from pages.blocks import Context, produce
 
 PAIR = re.compile(r"<!-- (generated|value): (\S[^\n]*?) -->(.*?)<!-- end \1 -->", re.S)
@@ -120,6 +121,11 @@ def run(context: Context, check: bool, redraw: bool) -> list[str]:
             differing.append(path.relative_to(root).as_posix())
             if not check:
                 files[path] = draw.svg(chart)
+    if (root / choices.TABLE).is_file():
+        picture = root / segments.PICTURE
+        files[picture] = segments.drawn(root)
+        if not picture.is_file() or picture.read_text(encoding="utf-8") != files[picture]:
+            differing.append(segments.PICTURE)
     for path, text in files.items():
         if not check and not (path.is_file() and path.read_text(encoding="utf-8") == text):
             write_whole(path, text)

@@ -1,0 +1,109 @@
+// Who does what. The table is in choices.inc, written by `python3 common/tools choices` from what was recorded; here is how it is
+// read, on the host, before every launch.
+//
+// Source: the segments of OneFlow's softmax, which were guessed for one GPU: up to 1024 columns a warp, then shared memory where
+// it suffices, then neither.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace rowwise {
+
+// The kernels that the table names: variants of stages 03 to 12, under their names there.
+
+enum class Forward {
+  narrow_groups,
+  two_packs_per_lane,
+  online,
+  row_exchange,
+  head_and_tail,
+  flat_span,
+  row_in_flight,
+  cluster_2,
+  cluster_8,
+  cluster_16,
+  tickets
+};
+enum class Backward {
+  warp_registers,
+  block_registers,
+  shared_memory,
+  cluster,
+  unaligned,
+  unaligned_cluster,
+  two_kernels,
+  row_exchange
+};
+enum class Loss { one_read, drawn_rows, split_row };
+enum class Gradient { in_registers, cluster, unaligned_cluster, kept_row };
+
+/// A matrix, as far as it matters to who takes it.
+struct Matrix {
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t element_bytes;
+  bool in_packs;   ///< every row of every matrix begins at a pack of 16 bytes and is made of them
+  bool lie_alike;  ///< all matrices begin equally far past a pack
+  [[nodiscard]] std::int64_t row_bytes() const { return cols * element_bytes; }
+};
+
+/// The current device, as far as it matters. Asked once in each thread, and again when another device is current.
+struct Gpu {
+  int device = -1;
+  int multiprocessors = 0;
+  std::int64_t shared_bytes = 0;   ///< the most that a block may ask for
+  int most_blocks_of_cluster = 0;  ///< of blocks that fill an SM; 0: needs compute capability 9.0
+};
+/// Throws CudaError.
+const Gpu& current_gpu();
+
+/// A line of the table: up to so many rows and columns.
+template <class Kernel>
+struct Choice {
+  std::int64_t most_rows;
+  std::int64_t most_cols;
+  Kernel kernel;
+};
+inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+
+#include "13_dispatch/choices.inc"
+
+/// Bytes that a launch needs. They are 0 before; `left_zero`: and after.
+struct Need {
+  std::size_t bytes = 0;
+  bool left_zero = true;
+};
+
+// Of each kernel: whether it can do the matrix on this GPU, and what it needs beside.
+bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu);
+bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu);
+bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu);
+bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu);
+Need need(Forward kernel, const Matrix& matrix);
+Need need(Backward kernel, const Matrix& matrix);
+Need need(Loss kernel, const Matrix& matrix);
+Need need(Gradient kernel, const Matrix& matrix);
+
+/// The lines for such a matrix.
+template <class Kernel>
+std::span<const Choice<Kernel>> choices_for(const Matrix& matrix);
+
+/// The kernel of the first line that holds the matrix, which can do it with so much workspace. The last line's can do anything
+/// that the operation is defined for.
+template <class Kernel>
+Kernel choose(const Matrix& matrix, const Gpu& gpu, std::size_t workspace_bytes) {
+  const double rows = static_cast<double>(matrix.rows) * recorded_multiprocessors / gpu.multiprocessors;
+  const auto lines = choices_for<Kernel>(matrix);
+  for (const Choice<Kernel>& line : lines) {
+    if (rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols &&
+        can_do(line.kernel, matrix, gpu) && need(line.kernel, matrix).bytes <= workspace_bytes) {
+      return line.kernel;
+    }
+  }
+  return lines.back().kernel;
+}
+
+}  // namespace rowwise

@@ -1,0 +1,86 @@
+// Cross-entropy, alone and with its gradient: what the kernels of stage 12 can do, and their launches.
+#include "12_fusion/in_cluster.cuh"
+#include "12_fusion/in_registers.cuh"
+#include "12_fusion/kept_row.cuh"
+#include "12_fusion/loss.cuh"
+#include "12_fusion/split_loss.cuh"
+#include "12_fusion/unaligned_cluster.cuh"
+#include "13_dispatch/cluster_limits.cuh"
+#include "13_dispatch/launch.cuh"
+
+namespace rowwise {
+
+bool can_do(Loss kernel, const Matrix& matrix, const Gpu& /*gpu*/) {
+  return kernel != Loss::drawn_rows || matrix.rows <= most_rows_to_draw;
+}
+
+bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
+  using enum Gradient;
+  switch (kernel) {
+    case in_registers:
+      return matrix.lie_alike && matrix.row_bytes() <= InRegisters::most_packs * 16;
+    case cluster:
+      return matrix.in_packs && fits_cluster<InCluster>(matrix, gpu);
+    case unaligned_cluster:
+      return fits_cluster<UnalignedInCluster>(matrix, gpu);
+    case kept_row:
+      return true;
+  }
+  return false;
+}
+
+Need need(Loss kernel, const Matrix& matrix) {
+  if (kernel == Loss::drawn_rows) return {.bytes = sizeof(TicketCounter)};
+  if (kernel == Loss::split_row) {
+    return {.bytes = SplitLoss::workspace_bytes({matrix.rows, matrix.cols}), .left_zero = false};
+  }
+  return {};
+}
+
+Need need(Gradient kernel, const Matrix& /*matrix*/) {
+  return kernel == Gradient::cluster ? Need{.bytes = sizeof(TicketCounter)} : Need{};
+}
+
+template <class Op, class T>
+void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
+  using enum Loss;
+  switch (kernel) {
+    case one_read:
+      return OneRead::launch<Op>(tensors, stream);
+    case drawn_rows:
+      return DrawnRows::launch<Op>(tensors, stream);
+    case split_row:
+      return SplitLoss::launch<Op>(tensors, stream);
+  }
+}
+
+template <class Op, class T>
+void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream) {
+  using enum Gradient;
+  switch (kernel) {
+    case in_registers:
+      return InRegisters::launch<Op>(tensors, stream);
+    case cluster:
+      return InCluster::launch<Op>(tensors, stream);
+    case unaligned_cluster:
+      return UnalignedInCluster::launch<Op>(tensors, stream);
+    case kept_row:
+      return KeptRows<true>::launch<Op>(tensors, stream);
+  }
+}
+
+template void launch<CrossEntropy>(Loss, const Tensors<float>&, cudaStream_t);
+template void launch<CrossEntropy>(Loss, const Tensors<__half>&, cudaStream_t);
+template void launch<CrossEntropy>(Loss, const Tensors<__nv_bfloat16>&, cudaStream_t);
+template void launch<SmoothedCrossEntropy>(Loss, const Tensors<float>&, cudaStream_t);
+template void launch<SmoothedCrossEntropy>(Loss, const Tensors<__half>&, cudaStream_t);
+template void launch<SmoothedCrossEntropy>(Loss, const Tensors<__nv_bfloat16>&, cudaStream_t);
+template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<float>&, cudaStream_t);
+template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<__half>&, cudaStream_t);
+template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<__nv_bfloat16>&, cudaStream_t);
+template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<float>&, cudaStream_t);
+template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<__half>&, cudaStream_t);
+template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<__nv_bfloat16>&,
+                                                         cudaStream_t);
+
+}  // namespace rowwise

@@ -1,0 +1,133 @@
+// Softmax and log-softmax: what the kernels of stages 03 to 10 can do, and their launches.
+#include "03_warp_reduce/warp_reduce.cuh"
+#include "06_online/online.cuh"
+#include "07_split_row/row_exchange.cuh"
+#include "08_unaligned_rows/flat_span.cuh"
+#include "08_unaligned_rows/head_and_tail.cuh"
+#include "08_unaligned_rows/row_in_flight.cuh"
+#include "10_cluster/cluster_row.cuh"
+#include "10_cluster/tickets.cuh"
+#include "13_dispatch/cluster_limits.cuh"
+#include "13_dispatch/launch.cuh"
+
+namespace rowwise {
+
+namespace {
+
+using Exchange = RowExchange<SplitBy::rows_and_cols>;
+using Online = OnlineSoftmax<Rescale::per_chunk, Direction::forward>;
+
+/// A pack for each lane of a warp in each block, and no more than shared memory holds.
+template <class Launcher>
+bool on_cluster(const Matrix& matrix, const Gpu& gpu) {
+  return matrix.in_packs && matrix.row_bytes() >= Launcher::cluster_size * 32 * 16 &&
+         fits_cluster<Launcher>(matrix, gpu, static_cast<std::size_t>(matrix.element_bytes));
+}
+
+/// The largest cluster of blocks that fill an SM.
+int most_blocks_of_cluster_on(int shared_bytes) {
+  const auto kernel = cluster_row_softmax<Softmax, float, 16>;
+  cudaFuncAttributes attributes{};
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
+  if (attributes.ptxVersion < 90) return 0;  // compiled for older GPUs, it is empty on a newer one, too
+  for (int size = most_blocks_of_cluster; size > 1; size /= 2) {
+    const RowOnCluster row{.cluster_size = size,
+                           .part_packs = 16 * 1024,
+                           .packs_per_thread = 16,
+                           .shared_bytes = shared_bytes - static_cast<int>(most_static_bytes)};
+    if (clusters_at_once(kernel, row) > 0) return size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Gpu& current_gpu() {
+  thread_local Gpu gpu;
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  if (device == gpu.device) return gpu;
+  const int shared_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  gpu.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  gpu.shared_bytes = shared_bytes;
+  gpu.most_blocks_of_cluster =
+      device_attribute(cudaDevAttrComputeCapabilityMajor) < 9 ? 0 : most_blocks_of_cluster_on(shared_bytes);
+  gpu.device = device;  // last: of a device that has failed nothing is known
+  return gpu;
+}
+
+bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
+  using enum Forward;
+  switch (kernel) {
+    case narrow_groups:
+      return matrix.cols <= 32 * 16 / matrix.element_bytes;  // a pack for each lane of a warp
+    case two_packs_per_lane:
+      return matrix.cols <= 2 * 32 * 16 / matrix.element_bytes;
+    case online:
+      return true;
+    case row_exchange:
+      return matrix.cols <= Exchange::max_cols();
+    case head_and_tail:
+      return matrix.cols <= most_cols_in_registers;
+    case flat_span:
+      return matrix.cols <= widest_span_tile.cols();
+    case row_in_flight:
+      return matrix.cols <= 1 << 30;
+    case cluster_2:
+      return on_cluster<ClusterRow<2>>(matrix, gpu);
+    case cluster_8:
+      return on_cluster<ClusterRow<8>>(matrix, gpu);
+    case cluster_16:
+      return on_cluster<ClusterRow<16>>(matrix, gpu);
+    case tickets:
+      return on_cluster<Tickets>(matrix, gpu);
+  }
+  return false;
+}
+
+Need need(Forward kernel, const Matrix& matrix) {
+  if (kernel == Forward::row_exchange)
+    return {.bytes = Exchange::workspace_bytes({matrix.rows, matrix.cols})};
+  if (kernel == Forward::tickets) return {.bytes = sizeof(TicketCounter)};
+  return {};
+}
+
+template <class Op, class T>
+void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
+  using enum Forward;
+  const DirectLoad load{x, shape.cols};
+  const DirectStore store{y, shape.cols};
+  switch (kernel) {
+    case narrow_groups:
+      return NarrowGroups<1, 1>::launch<Op>(load, store, shape, stream);
+    case two_packs_per_lane:
+      return NarrowGroups<2, 1>::launch<Op>(load, store, shape, stream);
+    case online:
+      return Online::launch<Op>(load, store, shape, stream);
+    case row_exchange:
+      return Exchange::launch<Op>(load, store, workspace, shape, stream);
+    case head_and_tail:
+      return HeadAndTail::launch<Op>(x, y, shape, stream);
+    case flat_span:
+      return FlatSpan::launch<Op>(x, y, shape, stream);
+    case row_in_flight:
+      return RowInFlight::launch<Op>(x, y, shape, stream);
+    case cluster_2:
+      return ClusterRow<2>::launch<Op>(x, y, shape, stream);
+    case cluster_8:
+      return ClusterRow<8>::launch<Op>(x, y, shape, stream);
+    case cluster_16:
+      return ClusterRow<16>::launch<Op>(x, y, shape, stream);
+    case tickets:
+      return Tickets::launch<Op>(x, y, workspace, shape, stream);
+  }
+}
+
+template void launch<Softmax>(Forward, const float*, float*, void*, Shape, cudaStream_t);
+template void launch<Softmax>(Forward, const __half*, __half*, void*, Shape, cudaStream_t);
+template void launch<Softmax>(Forward, const __nv_bfloat16*, __nv_bfloat16*, void*, Shape, cudaStream_t);
+template void launch<LogSoftmax>(Forward, const float*, float*, void*, Shape, cudaStream_t);
+template void launch<LogSoftmax>(Forward, const __half*, __half*, void*, Shape, cudaStream_t);
+template void launch<LogSoftmax>(Forward, const __nv_bfloat16*, __nv_bfloat16*, void*, Shape, cudaStream_t);
+
+}  // namespace rowwise

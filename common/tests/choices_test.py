@@ -1,0 +1,107 @@
+"""Tests of the table of stage 13: it agrees with what is recorded, and of what does not somebody is told."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from command import ToolError
+from measure import choices
+from measure.choices import ANY, Cell, Line, Part
+from measure.results import ROOT, stage_names
+
+
+def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int = 1000, dtype: str = "f32") -> dict:
+    of_problem = {"dtype": dtype, "op": "softmax", "rows": rows, "cols": cols, "offset": 0}
+    return {"kind": "stage", "stage": stage, "variant": variant, **of_problem, "status": "verified", "percent_of_copy": percent}
+
+
+def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None) -> Path:
+    """A repository with these recordings and the table as it is."""
+    machine = {"gpu": "NVIDIA H200", "multiprocessors": 132}
+    for name, results in (("nvidia-h200", ladder or []), ("nvidia-h200-sweep", sweep)):
+        path = root / f"common/results/{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"machine": machine, "results": results}), encoding="utf-8")
+    (root / "13_dispatch").mkdir(exist_ok=True)
+    (root / choices.TABLE).write_text((ROOT / choices.TABLE).read_text(encoding="utf-8"), encoding="utf-8")
+    return root
+
+
+def test_the_table_agrees_with_what_is_recorded() -> None:
+    assert choices.disagreements(ROOT) == []
+
+
+def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -> None:
+    head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
+    assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 93)])) == []
+    root = recorded(tmp_path, [result(*head, 90), result(*other, 93.1)])
+    assert choices.disagreements(root) == [
+        "softmax 64 x 1000, 4 bytes an element: the table takes head_and_tail, which is 3.1 points behind the best stage"
+    ]
+    with pytest.raises(ToolError, match="disagree with the table"):
+        choices.main(["--check", "--root", str(root)])
+
+
+def test_a_sweep_counts_and_not_the_ladder_of_the_same_shape(tmp_path: Path) -> None:
+    head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
+    ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]
+    assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder)) == []
+    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1004)], [*ladder]))) == 1
+
+
+def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
+    sweep = [result("head_and_tail", "08_unaligned_rows", 90), result("dispatch", "13_dispatch", 99)]
+    assert choices.disagreements(recorded(tmp_path, sweep)) == []
+
+
+def test_every_kernel_is_a_variant_and_known_in_cpp() -> None:
+    header = (ROOT / "13_dispatch/choice.h").read_text(encoding="utf-8")
+    for work in choices.WORKS:
+        known = re.search(rf"enum class {work.name} \{{(.*?)\}};", header, re.S)
+        assert known and set(re.findall(r"\w+", known[1])) == set(work.stages)
+        for kernel, stage in work.stages.items():
+            assert stage in stage_names(ROOT)
+            assert f'"{kernel}"' in (ROOT / stage / "main.cu").read_text(encoding="utf-8") or kernel.startswith("cluster_")
+
+
+def test_the_last_line_does_anything() -> None:
+    table = choices.read_table(ROOT / choices.TABLE)
+    works = {work.name: work for work in choices.WORKS}
+    for (name, _), lines in table.items():
+        assert lines[-1] == Line(ANY, ANY, works[name].last[-1])
+
+
+def test_segments_are_few_and_lie_halfway() -> None:
+    cells = [Cell(64, cols, {"narrow": 90 - cols / 100, "wide": 80.0}, 90) for cols in (100, 200, 1600, 3200)]
+    assert choices.fitted(cells, ["narrow", "wide"]) == [Line(ANY, 570, "narrow"), Line(ANY, ANY, "wide")]
+
+
+def test_a_point_is_not_worth_a_line() -> None:
+    cells = [Cell(64, cols, {"one": 90.0, "other": 90.0 + (cols == 200)}, 91) for cols in (100, 200, 400)]
+    assert len(choices.fitted(cells, ["one", "other"])) == 1
+
+
+def test_few_rows_have_a_band_of_their_own() -> None:
+    def cell(rows: int, cols: int, split: float, block: float) -> Cell:
+        return Cell(rows, cols, {"split": split, "block": block}, max(split, block))
+
+    cells = [cell(4, 32000, 60, 10), cell(1024, 32000, 50, 90), cell(1024, 1000, 50, 90)]
+    lines = choices.fitted(cells, ["split", "block"])
+    assert [choices.chosen(lines, one) for one in cells] == ["split", "block", "block"]
+    assert lines[0] == Line(64, ANY, "split")
+
+
+def test_gpus_without_clusters_have_lines_of_their_own() -> None:
+    work = choices.WORKS[0]
+    part = Part(4, True)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    recorded_cells[part] = [Cell(1024, 65536, {"tickets": 99.0, "row_in_flight": 70.0, "online": 60.0}, 99)]
+    lines = choices.lines_of(work, part, recorded_cells)
+    assert [line.kernel for line in lines] == ["tickets", "row_in_flight", "online"]
+
+
+def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> None:
+    text = choices.table_text(recorded(tmp_path, [result("head_and_tail", "08_unaligned_rows", 90)]))
+    assert "// assumed: no cross_entropy is recorded\n" in text

@@ -1,0 +1,280 @@
+// The library of stage 13 as a program calls it: right results for every operation, data type and alignment, with a workspace and
+// without; one clear error for each bad argument, after which nothing is written; and a choice that takes less than 2 us.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "13_dispatch/choice.h"
+#include "13_dispatch/softmax.h"
+#include "common/harness/cuda_handles.h"
+#include "common/harness/dtype.cuh"
+#include "common/harness/operation.h"
+#include "common/tests/device_test.h"
+
+namespace {
+
+using rowwise::Extent;
+using Bytes = std::vector<unsigned char>;
+
+constexpr unsigned char untouched = 0xa5;
+
+/// A tensor on host and device, some elements past an alignment of 256 bytes.
+struct DeviceTensor {
+  DeviceTensor(std::size_t bytes, std::size_t past)
+      : host(bytes, untouched),
+        memory(allocate_device(bytes + past + 256)),
+        data(static_cast<char*>(memory.get()) + past) {
+    upload();
+  }
+  void upload() {
+    if (!host.empty()) CUDA_CHECK(cudaMemcpy(data, host.data(), host.size(), cudaMemcpyHostToDevice));
+  }
+  Bytes download() const {
+    Bytes bytes(host.size());
+    CUDA_CHECK(cudaDeviceSynchronize());
+    if (!bytes.empty()) CUDA_CHECK(cudaMemcpy(bytes.data(), data, bytes.size(), cudaMemcpyDeviceToHost));
+    return bytes;
+  }
+  Bytes host;
+  DeviceMemory memory;
+  char* data;
+};
+
+/// Zero, as the calls ask for.
+struct Scratch {
+  explicit Scratch(std::size_t bytes) : tensor(bytes, 0) {
+    std::fill(tensor.host.begin(), tensor.host.end(), 0);
+    tensor.upload();
+  }
+  rowwise::Workspace get() { return {tensor.data, tensor.host.size()}; }
+  DeviceTensor tensor;
+};
+
+template <class T>
+void call(rowwise::Operation operation, const std::vector<const void*>& in, const std::vector<void*>& out,
+          Extent extent, rowwise::Workspace workspace) {
+  using enum rowwise::Operation;
+  const T* first = static_cast<const T*>(in[0]);
+  const auto labels = [&] { return static_cast<const std::int64_t*>(in[1]); };
+  switch (operation) {
+    case softmax:
+      return rowwise::softmax(first, static_cast<T*>(out[0]), extent, nullptr, workspace);
+    case log_softmax:
+      return rowwise::log_softmax(first, static_cast<T*>(out[0]), extent, nullptr, workspace);
+    case softmax_backward:
+      return rowwise::softmax_backward(first, static_cast<const T*>(in[1]), static_cast<T*>(out[0]), extent,
+                                       nullptr, workspace);
+    case log_softmax_backward:
+      return rowwise::log_softmax_backward(first, static_cast<const T*>(in[1]), static_cast<T*>(out[0]),
+                                           extent, nullptr, workspace);
+    case cross_entropy:
+      return rowwise::cross_entropy(first, labels(), static_cast<float*>(out[0]), extent, nullptr, workspace);
+    case cross_entropy_gradient:
+      return rowwise::cross_entropy_gradient(first, labels(), static_cast<float*>(out[0]),
+                                             static_cast<T*>(out[1]), extent, nullptr, workspace);
+  }
+}
+
+const std::vector<std::pair<rowwise::Operation, const Operation*>> operations = {
+    {rowwise::Operation::softmax, &softmax_operation},
+    {rowwise::Operation::log_softmax, &log_softmax_operation},
+    {rowwise::Operation::softmax_backward, &softmax_backward_operation},
+    {rowwise::Operation::log_softmax_backward, &log_softmax_backward_operation},
+    {rowwise::Operation::cross_entropy, &cross_entropy_operation},
+    {rowwise::Operation::cross_entropy_gradient, &cross_entropy_gradient_operation},
+};
+
+/// Where the outputs of a call lie, and with what workspace.
+struct How {
+  bool with_workspace;
+  bool in_place;
+};
+
+/// "" or what is wrong.
+template <class T>
+std::string wrong_result(rowwise::Operation operation, const Problem& problem, How how) {
+  std::vector<DeviceTensor> in;
+  std::vector<DeviceTensor> out;
+  std::vector<void*> host;
+  for (const Tensor& tensor : problem.inputs()) {
+    const std::size_t past = tensor.dtype == DType::i64 ? 0 : problem.offsets.input * sizeof(T);
+    host.push_back(in.emplace_back(tensor.bytes(), past).host.data());
+  }
+  // A vector that grew has moved its elements, whose own vectors stay.
+  problem.op->fill(problem, InputKind::normal, 3, host, Space::host);
+  std::vector<const void*> from;
+  for (DeviceTensor& tensor : in) {
+    tensor.upload();
+    from.push_back(tensor.data);
+  }
+  std::vector<void*> to;
+  for (const Tensor& tensor : problem.outputs()) {
+    const std::size_t past = tensor.dtype == problem.dtype ? problem.offsets.output * sizeof(T) : 0;
+    out.emplace_back(tensor.bytes(), past);
+    const bool is_matrix =
+        tensor.shape.cols == problem.shape.cols && tensor.bytes() == in.front().host.size();
+    to.push_back(how.in_place && is_matrix ? in.front().data : out.back().data);
+  }
+  const Extent extent{problem.shape.rows, problem.shape.cols};
+  Scratch scratch(how.with_workspace ? rowwise::workspace_bytes<T>(operation, extent) : 0);
+  call<T>(operation, from, to, extent, scratch.get());
+  Memory memory;
+  std::vector<Bytes> results;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    results.push_back(to[i] == in.front().data ? in.front().download() : out[i].download());
+  }
+  for (const DeviceTensor& tensor : in) memory.inputs.push_back(tensor.host.data());
+  for (Bytes& result : results) memory.outputs.push_back(result.data());
+  for (const Verdict& verdict : problem.op->verify(problem, memory, Space::host, 1)) {
+    if (!verdict.correct) return verdict.explanation;
+  }
+  if (scratch.tensor.download() != Bytes(scratch.tensor.host.size(), 0))
+    return "left its workspace other than zero";
+  return "";
+}
+
+bool problem_has_labels(const Operation& op) {
+  return op.name.find("cross_entropy") != op.name.npos;
+}
+
+bool check_results() {
+  bool all = true;
+  for (const auto& [operation, op] : operations) {
+    for (const DType dtype : all_dtypes()) {
+      for (const Shape shape : {Shape{3, 33}, Shape{2, 1000}, Shape{40, 8192}, Shape{1, 40000},
+                                Shape{2, 100003}, Shape{3, 151936}, Shape{0, 5}}) {
+        for (const How how : {How{true, false}, How{false, false}, How{true, true}}) {
+          if (how.in_place && problem_has_labels(*op)) continue;
+          for (const Offsets offsets : {Offsets{0, 0}, Offsets{1, 2}}) {
+            const Problem problem{shape, dtype, op, offsets};
+            const std::string wrong =
+                dispatch_dtype(dtype, [operation = operation, &problem, how]<class T>() {
+                  return wrong_result<T>(operation, problem, how);
+                });
+            if (wrong.empty()) continue;
+            std::printf("%s, %s%s: WRONG: %s\n", describe(problem).c_str(),
+                        how.with_workspace ? "with a workspace" : "without one",
+                        how.in_place ? ", in place" : "", wrong.c_str());
+            all = false;
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// The call must throw this, and write nothing.
+struct BadCall {
+  const char* says;
+  std::function<void()> call;
+};
+
+bool check_bad_calls() {
+  constexpr Extent extent{3, 151936};  // few wide rows: they have a workspace
+  const std::size_t bytes = extent.rows * extent.cols * sizeof(float);
+  DeviceTensor x(bytes, 0);
+  DeviceTensor y(2 * bytes, 0);
+  DeviceTensor labels(extent.rows * sizeof(std::int64_t), 0);
+  DeviceTensor loss(extent.rows * sizeof(float), 0);
+  Bytes on_host(bytes);
+  const auto from = reinterpret_cast<const float*>(x.data);
+  const auto to = reinterpret_cast<float*>(y.data);
+  const auto label = reinterpret_cast<const std::int64_t*>(labels.data);
+  const auto losses = reinterpret_cast<float*>(loss.data);
+  Scratch scratch(rowwise::workspace_bytes<float>(rowwise::Operation::softmax, extent));
+  const auto workspace = [&](std::ptrdiff_t past, std::size_t size) {
+    return rowwise::Workspace{scratch.tensor.data + past, size};
+  };
+  const float* const host = reinterpret_cast<const float*>(on_host.data());
+  const std::vector<BadCall> calls = {
+      {"x is null", [&] { rowwise::softmax<float>(nullptr, to, extent); }},
+      {"y is null", [&] { rowwise::log_softmax<float>(from, nullptr, extent); }},
+      {"dy is null", [&] { rowwise::softmax_backward<float>(from, nullptr, to, extent); }},
+      {"labels is null", [&] { rowwise::cross_entropy<float>(from, nullptr, losses, extent); }},
+      {"dx is null", [&] { rowwise::cross_entropy_gradient<float>(from, label, losses, nullptr, extent); }},
+      {"rows and cols must not be negative: -1 x 5",
+       [&] {
+         rowwise::softmax(from, to, {-1, 5});
+       }},
+      {"rows and cols must not be negative: 5 x -1",
+       [&] {
+         rowwise::softmax(from, to, {5, -1});
+       }},
+      {"elements are more than there are addresses",
+       [&] {
+         rowwise::softmax(from, to, {std::int64_t{1} << 40, std::int64_t{1} << 30});
+       }},
+      {"cross-entropy: 1 to 2^30 columns, not 0",
+       [&] {
+         rowwise::cross_entropy(from, label, losses, {3, 0});
+       }},
+      {"x is not in device memory", [&] { rowwise::softmax(host, to, extent); }},
+      {"x is not aligned to 4 bytes",
+       [&] { rowwise::softmax(reinterpret_cast<const float*>(x.data + 1), to, extent); }},
+      {"y overlaps x", [&] { rowwise::softmax<float>(to, to + 1, extent); }},
+      {"dx overlaps dy", [&] { rowwise::softmax_backward<float>(from, to, to + extent.cols, extent); }},
+      {"loss overlaps x", [&] { rowwise::cross_entropy<float>(to, label, to + 1, extent); }},
+      {"dx overlaps x", [&] { rowwise::cross_entropy_gradient<float>(to, label, losses, to, extent); }},
+      {"loss overlaps dx", [&] { rowwise::cross_entropy_gradient<float>(from, label, to, to, extent); }},
+      {"workspace: 16 bytes are too few",
+       [&] { rowwise::softmax(from, to, extent, nullptr, workspace(0, 16)); }},
+      {"workspace is null",
+       [&] {
+         rowwise::softmax(from, to, extent, nullptr, {nullptr, scratch.tensor.host.size()});
+       }},
+      {"workspace is not aligned to 16 bytes",
+       [&] { rowwise::softmax(from, to, extent, nullptr, workspace(8, scratch.tensor.host.size())); }},
+      {"workspace overlaps y",
+       [&] {
+         rowwise::softmax(from, to, extent, nullptr, {to, bytes});
+       }},
+  };
+  bool all = true;
+  for (const BadCall& bad : calls) {
+    std::string said = "nothing";
+    try {
+      bad.call();
+    } catch (const std::invalid_argument& error) {
+      said = error.what();
+    }
+    if (said.find(bad.says) != said.npos) continue;
+    std::printf("WRONG: instead of \"%s\" it said: %s\n", bad.says, said.c_str());
+    all = false;
+  }
+  for (const DeviceTensor* tensor : {&x, &y, &labels, &loss, &scratch.tensor}) {
+    if (tensor->download() == tensor->host) continue;
+    std::printf("WRONG: a bad call has written\n");
+    all = false;
+  }
+  return all;
+}
+
+/// Of a shape that goes through the table to its end.
+bool check_time_of_choice() {
+  const rowwise::Matrix matrix{
+      .rows = 4096, .cols = 262144, .element_bytes = 4, .in_packs = true, .lie_alike = true};
+  constexpr int times = 10000;
+  int chosen = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) {
+    chosen += static_cast<int>(rowwise::choose<rowwise::Forward>(matrix, rowwise::current_gpu(), SIZE_MAX));
+  }
+  const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+  std::printf("choosing takes %.3f us (%d)\n", spent.count() / times, chosen / times);
+  return spent.count() / times < 2;
+}
+
+}  // namespace
+
+int main() {
+  return run_on_device([](const Device& /*device*/) {
+    const bool results = check_results();
+    const bool refusals = check_bad_calls();
+    return check_time_of_choice() && results && refusals;
+  });
+}

@@ -1,0 +1,401 @@
+"""Writes 13_dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
+
+For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
+few, and each with the kernel that loses least there against the best stage. Where the kernels chosen need clusters, lines for
+GPUs without follow; then kernels that do anything. Shapes that were swept are judged by the sweep, others by the ladder. For an
+operation of which neither is recorded the table has the lines that are assumed here, and says so.
+
+    python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
+    python3 common/tools choices --check     write nothing, and fail where a recorded shape is more than 3 points of the
+                                             copy's speed behind the best stage with the table as it is
+"""
+
+import argparse
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Iterable, NamedTuple
+
+from command import Parser, ToolError
+from files import load_json, write_whole
+from measure.results import ELEMENT_BYTES, ROOT, Json, file_of
+
+TABLE = "13_dispatch/choices.inc"
+STAGE = "13_dispatch"
+MOST_POINTS = 3.0  # that the table may be behind before somebody has to look
+LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not readable
+# Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
+FEW_SHAPES = 10
+BORROWED = 0.1
+PACK_BYTES = 16
+ANY = (1 << 63) - 1
+
+
+class Line(NamedTuple):
+    """The first line whose limits hold a matrix, and whose kernel can do it, is taken."""
+
+    most_rows: int  # of a GPU with as many multiprocessors as the recorded one
+    most_cols: int
+    kernel: str
+
+
+class Cell(NamedTuple):
+    rows: int
+    cols: int
+    percent: dict[str, float]  # of the copy's speed, by kernel that can do it; of two data types of a size the lower
+    best: float  # of any variant of any stage
+    weight: float = 1
+
+
+class Part(NamedTuple):
+    """Each has a list of lines."""
+
+    element_bytes: int
+    whole_packs: bool
+
+    def __str__(self) -> str:
+        return f"of_{self.element_bytes}_bytes" + ("_in_packs" if self.whole_packs else "")
+
+
+PARTS = [Part(element_bytes, whole_packs) for element_bytes in (4, 2) for whole_packs in (True, False)]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations that the same kernels do."""
+
+    name: str  # of the C++ enumeration
+    operation: str  # that is recorded for all
+    stages: dict[str, str]  # by kernel, which has the name of a variant
+    last: tuple[str, ...]  # kernels for what is left
+    assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
+
+    def needs_clusters(self, kernel: str) -> bool:
+        return "cluster" in kernel or kernel == "tickets"
+
+
+def _assumed_gradients() -> dict[Part, list[Line]]:
+    """In registers what fits there: 64 KiB."""
+    return {
+        part: [
+            Line(ANY, (1 << 16) // part.element_bytes, "in_registers"),
+            Line(ANY, ANY, "cluster" if part.whole_packs else "unaligned_cluster"),
+        ]
+        for part in PARTS
+    }
+
+
+WORKS = [
+    Work(
+        "Forward",
+        "softmax",
+        {
+            "narrow_groups": "03_warp_reduce",
+            "two_packs_per_lane": "03_warp_reduce",
+            "online": "06_online",
+            "row_exchange": "07_split_row",
+            "head_and_tail": "08_unaligned_rows",
+            "flat_span": "08_unaligned_rows",
+            "row_in_flight": "08_unaligned_rows",
+            "cluster_2": "10_cluster",
+            "cluster_8": "10_cluster",
+            "cluster_16": "10_cluster",
+            "tickets": "10_cluster",
+        },
+        ("row_in_flight", "online"),
+    ),
+    Work(
+        "Backward",
+        "softmax_backward",
+        {
+            "warp_registers": "11_backward",
+            "block_registers": "11_backward",
+            "shared_memory": "11_backward",
+            "cluster": "11_backward",
+            "unaligned": "11_backward",
+            "unaligned_cluster": "11_backward",
+            "two_kernels": "11_backward",
+            "row_exchange": "11_backward",
+        },
+        ("unaligned", "two_kernels"),
+    ),
+    Work(
+        "Loss",
+        "cross_entropy",
+        {"one_read": "12_fusion", "drawn_rows": "12_fusion", "split_row": "12_fusion"},
+        ("one_read",),
+        {part: [Line(ANY, 8192, "one_read"), Line(128, ANY, "split_row"), Line(ANY, ANY, "drawn_rows")] for part in PARTS},
+    ),
+    Work(
+        "Gradient",
+        "cross_entropy_gradient",
+        {
+            "in_registers": "12_fusion",
+            "cluster": "12_fusion",
+            "unaligned_cluster": "12_fusion",
+            "kept_row": "12_fusion",
+        },
+        ("kept_row",),
+        _assumed_gradients(),
+    ),
+]
+
+
+def work_of(operation: str) -> Work:
+    """Also of an operation that is like a recorded one."""
+    found = re.sub("^(log_|smoothed_)", "", operation)
+    return next(work for work in WORKS if work.operation == found)
+
+
+def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
+    """What was recorded of the operation, put together by part and shape. Its own stage does not compete with itself."""
+    best: dict[tuple[Part, int, int], dict[str, float]] = {}
+    percents: dict[tuple[Part, int, int], dict[str, dict[str, float]]] = {}
+    for result in results:
+        if result["op"] != work.operation or result["status"] != "verified" or result["percent_of_copy"] is None:
+            continue
+        if result["stage"] in ("", STAGE) or result.get("kind", "stage") != "stage" or result.get("offset", 0):
+            continue
+        element_bytes, rows, cols = ELEMENT_BYTES[result["dtype"]], result["rows"], result["cols"]
+        place = Part(element_bytes, cols * element_bytes % PACK_BYTES == 0), rows, cols
+        percent, dtype, variant = result["percent_of_copy"], result["dtype"], result["variant"]
+        of_dtype = best.setdefault(place, {})
+        of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
+        if work.stages.get(variant) == result["stage"]:
+            percents.setdefault(place, {}).setdefault(variant, {})[dtype] = percent
+    cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}
+    for place, of_dtype in best.items():
+        worst = max(of_dtype.values())
+        # Points behind the best of its own data type, all against one best.
+        kernels = {
+            kernel: min(worst - (of_dtype[dtype] - percent) for dtype, percent in found.items())
+            for kernel, found in percents.get(place, {}).items()
+            if found.keys() == of_dtype.keys()
+        }
+        part, rows, cols = place
+        cells[part].append(Cell(rows, cols, kernels, worst))
+    return cells
+
+
+# ---- Fitting segments.
+
+
+def _penalty(points: float) -> float:
+    """Of a kernel that is so many points behind: what is less than a point may not be in the next run."""
+    return 0.1 * points if points <= 1 else points * points
+
+
+class Fit(NamedTuple):
+    cost: float
+    lines: tuple[tuple[int, str], ...]  # the last column, and the kernel
+
+
+def _fit_columns(cells: list[Cell], kernels: Iterable[str]) -> Fit:
+    """The cheapest cut of the columns, from left to right."""
+    columns = sorted({cell.cols for cell in cells})
+    fits = [Fit(0, ())]
+    for end in range(1, len(columns) + 1):
+        found = []
+        for begin in range(end):
+            inside = [cell for cell in cells if columns[begin] <= cell.cols <= columns[end - 1]]
+            for kernel in kernels:
+                if all(kernel in cell.percent for cell in inside):
+                    behind = sum(cell.weight * _penalty(cell.best - cell.percent[kernel]) for cell in inside)
+                    before = fits[begin]
+                    found.append(Fit(before.cost + LINE_COSTS + behind, (*before.lines, (columns[end - 1], kernel))))
+        fits.append(min(found, default=Fit(math.inf, ())))
+    return fits[-1]
+
+
+def _halfway(before: int, after: int) -> int:
+    """The geometric mean, to two digits."""
+    mean = math.sqrt(before * after)
+    digits = 10 ** (int(math.log10(mean)) - 1)
+    return max(before, round(mean / digits) * digits if digits >= 1 else round(mean))
+
+
+def _limits(recorded: list[int], all_recorded: list[int]) -> list[int]:
+    """Where a segment that ends with each of the recorded numbers ends: halfway to the next of all; the last has no end."""
+    ends = []
+    for number in recorded:
+        after = [other for other in all_recorded if other > number]
+        ends.append(_halfway(number, min(after)) if after else ANY)
+    return ends
+
+
+def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
+    """Bands of rows, and in each a cut of the columns."""
+    kernels = sorted(kernels)
+    heights = sorted({cell.rows for cell in cells})
+    bands: list[tuple[float, list[tuple[int, int, Fit]]]] = [(0.0, [])]
+    for end in range(1, len(heights) + 1):
+        found = []
+        for begin in range(end):
+            fit = _fit_columns([cell for cell in cells if heights[begin] <= cell.rows <= heights[end - 1]], kernels)
+            cost, before = bands[begin]
+            found.append((cost + fit.cost, [*before, (heights[begin], heights[end - 1], fit)]))
+        bands.append(min(found, key=lambda one: one[0]))
+    lines = []
+    for least, most, fit in bands[-1][1]:
+        columns = sorted({cell.cols for cell in cells if least <= cell.rows <= most})
+        limits = _limits([most_cols for most_cols, _ in fit.lines], columns)
+        lines += [
+            Line(_limits([most], heights)[0], limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)
+        ]
+    # Bands of few rows were not recorded for narrow ones: there, up to half of the first width, the last band holds for all.
+    few = [line for line in lines if line.most_rows != ANY]
+    many = [line for line in lines if line.most_rows == ANY]
+    if few:
+        least = min(cell.cols for cell in cells if cell.rows <= max(line.most_rows for line in few))
+        narrow = [line for line in many if line.most_cols <= least // 2]
+        return narrow + few + many[len(narrow) :]
+    return many
+
+
+def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
+    if len(cells[part]) >= FEW_SHAPES:
+        return cells[part]
+    other = Part(6 - part.element_bytes, part.whole_packs)
+    own = {cell[:2] for cell in cells[part]}
+    borrowed = [
+        cell._replace(cols=cell.cols * other.element_bytes // part.element_bytes, weight=BORROWED) for cell in cells[other]
+    ]
+    return cells[part] + [cell for cell in borrowed if cell.cols > 0 and cell[:2] not in own]
+
+
+def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
+    cells = with_borrowed(recorded, part)
+    if cells:
+        lines = fitted(cells, work.stages)
+        in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
+        if in_clusters:
+            lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])
+    else:
+        lines = list(work.assumed.get(part, []))
+    # What comes behind a kernel that does anything is never looked at.
+    for kernel in work.last:
+        if not {Line(ANY, ANY, kernel), Line(ANY, ANY, work.last[-1])} & set(lines):
+            lines.append(Line(ANY, ANY, kernel))
+    return lines
+
+
+def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
+    """As choose() of 13_dispatch/choice.h, on the GPU that was recorded."""
+    for line in lines:
+        if cell.rows <= line.most_rows and cell.cols <= line.most_cols and line.kernel in cell.percent:
+            return line.kernel
+    return None
+
+
+# ---- What is recorded, and the file.
+
+
+def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
+    """The results of the ladder and of all sweeps of a GPU, its name, and how many multiprocessors it has. `gpu` as in
+    results.file_of()."""
+    ladder = file_of(root / "common/results", "", gpu)
+    if ladder is None:
+        raise ToolError("nothing is recorded in common/results")
+    results: dict[tuple[object, ...], Json] = {}
+    for path in [ladder, *sorted(ladder.parent.glob(f"{ladder.stem}-sweep*.json"))]:
+        recorded = load_json(path)
+        for result in recorded["results"]:
+            place = tuple(result[key] for key in ("stage", "variant", "dtype", "op", "rows", "cols"))
+            results[(*place, result.get("offset", 0))] = result
+        machine = recorded["machine"]
+    # A shape that a sweep has is judged by the sweep alone: one run, one order.
+    swept = {_shape(result) for result in results.values() if "kind" in result}
+    kept = [result for result in results.values() if "kind" in result or _shape(result) not in swept]
+    return kept, machine["gpu"], machine["multiprocessors"]
+
+
+def _shape(result: Json) -> tuple[object, ...]:
+    return tuple(result[key] for key in ("op", "dtype", "rows", "cols"))
+
+
+def _behind(cell: Cell, lines: list[Line]) -> float:
+    return cell.best - cell.percent.get(chosen(lines, cell) or "", 0.0)
+
+
+def _number(value: int) -> str:
+    return "any" if value == ANY else str(value)
+
+
+def table_text(root: Path, of_gpu: str = "") -> str:
+    results, gpu, multiprocessors = recordings(root, of_gpu)
+    text = [
+        "// Written by `python3 common/tools choices`, from what is recorded in common/results: not to be edited.",
+        "",
+        "/// Of the GPU that was measured. Rows are counted as it would see them: half as many multiprocessors are as busy with half as",
+        "/// many rows.",
+        f"inline constexpr int recorded_multiprocessors = {multiprocessors};  // {gpu}",
+    ]
+    for work in WORKS:
+        cells = recorded_cells(results, work)
+        for part in PARTS:
+            lines = lines_of(work, part, cells)
+            behind = max((_behind(cell, lines) for cell in cells[part]), default=0.0)
+            recorded = f"recorded shapes: {len(cells[part])}, at most {behind:.1f} points behind the best stage"
+            if not any(cells.values()):
+                recorded = f"assumed: no {work.operation} is recorded"
+            name = work.name.lower()
+            text += [
+                "",
+                f"// {recorded}",
+                f"inline constexpr Choice<{work.name}> {name}_{part}[] = {{",
+                *(
+                    f"    {{.most_rows = {_number(line.most_rows)}, .most_cols = {_number(line.most_cols)}, "
+                    f".kernel = {work.name}::{line.kernel}}},"
+                    for line in lines
+                ),
+                "};",
+            ]
+    return "\n".join([*text, ""])
+
+
+def read_table(path: Path) -> dict[tuple[str, Part], list[Line]]:
+    """The lines of the file, by the name of the work and part."""
+    text = path.read_text(encoding="utf-8")
+    number = lambda found: ANY if found == "any" else int(found)  # noqa: E731
+    table = {}
+    for work in WORKS:
+        for part in PARTS:
+            found = re.search(rf" {work.name.lower()}_{part}\[\] = \{{\n(.*?)\}};", text, re.S)
+            lines = re.findall(r"most_rows = (\w+), \.most_cols = (\w+), \.kernel = \w+::(\w+)", found[1] if found else "")
+            if not lines:
+                raise ToolError(f"{path} has no lines for {work.name} {part}")
+            table[work.name, part] = [Line(number(rows), number(cols), kernel) for rows, cols, kernel in lines]
+    return table
+
+
+def disagreements(root: Path, gpu: str = "") -> list[str]:
+    """The recorded shapes at which the table is more than MOST_POINTS behind the best stage."""
+    table = read_table(root / TABLE)
+    results, _, _ = recordings(root, gpu)
+    found = []
+    for work in WORKS:
+        for part, cells in recorded_cells(results, work).items():
+            for cell in cells:
+                behind = _behind(cell, table[work.name, part])
+                if behind > MOST_POINTS:
+                    kernel = chosen(table[work.name, part], cell)
+                    found.append(
+                        f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes an element: the table takes "
+                        f"{kernel}, which is {behind:.1f} points behind the best stage"
+                    )
+    return found
+
+
+def main(argv: list[str]) -> None:
+    parser = Parser("common/tools choices", __doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with what is recorded")
+    parser.add_argument("--gpu", metavar="NAME", default="", help="whose files in common/results (default: the lessons' GPU)")
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if not arguments.check:
+        write_whole(arguments.root / TABLE, table_text(arguments.root, arguments.gpu))
+        return
+    found = disagreements(arguments.root, arguments.gpu)
+    if found:
+        raise ToolError("\n".join(["recorded sweeps disagree with the table:", *found]))

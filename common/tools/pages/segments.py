@@ -1,0 +1,99 @@
+"""Draws who does what by the table of stage 13: rows upwards, columns to the right, for a GPU as the recorded one."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from measure.choices import TABLE, Line, Part, read_table
+
+PICTURE = "13_dispatch/segments.svg"
+MOST_COLS, MOST_ROWS = 1 << 19, 1 << 20
+LEAST_COLS = 8
+LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 170, 250
+# Of the forward kernels: what the picture calls them. Each stage has a colour.
+NAMES = {
+    "narrow_groups": "03 ×1",
+    "two_packs_per_lane": "03 ×2",
+    "online": "06",
+    "row_exchange": "07",
+    "head_and_tail": "08",
+    "flat_span": "08 span",
+    "row_in_flight": "08 flight",
+    "cluster_2": "×2",
+    "cluster_8": "×8",
+    "cluster_16": "×16",
+    "tickets": "tickets",
+}
+COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
+PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element"}
+ALT = (
+    "Which kernel takes a matrix, by rows and columns. Narrow rows go to stage 03, those up to some thousand columns to "
+    "stage 08, wider ones to clusters of stage 10, and few wide rows to stage 07 or to clusters of 16"
+)
+
+
+class Box(NamedTuple):
+    """From the first to the last of rows and columns that are taken by a kernel."""
+
+    rows: tuple[int, int]
+    cols: tuple[int, int]
+    kernel: str
+
+
+def boxes(lines: list[Line]) -> list[Box]:
+    """What the first line that holds it makes of each place, joined to rectangles; of kernels that can do it."""
+    row_ends = sorted({min(line.most_rows, MOST_ROWS) for line in lines})
+    col_ends = sorted({min(line.most_cols, MOST_COLS) for line in lines})
+    found: list[Box] = []
+    for rows in zip([1, *row_ends], row_ends):
+        places = [
+            (cols, next(line.kernel for line in lines if rows[1] <= line.most_rows and cols[1] <= line.most_cols))
+            for cols in zip([LEAST_COLS, *col_ends], col_ends)
+        ]
+        for kernel, group in itertools.groupby(places, key=lambda place: place[1]):
+            columns = [cols for cols, _ in group]
+            box = Box(rows, (columns[0][0], columns[-1][1]), kernel)
+            below = next((one for one in found if one.cols == box.cols and one.kernel == kernel and one.rows[1] == rows[0]), None)
+            if below:
+                found[found.index(below)] = below._replace(rows=(below.rows[0], rows[1]))
+            else:
+                found.append(box)
+    return found
+
+
+def _x(cols: int) -> float:
+    return LEFT + WIDTH * math.log(cols / LEAST_COLS) / math.log(MOST_COLS / LEAST_COLS)
+
+
+def _y(top: int, rows: int) -> float:
+    return top + HEIGHT * (1 - math.log(rows) / math.log(MOST_ROWS))
+
+
+def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
+    parts = [f'<text x="{LEFT}" y="{top - 10}">{title}</text>']
+    for box in boxes(lines):
+        name = NAMES[box.kernel]
+        left, right, low, high = _x(box.cols[0]), _x(box.cols[1]), _y(top, box.rows[0]), _y(top, box.rows[1])
+        place = f'x="{left + 1:.1f}" y="{high + 1:.1f}" width="{right - left - 2:.1f}" height="{low - high - 2:.1f}"'
+        parts.append(f'<rect {place} fill="{COLOURS.get(name[:2], COLOURS["10"])}"/>')
+        if right - left > 11 * len(name) and low - high > 20:
+            middle = f'x="{(left + right) / 2:.1f}" y="{(low + high) / 2 + 6:.1f}"'
+            parts.append(f'<text class="in_box" {middle} text-anchor="middle">{name}</text>')
+    for power in (0, 5, 10, 15, 20):
+        parts.append(f'<text x="{LEFT - 8}" y="{_y(top, 1 << power) + 6:.1f}" text-anchor="end">{1 << power if power < 20 else "10⁶"}</text>')
+    for cols in (32, 256, 2048, 16384, 131072):
+        parts.append(f'<text x="{_x(cols):.1f}" y="{top + HEIGHT + 20}" text-anchor="middle">{cols}</text>')
+    return parts
+
+
+def drawn(root: Path) -> str:
+    table = read_table(root / TABLE)
+    parts = []
+    for number, (part, title) in enumerate(PANELS.items()):
+        parts += _panel(TOP + APART * number, f"{title}: rows by columns", table["Forward", part])
+    height = TOP + APART * len(PANELS) - 20
+    style = "<style>text { font-family: sans-serif; font-size: 18px; fill: #1f2328; } .in_box { fill: #1f2328; }\n"
+    style += "@media (prefers-color-scheme: dark) { text { fill: #f0f6fc; } .in_box { fill: #1f2328; } }</style>"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" aria-label="{ALT}">'
+    return "\n".join([head, f"<title>{ALT}</title>", style, *parts, "</svg>", ""])
