@@ -9,9 +9,8 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// How the pairs' two floats are read is up to ptxas: bank conflicts are not declared.
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
-/// A block has one row: nothing has to be protected from the next, and a warp alone waits for nobody.
 Traffic fused_passes(const Problem& problem) {
-  const double barriers = problem.shape.cols <= narrowest_tile.cols() ? 0 : 1;
+  const double barriers = FusedRegisterSoftmax::barriers(problem.shape.cols);
   return whole_passes(1, 1, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 

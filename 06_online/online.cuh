@@ -169,6 +169,9 @@ __global__ void __launch_bounds__(tile.block_size)
 /// block's arithmetic hides behind another's reads. Blocks of 1024 threads hide less: wide rows get more packs instead.
 /// Each block has one row, in as many grids as it takes, as in stage 03.
 struct FusedRegisterSoftmax {
+  /// Of each row. It has a block of its own: nothing has to be protected from the next. And a warp alone waits for nobody.
+  static constexpr int barriers(std::int64_t cols) { return cols <= narrowest_tile.cols() ? 0 : 1; }
+
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;

@@ -135,12 +135,18 @@ std::function<Traffic(const Problem&)> fused_passes(int reads, int writes, RowCo
   };
 }
 
+Traffic passes_in_a_block(const Problem& problem) {
+  const double barriers = FusedRegisterSoftmax::barriers(problem.shape.cols);
+  return fused_passes(1, 2, {.barriers = barriers, .bank_conflicts = {}})(problem);
+}
+
 /// The kernels that mask and that do the softmax ask for lengths. The workspace has no offset.
 Traffic passes_of_four(const Problem& problem) {
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const double lengths =
       bytes_of_lengths(problem, {0, 0}) + bytes_of_lengths(problem, {0, problem.offsets.output});
-  return {4 * matrix + lengths, 4 * matrix, {.barriers = 2, .bank_conflicts = {}}};
+  const double barriers = FusedRegisterSoftmax::barriers(problem.shape.cols);
+  return {4 * matrix + lengths, 4 * matrix, {.barriers = barriers, .bank_conflicts = {}}};
 }
 
 /// The last kernel asks for lengths.
@@ -170,7 +176,7 @@ std::vector<Variant> variants() {
       {.name = "masked_in_a_block",
        .idea = "the same by stage 06's kernel, with the row in the registers of a block",
        .prepare = forward_launches<MaskedSoftmax<FusedRegisterSoftmax>>,
-       .traffic = fused_passes(1, 2, {.barriers = 2, .bank_conflicts = {}}),
+       .traffic = passes_in_a_block,
        .unsupported = too_wide_for_a_block},
       {.name = "masked_online",
        .idea = "any width: what is seen is read twice",

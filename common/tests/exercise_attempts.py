@@ -832,7 +832,7 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
     },
     "mask_and_dropout": {
         "starter": ("Wrong result, 20 x 12, input normal: softmax: ",),
-        "everything is read": ("1 passes? of reading, where at most 0.53", "if (col <= query) pack = => pack ="),
+        "everything is read": ("1 pass of reading, where at most 0.53", "if (col <= query) pack = => pack ="),
         "does not see itself": ("Wrong result, 20 x 12, input normal: softmax: ", "col + i <= query ? x[i] => col + i < query ? x[i]"),
         "a pack at the diagonal is masked whole": ("softmax: ", "if (col <= query) pack = => if (col + 3 <= query) pack ="),
         "scaled after the mask": (None, "col + i <= query ? x[i] * scale : -INFINITY; => (col + i <= query ? x[i] : -INFINITY) * scale;"),

@@ -267,7 +267,14 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
 def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
     cells = with_borrowed(recorded, part)
     if cells:
-        lines = fitted(cells, work.stages)
+        # Narrower than half of what was recorded the assumed lines still hold.
+        narrow = min(cell.cols for cell in cells) // 2
+        lines = [
+            line._replace(most_cols=min(line.most_cols, narrow))
+            for line in work.assumed.get(part, [])
+            if line.most_cols != ANY
+        ]  # fmt: skip
+        lines += fitted(cells, work.stages)
         in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
         if in_clusters:
             lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])

@@ -537,9 +537,9 @@ class Recorded:
             raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
         return self._at[shape, op]
 
-    def has(self, stage: str) -> bool:
-        """Whether anything is recorded of the stage."""
-        return any(result["stage"] == stage for result in self.results)
+    def has(self, stage: str, shapes: Iterable[Shape]) -> bool:
+        """Whether anything is recorded of the stage at one of them."""
+        return any(result["stage"] == stage and shape_of(result) in shapes for result in self.results)
 
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""

@@ -176,7 +176,7 @@ def ladder_block(context: Context, shape: Shape) -> str:
 
 def stage_block(context: Context, stage: str, shapes: str) -> str:
     recorded, columns = context.recorded, shapes_in(shapes)
-    if not recorded.has(context.stage(stage)):
+    if not recorded.has(context.stage(stage), columns):
         return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"
     found = [{r["variant"]: r for r in recorded.variants(stage, shape)} for shape in columns]
     table = Table(1, "variant", "passes", *map(shape_text, columns))
