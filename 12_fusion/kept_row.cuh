@@ -94,10 +94,10 @@ __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std:
     const std::int64_t label = labels[row];  // used late, when it has come
     const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols);
     const typename Op::State state = block_merge<Op>(kept.template reduce<Op>(), storage);
-    // Last, so that nobody's gradient waits for it.
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
     kept.write(dx + row * shape.cols, RowGradient<Op>(state, label, cols));
+    // Last: x at the label had the time that the gradient took.
     if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
     __syncthreads();  // the next row is copied over this one
   }
