@@ -177,8 +177,10 @@ struct NarrowGroups {
                                .rows_per_access = rows_per_access};
       const auto launch_narrowest = [&]<int... lanes>() {
         constexpr bool padded = N == 1;
-        launch_warp_softmax<Op, group_of(lanes, padded)..., group_of(lanes, true)..., widest>(load, store,
-                                                                                              shape, stream);
+        // One lane of one pack is always full, and so are two.
+        launch_warp_softmax<Op, group_of(lanes, padded)...,
+                            group_of(lanes, padded || packs > 1 || lanes > 2)..., widest>(load, store, shape,
+                                                                                          stream);
       };
       launch_narrowest.template operator()<1, 2, 4, 8, 16, 32>();
     });
