@@ -105,3 +105,14 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
 def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> None:
     text = choices.table_text(recorded(tmp_path, [result("head_and_tail", "08_unaligned_rows", 90)]))
     assert "// assumed: no cross_entropy is recorded\n" in text
+
+
+def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
+    work, part = choices.work_of("cross_entropy"), Part(2, True)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    recorded_cells[part] = [Cell(4096, cols, {"one_read": 91.0, "drawn_rows": 94.0, "split_row": 88.0}, 94) for cols in (10000, 20000)]
+    lines = choices.lines_of(work, part, recorded_cells)
+    every = {"one_read": 1.0, "drawn_rows": 1.0, "split_row": 1.0}
+    shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (128, 20000), (129, 20000)]
+    chosen = [choices.chosen(lines, Cell(*shape, every, 1)) for shape in shapes]
+    assert chosen == ["drawn_rows", "drawn_rows", "one_read", "split_row", "drawn_rows"]

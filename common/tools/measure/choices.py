@@ -267,12 +267,16 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
 def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
     cells = with_borrowed(recorded, part)
     if cells:
-        # Narrower than half of what was recorded the assumed lines still hold.
+        # Where nothing is recorded, up to half of the fewest rows or columns that are, the assumed lines still hold.
+        few = min(cell.rows for cell in cells) // 2
         narrow = min(cell.cols for cell in cells) // 2
         lines = [
-            line._replace(most_cols=min(line.most_cols, narrow))
+            line._replace(
+                most_rows=line.most_rows if line.most_rows == ANY else min(line.most_rows, few),
+                most_cols=line.most_cols if line.most_cols == ANY else min(line.most_cols, narrow),
+            )
             for line in work.assumed.get(part, [])
-            if line.most_cols != ANY
+            if (line.most_rows, line.most_cols) != (ANY, ANY)
         ]  # fmt: skip
         lines += fitted(cells, work.stages)
         in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
