@@ -272,7 +272,29 @@ def async_copy(r: Row) -> Expected:
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
+def cluster_registers(r: Row) -> Expected:
+    row_packs, threads, warps = r.cols * r.size // 16, 256, 8
+    size = 8 if divide_up(row_packs, 8) <= 8 * threads else 16
+    part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
+    packs_a_thread = next(packs for packs in (2, 4, 8) if part <= packs * threads)
+    accesses = sum(divide_up(max(min(part, row_packs - block * part), 0), 32) for block in range(size))
+    yield "passes", 2
+    yield "global_load_requests", r.rows * accesses
+    yield "global_store_requests", r.rows * accesses
+    # Each warp merges its own pairs, and those of all.
+    yield "shuffles", SHUFFLES_OF_A_MERGE * 2 * warps * size * r.rows
+    merged = 2 * (size * warps // 32)  # one after the other, by a lane
+    exponentials = {
+        "softmax": size * threads * (packs_a_thread * pack(r) + merged + 3),  # of packs that are not there, too
+        "log_softmax": r.cols + size * threads * (merged + 2),
+    }
+    yield "special_function_lanes", exponentials[r.op] * r.rows
+
+
 def cluster(r: Row) -> Expected:
+    if r.variant == "registers":
+        yield from cluster_registers(r)
+        return
     size = 16 if r.variant in ("tickets", "bulk_ring") else int(r.variant.removeprefix("cluster_"))
     row_packs = r.cols * r.size // 16
     part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
