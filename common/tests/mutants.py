@@ -180,7 +180,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "the mask of a shuffle names lanes 4-31, which have ended the kernel",
             (WARP, "std::int64_t{tile.rows_per_block()} + group; => "
                    "std::int64_t{tile.rows_per_block()} + group; if (group_row >= rows) return;"),
-            at="max = warp_all_reduce"),
+            at="warp_all_reduce<MaxOp"),
     ],
     "03_warp_reduce_2": [
         wrong_result("tail_of_the_tile_is_dropped", "scalar_loads --rows 7 --cols 1000",
