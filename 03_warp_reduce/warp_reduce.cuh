@@ -36,17 +36,17 @@ struct RowTile {
   }
 };
 
-/// first_row: of the grid.
+/// Load, Store and Shape are 48 bytes, and so fit the first line of the constant memory that holds a kernel's parameters. The
+/// first instructions of each block would wait for another line, too.
 template <class Op, RowTile tile, class Load, class Store>
-__global__ void __launch_bounds__(warp_reduce_block_size)
-    warp_softmax(Load load, Store store, Shape shape, std::int64_t first_row) {
+__global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load, Store store, Shape shape) {
   // A full tile is as wide as the row: all reads of a lane are then at constants from one address.
   if constexpr (!tile.padded && requires { load.cols; }) load.cols = tile.cols();
   const auto [rows, cols] = shape;
   // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
-  const std::int64_t group_row = first_row + blockIdx.x * std::int64_t{tile.rows_per_block()} + group;
+  const std::int64_t group_row = block_of_turns() * tile.rows_per_block() + group;
   // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
   const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
   const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
@@ -112,17 +112,14 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   }
 }
 
-/// Launches with the first of the tiles that holds the row. Each group has one turn, in as many grids as it takes: a
-/// loop in the kernel would make every block look for another turn, at its begin and at its end.
+/// Launches with the first of the tiles that holds the row. Each group has one turn: a loop in the kernel would make
+/// every block look for another turn, at its begin and at its end.
 template <class Op, RowTile... tiles, class Load, class Store>
 void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
-    constexpr std::int64_t rows_per_grid = max_grid_blocks * tile.rows_per_block();
-    for (std::int64_t row = 0; row < shape.rows; row += rows_per_grid) {
-      const unsigned grid = grid_for(divide_up(shape.rows - row, tile.rows_per_block()));
-      warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape, row);
-      CUDA_CHECK(cudaGetLastError());
-    }
+    const dim3 grid = grid_of_turns(divide_up(shape.rows, tile.rows_per_block()));
+    warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
+    CUDA_CHECK(cudaGetLastError());
   });
 }
 
