@@ -29,7 +29,8 @@ SHAPES = [
 SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
     "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
-    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
+    # More rows than 132 clusters take at once, and than they begin with in a ring of three.
+    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 420 --cols 4096 --variant tickets,bulk_ring"],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
