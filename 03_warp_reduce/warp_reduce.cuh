@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
   // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
-  const std::int64_t group_row = block_of_turns() * tile.rows_per_block() + group;
+  const std::int64_t block = std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
+  const std::int64_t group_row = block * tile.rows_per_block() + group;
   // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
   const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
   const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
@@ -113,11 +114,12 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
 }
 
 /// Launches with the first of the tiles that holds the row. Each group has one turn: a loop in the kernel would make
-/// every block look for another turn, at its begin and at its end.
+/// every block look for another turn, at its begin and at its end. Blocks for which x has no room are further rows of the grid.
 template <class Op, RowTile... tiles, class Load, class Store>
 void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
-    const dim3 grid = grid_of_turns(divide_up(shape.rows, tile.rows_per_block()));
+    const std::int64_t blocks = divide_up(shape.rows, tile.rows_per_block());
+    const dim3 grid(grid_for(blocks), static_cast<unsigned>(divide_up(blocks, max_grid_blocks)));
     warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
     CUDA_CHECK(cudaGetLastError());
   });

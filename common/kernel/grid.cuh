@@ -15,15 +15,6 @@ __host__ __device__ constexpr std::int64_t divide_up(std::int64_t a, std::int64_
   return (a + b - 1) / b;
 }
 
-/// The same for kernels without that loop: where x does not suffice, the grid has rows of blocks in y, too. There may be more
-/// blocks than items then.
-inline dim3 grid_of_turns(std::int64_t items) {
-  return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
-}
-__device__ inline std::int64_t block_of_turns() {
-  return std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
-}
-
 __host__ __device__ constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
   return divide_up(a, multiple) * multiple;
 }
