@@ -91,7 +91,8 @@ class RowInRegisters {
   template <class Load>
   __device__ RowInRegisters(const Load& load, std::int64_t row, int cols) : cols_(cols) {
     Fetched<Load, pack_size> fetched[packs_per_thread];
-    if constexpr (several_rows) {  // otherwise what is left of the row before would keep its registers
+    // What is left of the row before would keep its registers; and of 32 single elements nvcc spills more without it.
+    if constexpr (several_rows || pack_size == 1) {
       for (auto& pack : fetched) pack = {};
     }
 #pragma unroll

@@ -25,7 +25,6 @@ enum class Forward {
   cluster_2,
   cluster_8,
   cluster_16,
-  registers,
   tickets
 };
 enum class Backward {
