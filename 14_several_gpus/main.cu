@@ -1,4 +1,6 @@
+#include "14_several_gpus/device_exchange.cuh"
 #include "14_several_gpus/gathered_pairs.cuh"
+#include "14_several_gpus/mail_windows.h"
 #include "14_several_gpus/two_all_reduces.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/column_split.h"
@@ -16,8 +18,20 @@ class AllGpus {
     return ranks_;
   }
 
+  /// Windows for so many bytes: launches that share them follow one another on each GPU.
+  std::shared_ptr<MailWindows> windows(int count, std::size_t bytes) {
+    if (!windows_ || windows_->bytes() < bytes) {
+      windows_ = std::make_shared<MailWindows>(ranks(count), count, bytes);
+    }
+    return windows_;
+  }
+
+  /// What a kernel says that has failed.
+  [[nodiscard]] std::string why() const { return windows_ ? windows_->overdue() : ""; }
+
  private:
   std::vector<Rank> ranks_;
+  std::shared_ptr<MailWindows> windows_;
 };
 using Gpus = std::shared_ptr<AllGpus>;
 
@@ -104,6 +118,60 @@ Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size
               }};
 }
 
+std::string not_for_device_exchange(const Problem& problem, const Device& device) {
+  if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
+  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  for (int i = 0; i < problem.devices; ++i) {
+    for (int peer = 0; peer < problem.devices; ++peer) {
+      int reaches = 1;
+      if (i != peer) CUDA_CHECK(cudaDeviceCanAccessPeer(&reaches, i, peer));
+      if (reaches == 0) return "needs GPUs that reach each other's memory (peer access)";
+    }
+  }
+  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
+  if (problem.shape.rows > most_rows_to_draw) return "rows are drawn by 32 bits: at most 2147483648 rows";
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  const std::int64_t most_cols = shared_bytes / 128 * 128 * Tickets::cluster_size / size;
+  if (widest_part(problem).cols > most_cols) {
+    return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
+           " columns of it";
+  }
+  int clusters = 0;
+  (void)dispatch(SplitOperations{}, problem, [&]<class Op, class T>() {
+    clusters = DeviceExchange::with_kernel<Op, T>(
+        widest_part(problem).cols,
+        [](auto kernel, const RowOnCluster& row) { return clusters_at_once(kernel, row); });
+    return Plan{};
+  });
+  return clusters > 0 ? "" : "the GPU holds no cluster of 16 such blocks";
+}
+
+Variant device_exchange(const Gpus& gpus) {
+  return {
+      .name = "device_exchange",
+      .idea = "one kernel: the part stays on chip, messages go from kernel to kernel",
+      .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
+        return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
+          if (problem.shape.rows == 0) return [](const Streams&) {};
+          const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
+          const auto windows = gpus->windows(
+              problem.devices, DeviceExchange::message_bytes<Op>(problem.shape.rows, problem.devices));
+          return [gpus, &ranks, windows, parts = parts_of<T>(problem, memory),
+                  workspaces = memory.workspaces](const Streams& streams) {
+            on_each(ranks, [&](const Rank&, std::size_t i) {
+              DeviceExchange::launch<Op>(parts[i], windows->mail(i), workspaces[i],
+                                         streams[static_cast<int>(i)]);
+            });
+          };
+        });
+      },
+      .traffic = whole_passes(1, 1),
+      .unsupported = not_for_device_exchange,
+      .workspace = [](const Problem&,
+                      const Device&) { return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true}; }};
+}
+
 }  // namespace
 
 Stage stage() {
@@ -120,9 +188,11 @@ Stage stage() {
                            all_rows),
                   gathered(gpus, "chunked", "the same in chunks, exchanged behind the next one's first read",
                            chunk_bytes),
+                  device_exchange(gpus),
               },
           .operations = split_operations(),
-          .on_all_gpus = true};
+          .on_all_gpus = true,
+          .why_failed = [gpus] { return gpus->why(); }};
 }
 
 int main(int argc, char** argv) {

@@ -93,4 +93,6 @@ struct Stage {
   std::vector<const Operation*> operations = softmax_operations();  ///< what --op accepts; the first is usual
   bool on_all_gpus =
       false;  ///< its operations' tensors lie on all GPUs that there are, not on the first alone
+  /// What its kernels have left behind that explains a failure: added to what the run ends with.
+  std::function<std::string()> why_failed = [] { return std::string(); };
 };

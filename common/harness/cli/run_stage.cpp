@@ -80,8 +80,9 @@ class StageRun {
           all_correct = all_correct && record.status != Status::wrong;
           report_.add(record);
         } catch (const std::exception& error) {
+          const std::string why = stage_.why_failed();
           throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem) + ": " +
-                                   error.what());
+                                   error.what() + (why.empty() ? "" : ": " + why));
         }
       }
       if (reports_numbers(problem)) report_.add(copy_record(run, input));
