@@ -104,6 +104,8 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
     }
     row = next_row;
   }
+  // Blocks that write wait for all GPUs in each row, and leave together. Those of a loss would leave the first one behind.
+  if constexpr (is_loss<Op>) cluster.sync();
 #endif
 }
 
