@@ -585,7 +585,7 @@ class Recorded:
 
 OTHER_SWEEPS = ("softmax_backward", "cross_entropy", "cross_entropy_gradient")
 SWEEPS = {"softmax": "-sweep", **{op: f"-sweep-{op}" for op in OTHER_SWEEPS}}  # by operation
-KINDS = ("", *SWEEPS.values(), "-profile", "-simulator")  # of the files named <gpu><kind>.json
+KINDS = ("", *SWEEPS.values(), "-profile", "-simulator", "-several")  # of the files named <gpu><kind>.json
 # Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
 LESSONS_GPU = "nvidia-h200"
 
