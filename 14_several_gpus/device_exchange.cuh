@@ -126,6 +126,14 @@ struct DeviceExchange {
                                      : use(exchange_parts<Op, T, 16>, row);
   }
 
+  /// How many clusters the current GPU holds at a time. To be called on each before the first launch on any: it loads the kernel,
+  /// which may have to wait for kernels that run, and those may already wait for this GPU.
+  template <class Op, class T>
+  static int clusters(std::int64_t cols) {
+    return with_kernel<Op, T>(
+        cols, [](auto kernel, const RowOnCluster& row) { return clusters_at_once(kernel, row); });
+  }
+
   template <class Op, class T>
   static void launch(const Part<T>& part, const Mail& mail, void* workspace, cudaStream_t stream) {
     const std::int64_t rows = part.shape.rows;
