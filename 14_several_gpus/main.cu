@@ -65,6 +65,13 @@ Shape widest_part(const Problem& problem) {
   return {problem.shape.rows, columns_of(0, problem.devices, problem.shape.cols).count};
 }
 
+/// All parts together are read and written so often; for the loss they are read less often, and not written.
+std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
+  return [=](const Problem& problem) {
+    return makes_loss(problem) ? whole_passes(reads_for_loss, 0)(problem) : whole_passes(reads, 1)(problem);
+  };
+}
+
 // ---- The variants
 
 Variant two_all_reduces(const Gpus& gpus) {
@@ -79,7 +86,7 @@ Variant two_all_reduces(const Gpus& gpus) {
               };
             });
           },
-          .traffic = whole_passes(3, 1),
+          .traffic = passes_of_parts(3, 2),
           .workspace =
               [](const Problem& problem, const Device&) {
                 return Workspace{.bytes = TwoAllReduces::workspace_bytes(problem.shape.rows)};
@@ -107,7 +114,7 @@ Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size
               };
             });
           },
-          .traffic = whole_passes(2, 1),
+          .traffic = passes_of_parts(2, 1),
           .workspace =
               [=](const Problem& problem, const Device&) {
                 const Cutting cutting = cutting_of(problem, chunk_bytes);
@@ -139,9 +146,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& device
   }
   int clusters = 0;
   (void)dispatch(SplitOperations{}, problem, [&]<class Op, class T>() {
-    clusters = DeviceExchange::with_kernel<Op, T>(
-        widest_part(problem).cols,
-        [](auto kernel, const RowOnCluster& row) { return clusters_at_once(kernel, row); });
+    clusters = DeviceExchange::clusters<Op, T>(widest_part(problem).cols);
     return Plan{};
   });
   return clusters > 0 ? "" : "the GPU holds no cluster of 16 such blocks";
@@ -157,8 +162,11 @@ Variant device_exchange(const Gpus& gpus) {
           const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
           const auto windows = gpus->windows(
               problem.devices, DeviceExchange::message_bytes<Op>(problem.shape.rows, problem.devices));
-          return [gpus, &ranks, windows, parts = parts_of<T>(problem, memory),
-                  workspaces = memory.workspaces](const Streams& streams) {
+          const std::vector<Part<T>> parts = parts_of<T>(problem, memory);
+          on_each(ranks, [&](const Rank&, std::size_t i) {
+            (void)DeviceExchange::clusters<Op, T>(parts[i].shape.cols);
+          });
+          return [gpus, &ranks, windows, parts, workspaces = memory.workspaces](const Streams& streams) {
             on_each(ranks, [&](const Rank&, std::size_t i) {
               DeviceExchange::launch<Op>(parts[i], windows->mail(i), workspaces[i],
                                          streams[static_cast<int>(i)]);
@@ -166,7 +174,7 @@ Variant device_exchange(const Gpus& gpus) {
           };
         });
       },
-      .traffic = whole_passes(1, 1),
+      .traffic = passes_of_parts(1, 1),
       .unsupported = not_for_device_exchange,
       .workspace = [](const Problem&,
                       const Device&) { return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true}; }};

@@ -41,6 +41,7 @@ class TwoGpus {
       x_.emplace_back(x);
       y_.emplace_back(rows * cols);
       counters_.emplace_back(std::vector<TicketCounter>{0});
+      (void)DeviceExchange::clusters<Softmax, float>(cols);
     });
   }
 
