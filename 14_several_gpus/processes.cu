@@ -158,11 +158,10 @@ float OwnRank::time_us(const Plan& plan, const std::string& name, int repeats) {
 bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input, int repeats) {
   Problem whole = split;
   whole.devices = 1;
-  for (const auto& operations : {softmax_operations(), cross_entropy_operations()}) {
-    for (const Operation* op : operations) {
-      if (op->name == split.op->name) whole.op = op;
-    }
-  }
+  dispatch(SplitOperations{}, split, [&]<class Op, class T>() {
+    whole.op = operation_of(Op{});
+    return Plan{};
+  });
   // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
   Memory all;
   Memory own;
