@@ -249,7 +249,7 @@ void Timer::forget_persisting_l2() {
 // As nvbench does. Around a run of its own, so that the samples have nothing in their way.
 SmClock Timer::clock_during(const Run& run) {
   auto* const reading = static_cast<ClockReading*>(readings_.get());
-  const cudaStream_t stream = streams_;
+  cudaStream_t stream = streams_;
   CUDA_CHECK(cudaMemsetAsync(reading, 0, 2 * sizeof(ClockReading), stream));
   launch_read_clock(reading, multiprocessors_, stream);
   run();

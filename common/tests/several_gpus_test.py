@@ -24,6 +24,8 @@ def counted(gpus: int, variant: str, op: str = "softmax") -> dict[str, float]:
     done = run(gpus, "--variant", variant, "--op", op, "--format", "csv")
     assert done.returncode == 0, done.stderr
     row = next(csv.DictReader(done.stdout.splitlines()))
+    if "needs clusters" in row["reason"]:
+        pytest.skip(row["reason"])
     assert row["status"] == "verified"
     numbers = {name.removeprefix("counted_"): float(value) for name, value in row.items() if name.startswith("counted_")}
     return {**numbers, "bytes": numbers["passes"] * ROWS * COLS * SIZE}
