@@ -12,3 +12,13 @@ __device__ float warp_all_reduce(float value) {
   }
   return value;
 }
+
+/// The same for several values at once: each exchange of one hides behind those of the others.
+template <class ReduceOp, int group_width, int count>
+__device__ void warp_all_reduce(float (&values)[count]) {
+#pragma unroll
+  for (int mask = group_width / 2; mask > 0; mask /= 2) {
+#pragma unroll
+    for (float& value : values) value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask));
+  }
+}

@@ -36,14 +36,18 @@ struct RowTile {
   }
 };
 
-/// first_row: of the grid.
+/// Load, Store and Shape are 48 bytes, and so fit the first line of the constant memory that holds a kernel's parameters. The
+/// first instructions of each block would wait for another line, too.
 template <class Op, RowTile tile, class Load, class Store>
-__global__ void __launch_bounds__(warp_reduce_block_size)
-    warp_softmax(Load load, Store store, Shape shape, std::int64_t first_row) {
+__global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load, Store store, Shape shape) {
+  // A full tile is as wide as the row: all reads of a lane are then at constants from one address.
+  if constexpr (!tile.padded && requires { load.cols; }) load.cols = tile.cols();
   const auto [rows, cols] = shape;
-  const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
-  const int group = static_cast<int>(threadIdx.x) / tile.group_width;
-  const std::int64_t group_row = first_row + blockIdx.x * std::int64_t{tile.rows_per_block()} + group;
+  // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
+  const int lane = static_cast<int>(threadIdx.x % tile.group_width);
+  const int group = static_cast<int>(threadIdx.x / tile.group_width);
+  const std::int64_t block = std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
+  const std::int64_t group_row = block * tile.rows_per_block() + group;
   // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
   const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
   const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
@@ -51,8 +55,10 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     return row_of(r) < rows && (!tile.padded || col_of_pack(pack) < cols);
   };
 
-  // All reads first: they are independent, and every one on its way hides the latency of the others.
-  Fetched<Load, tile.pack_size> fetched[tile.rows_per_access][tile.packs_per_lane] = {};
+  // All reads first: they are independent, and every one on its way hides the latency of the others. Nothing is
+  // put where no pack exists, because nothing that is stored comes of it: to choose between a zero and what was
+  // read would cost an instruction for each 16-bit number.
+  Fetched<Load, tile.pack_size> fetched[tile.rows_per_access][tile.packs_per_lane];
 #pragma unroll
   for (int r = 0; r < tile.rows_per_access; ++r) {
 #pragma unroll
@@ -63,53 +69,59 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   }
 
   // Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
+  float values[tile.rows_per_access][tile.packs_per_lane][tile.pack_size];
+  float max[tile.rows_per_access];
 #pragma unroll
   for (int r = 0; r < tile.rows_per_access; ++r) {
-    float values[tile.packs_per_lane][tile.pack_size];
-    float max = MaxOp::identity;
+    max[r] = MaxOp::identity;
 #pragma unroll
     for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-      load.template unpack<tile.pack_size>(fetched[r][pack], values[pack]);
+      load.template unpack<tile.pack_size>(fetched[r][pack], values[r][pack]);
 #pragma unroll
-      for (float& value : values[pack]) {
+      for (float& value : values[r][pack]) {
         if (tile.padded && !exists(r, pack)) value = MaxOp::identity;  // adds exp(-inf) = 0 to the sum
-        max = fmaxf(max, value);
+        max[r] = fmaxf(max[r], value);
       }
     }
-    max = warp_all_reduce<MaxOp, tile.group_width>(max);
+  }
+  warp_all_reduce<MaxOp, tile.group_width>(max);
 
-    float sum = 0;
+  float sum[tile.rows_per_access] = {};
 #pragma unroll
-    for (auto& pack : values) {
+  for (int r = 0; r < tile.rows_per_access; ++r) {
+#pragma unroll
+    for (auto& pack : values[r]) {
 #pragma unroll
       for (float& value : pack) {
-        value = Op::kept(value, max);
-        sum += Op::summand(value);
+        value = Op::kept(value, max[r]);
+        sum[r] += Op::summand(value);
       }
     }
-    const RowResult<Op> result(max, warp_all_reduce<SumOp, tile.group_width>(sum));
+  }
+  warp_all_reduce<SumOp, tile.group_width>(sum);
 
+#pragma unroll
+  for (int r = 0; r < tile.rows_per_access; ++r) {
+    const RowResult<Op> result(max[r], sum[r]);
 #pragma unroll
     for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
 #pragma unroll
-      for (float& value : values[pack]) value = result.finish(value);
+      for (float& value : values[r][pack]) value = result.finish(value);
       if (!exists(r, pack)) continue;
-      store.template store<tile.pack_size>(values[pack], row_of(r), col_of_pack(pack));
+      store.template store<tile.pack_size>(values[r][pack], row_of(r), col_of_pack(pack));
     }
   }
 }
 
-/// Launches with the first of the tiles that holds the row. Each group has one turn, in as many grids as it takes: a
-/// loop in the kernel would make every block look for another turn, at its begin and at its end.
+/// Launches with the first of the tiles that holds the row. Each group has one turn: a loop in the kernel would make
+/// every block look for another turn, at its begin and at its end. Blocks for which x has no room are further rows of the grid.
 template <class Op, RowTile... tiles, class Load, class Store>
 void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t stream) {
   with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
-    constexpr std::int64_t rows_per_grid = max_grid_blocks * tile.rows_per_block();
-    for (std::int64_t row = 0; row < shape.rows; row += rows_per_grid) {
-      const unsigned grid = grid_for(divide_up(shape.rows - row, tile.rows_per_block()));
-      warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape, row);
-      CUDA_CHECK(cudaGetLastError());
-    }
+    const std::int64_t blocks = divide_up(shape.rows, tile.rows_per_block());
+    const dim3 grid(grid_for(blocks), static_cast<unsigned>(divide_up(blocks, max_grid_blocks)));
+    warp_softmax<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(load, store, shape);
+    CUDA_CHECK(cudaGetLastError());
   });
 }
 

@@ -84,13 +84,17 @@ constexpr BlockTile widest_tile{.block_size = 1024, .elements_per_thread = 32};
 /// against its own maximum; the maximum of all then only changes the factor. block_size is a constant, so
 /// that the addresses of a thread's packs are one register and constant offsets: with blockDim.x each had
 /// registers of its own, and the rows of 32 elements per thread spilled.
-template <class Op, BlockTile tile, int pack_size>
+/// several_rows: the block has one after the other, as in stage 07.
+template <class Op, BlockTile tile, int pack_size, bool several_rows = false>
 class RowInRegisters {
  public:
   template <class Load>
   __device__ RowInRegisters(const Load& load, std::int64_t row, int cols) : cols_(cols) {
-    // = {} for blocks that have several rows, as in stage 07: what is left of the row before would keep its registers.
-    Fetched<Load, pack_size> fetched[packs_per_thread] = {};
+    Fetched<Load, pack_size> fetched[packs_per_thread];
+    // What is left of the row before would keep its registers; and of 32 single elements nvcc spills more without it.
+    if constexpr (several_rows || pack_size == 1) {
+      for (auto& pack : fetched) pack = {};
+    }
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
       if (exists(pack)) fetched[pack] = load.template fetch<pack_size>(row, col_of_pack(pack));

@@ -66,17 +66,18 @@ constexpr int promised_blocks_per_sm(PartTile tile) {
 #endif
 }
 
-/// blockIdx.x: the part, blockIdx.y: the row.
+/// blockIdx.x: the part, blockIdx.y: the row. What the reads need comes first: a line of the constant memory that holds a kernel's
+/// parameters has 48 bytes of them, and the next line can come while the row is on its way.
 template <class Op, PartTile tile, int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(tile.block.block_size, promised_blocks_per_sm(tile))
-    exchange_softmax(Load load, Store store, PairBits* slots, Shape shape, std::int64_t part_cols) {
+    exchange_softmax(Load load, Shape shape, std::int64_t part_cols, Store store, PairBits* slots) {
   // Two, so that each is written again only after the other's barrier.
   __shared__ typename Op::State block_storage[32];
   __shared__ typename Op::State row_storage[32];
   const PartOfRow part(part_cols, shape.cols);
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
-    RowInRegisters<Op, tile.block, pack_size> held(LoadFrom<Load>{load, part.first_col}, row,
-                                                   static_cast<int>(part.cols));
+    RowInRegisters<Op, tile.block, pack_size, true> held(LoadFrom<Load>{load, part.first_col}, row,
+                                                         static_cast<int>(part.cols));
     const typename Op::State pair = block_merge_once<Op>(held.reduce(), block_storage);
     PairBits* const slots_of_row = slots + row * gridDim.x * gridDim.x;
     const typename Op::State total = exchange_pairs<Op>(pair, slots_of_row, row_storage);
@@ -136,8 +137,8 @@ struct RowExchange {
       config.stream = stream;
       config.attrs = &together;
       config.numAttrs = 1;
-      CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, load, store, static_cast<PairBits*>(workspace), shape,
-                                    split.part_cols));
+      CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, load, shape, split.part_cols, store,
+                                    static_cast<PairBits*>(workspace)));
     };
     with_widest_packs(load, store, [&]<int pack_size>() {
       with_first_tile_that_fits<part_tiles[0], part_tiles[1], part_tiles[2], part_tiles[3]>(

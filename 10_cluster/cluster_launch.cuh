@@ -14,8 +14,9 @@ struct RowOnCluster {
   int part_packs;
   int packs_per_thread;  ///< at most
   int shared_bytes;      ///< of a block, beside the exchange
+  int least_block_size = 128;
   [[nodiscard]] int block_size() const {
-    return static_cast<int>(max(round_up(divide_up(part_packs, packs_per_thread), 32), std::int64_t{128}));
+    return max(static_cast<int>(round_up(divide_up(part_packs, packs_per_thread), 32)), least_block_size);
   }
 };
 

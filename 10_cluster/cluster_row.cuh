@@ -6,7 +6,7 @@
 #include "10_cluster/cluster_launch.cuh"
 #include "common/kernel/async_copy.cuh"
 
-/// blockIdx.x / cluster size: the row.
+/// Each row has a cluster.
 template <class Op, class T, int packs_per_thread>
 __global__ void __launch_bounds__(1024) cluster_row_softmax(const T* x, T* y, Shape shape, int part_packs) {
 #if __CUDA_ARCH__ >= 900
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(1024) cluster_row_softmax(const T* x, T* y, Sh
   exchange.start();
 
   const PartOfCluster<N> part(part_packs, shape.cols);
-  const std::int64_t row = blockIdx.x / cg::this_cluster().num_blocks();
+  const std::int64_t row = ptx::get_sreg_clusterid_x();
   const T* part_x = x + row * shape.cols + part.first_col;
   T* part_y = y + row * shape.cols + part.first_col;
   // As far past a line of 128 bytes as in global memory: copies that cross lines there and here take longer.

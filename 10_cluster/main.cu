@@ -1,4 +1,5 @@
 #include "10_cluster/bulk_ring.cuh"
+#include "10_cluster/cluster_registers.cuh"
 #include "10_cluster/cluster_row.cuh"
 #include "10_cluster/tickets.cuh"
 #include "common/harness/cli/run_stage.h"
@@ -17,29 +18,42 @@ int clusters_that_fit(const Problem& problem, const RowOnCluster& row) {
   return clusters;
 }
 
+std::string text(std::int64_t number) {
+  return std::to_string(number);
+}
+
+/// most_cols: the most that the blocks of a cluster hold of a row, and why.
 template <class Launcher>
-std::string unsupported(const Problem& problem, const Device& device) {
-  const auto text = [](std::int64_t number) { return std::to_string(number); };
+std::string unsupported(const Problem& problem, const Device& device, std::int64_t most_cols,
+                        const std::string& why) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  const std::int64_t row_bytes = problem.shape.cols * size;
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
   if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
   const std::int64_t least_cols = Launcher::cluster_size * 32 * 16 / size;
   if (problem.shape.cols < least_cols) {
     return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";
   }
-  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t most_part_bytes = (shared_bytes - 128) / Launcher::slots / 128 * 128;
-  const std::int64_t most_cols = most_part_bytes * Launcher::cluster_size / size;
-  if (problem.shape.cols > most_cols) {
-    return at_most_columns(most_cols, "a block's shared memory must hold its part of the row")(problem,
-                                                                                               device);
-  }
-  const RowOnCluster row = Launcher::layout(row_bytes, size_of(problem.dtype));
+  if (problem.shape.cols > most_cols) return at_most_columns(most_cols, why)(problem, device);
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * size, size_of(problem.dtype));
   if (clusters_that_fit<Launcher>(problem, row) == 0) {
     return "the GPU holds no cluster of " + text(row.cluster_size) + " such blocks";
   }
   return "";
+}
+
+template <class Launcher>
+std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
+  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  const std::int64_t most_part_bytes = (shared_bytes - 128) / Launcher::slots / 128 * 128;
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  return unsupported<Launcher>(problem, device, most_part_bytes * Launcher::cluster_size / size,
+                               "a block's shared memory must hold its part of the row");
+}
+
+std::string too_wide_for_registers(const Problem& problem, const Device& device) {
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  return unsupported<ClusterRegisters>(problem, device, ClusterRegisters::most_row_bytes / size,
+                                       "sixteen blocks must hold the row in registers");
 }
 
 template <int cluster_size>
@@ -49,7 +63,7 @@ Variant row_per_cluster(std::string idea) {
           .idea = std::move(idea),
           .prepare = launches<Launcher>,
           .traffic = whole_passes(1, 1),
-          .unsupported = unsupported<Launcher>};
+          .unsupported = too_wide_for_shared_memory<Launcher>};
 }
 
 template <class Launcher>
@@ -58,7 +72,7 @@ Variant drawing_tickets(std::string name, std::string idea) {
           .idea = std::move(idea),
           .prepare = launches_with_workspace<Launcher>,
           .traffic = whole_passes(1, 1),
-          .unsupported = unsupported<Launcher>,
+          .unsupported = too_wide_for_shared_memory<Launcher>,
           .workspace = [](const Problem&, const Device&) {
             return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true};
           }};
@@ -74,6 +88,11 @@ Stage stage() {
               row_per_cluster<4>("four blocks"),
               row_per_cluster<8>("eight, the most that every GPU with clusters takes"),
               row_per_cluster<16>("sixteen, where the kernel asks for them"),
+              {.name = "registers",
+               .idea = "eight or sixteen, the row in registers; every warp sends its pair to all",
+               .prepare = launches<ClusterRegisters>,
+               .traffic = whole_passes(1, 1, {.barriers = 0, .bank_conflicts = 0}),
+               .unsupported = too_wide_for_registers},
               drawing_tickets<Tickets>("tickets", "clusters of sixteen stay and draw rows"),
               drawing_tickets<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way"),
           }};

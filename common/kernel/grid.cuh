@@ -14,6 +14,7 @@ inline unsigned grid_for(std::int64_t items) {
 __host__ __device__ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
+
 __host__ __device__ constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
   return divide_up(a, multiple) * multiple;
 }

@@ -78,6 +78,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
     if stage == "10_cluster":
         if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
             return False
+        if variant == "registers":  # 8 packs for each of 256 threads in 16 blocks
+            return 8 * 32 * pack <= cols <= 16 * 256 * 8 * pack
         blocks = 16 if variant in ("tickets", "bulk_ring") else int(variant.removeprefix("cluster_"))
         # Of a block's shared memory 1 KiB and a line are for other things; the rest holds lines of one part, or of three.
         most, least = ((shared - 1024 - 128) // (3 if variant == "bulk_ring" else 1) // 128 * 8 * pack * blocks

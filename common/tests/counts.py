@@ -29,7 +29,8 @@ SHAPES = [
 SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
     "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
-    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 500 --cols 4096"],  # more rows than clusters at once
+    # More rows than 132 clusters take at once, and than they begin with in a ring of three.
+    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 420 --cols 4096 --variant tickets,bulk_ring"],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
@@ -272,7 +273,29 @@ def async_copy(r: Row) -> Expected:
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
+def cluster_registers(r: Row) -> Expected:
+    row_packs, threads, warps = r.cols * r.size // 16, 256, 8
+    size = 8 if divide_up(row_packs, 8) <= 8 * threads else 16
+    part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
+    packs_a_thread = next(packs for packs in (2, 4, 8) if part <= packs * threads)
+    accesses = sum(divide_up(max(min(part, row_packs - block * part), 0), 32) for block in range(size))
+    yield "passes", 2
+    yield "global_load_requests", r.rows * accesses
+    yield "global_store_requests", r.rows * accesses
+    # Each warp merges its own pairs, and those of all.
+    yield "shuffles", SHUFFLES_OF_A_MERGE * 2 * warps * size * r.rows
+    merged = 2 * (size * warps // 32)  # one after the other, by a lane
+    exponentials = {
+        "softmax": size * threads * (packs_a_thread * pack(r) + merged + 3),  # of packs that are not there, too
+        "log_softmax": r.cols + size * threads * (merged + 2),
+    }
+    yield "special_function_lanes", exponentials[r.op] * r.rows
+
+
 def cluster(r: Row) -> Expected:
+    if r.variant == "registers":
+        yield from cluster_registers(r)
+        return
     size = 16 if r.variant in ("tickets", "bulk_ring") else int(r.variant.removeprefix("cluster_"))
     row_packs = r.cols * r.size // 16
     part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes

@@ -83,6 +83,7 @@ BULK = "09_async_copy/bulk_copy.cuh"
 ASYNC = "common/kernel/async_copy.cuh"
 CLUSTER = "10_cluster/cluster_exchange.cuh"
 CLUSTER_ROW = "10_cluster/cluster_row.cuh"
+CLUSTER_REGISTERS = "10_cluster/cluster_registers.cuh"
 TICKETS = "10_cluster/tickets.cuh"
 RING = "10_cluster/bulk_ring.cuh"
 GRADIENT = "11_backward/row_gradient.cuh"
@@ -177,9 +178,9 @@ GROUPS: dict[str, list[Mistake]] = {
             (WARP, "col_of_pack(pack) < cols) => col_of_pack(pack) <= cols)"), at="load.template fetch<"),
         fault("mask_names_lanes_that_have_returned", "narrow_groups --rows 1 --cols 16",
             "the mask of a shuffle names lanes 4-31, which have ended the kernel",
-            (WARP, "std::int64_t{tile.rows_per_block()} + group; => "
-                   "std::int64_t{tile.rows_per_block()} + group; if (group_row >= rows) return;"),
-            at="max = warp_all_reduce"),
+            (WARP, "block * tile.rows_per_block() + group; => "
+                   "block * tile.rows_per_block() + group; if (group_row >= rows) return;"),
+            at="warp_all_reduce<MaxOp"),
     ],
     "03_warp_reduce_2": [
         wrong_result("tail_of_the_tile_is_dropped", "scalar_loads --rows 7 --cols 1000",
@@ -345,8 +346,13 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("the_pairs_are_not_waited_for", "cluster_2 --rows 3 --cols 2048", "read of .* bytes of shared memory at .*",
             (CLUSTER, "      wait_for_cluster(&received[turn], round / 2 % 2);\n => "),
             at="own = warp_merge<Op>(lane < cluster.num_blocks()"),
+        fault("another_parity_is_waited_for", "registers --rows 3 --cols 4096", "read of 8 bytes of shared memory at .*",
+            (CLUSTER_REGISTERS, "wait_for_cluster(&received, 0); => wait_for_cluster(&received, 1);"),
+            at="total = Op::merge(total, pairs[i]);"),
     ],
     "10_cluster_3": [
+        wrong_result("half_of_the_pairs", "registers --rows 3 --cols 4096", "",
+            (CLUSTER_REGISTERS, "* warps; i += 32 => * warps / 2; i += 32")),
         fault("one_inbox_for_all_rows", "tickets --rows 300 --cols 2048", "asynchronous store",
             (CLUSTER, "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
             (CLUSTER, "? pairs[turn][lane] => ? pairs[0][lane]"),

@@ -5,7 +5,9 @@ BUILD in the environment is where the library is built: build.
 """
 
 import os
+import random
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable
 
@@ -58,6 +60,23 @@ def test_strided_and_empty_tensors() -> None:
     x = normal(64, 128)
     for view in (x.t(), x[:, ::2], x[1:, 1:], x[:0], x[:, :0]):
         close(rowwise.softmax(view, -1), torch.softmax(view, -1))
+
+
+def test_200_random_shapes_strides_and_dims() -> None:
+    chance = random.Random(1)
+    for _ in range(200):
+        sizes = [int(2 ** chance.uniform(1, most)) for most in chance.sample([2, 4, 7, 15], chance.randint(1, 4))]
+        parts = tuple(slice(chance.randint(0, 1), size, chance.randint(1, 2)) for size in sizes)
+        order = chance.sample(range(len(sizes)), len(sizes))
+        dim = chance.randrange(-len(sizes), len(sizes))
+        ours, theirs = chance.choice(PAIRS)
+
+        def of_view(softmax: Callable, x: Any) -> Any:
+            return softmax(x[parts].permute(order), dim)  # noqa: B023
+
+        x = normal(*sizes, dtype=chance.choice(list(TOLERANCE)))
+        for found, expected in zip(with_gradient(partial(of_view, ours), x), with_gradient(partial(of_view, theirs), x.float())):
+            close(found, expected)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))

@@ -73,6 +73,8 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   done = false;
   first_turn_begin = 0;
   read_by_others = false;
+  initialised.clear();
+  fenced.clear();
   in_flight.clear();
   being_sent.clear();
   flights = 0;

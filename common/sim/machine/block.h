@@ -64,6 +64,10 @@ class Block {
   std::uint32_t rank = 0;       ///< in the cluster
   bool done = false;            ///< all threads have returned
   bool read_by_others = false;  ///< others of the cluster have had access to its shared memory
+  /// Where mbarriers were initialised, and those of them that a fence.mbarrier_init followed: behind the cluster's next barrier
+  /// everybody knows of them, even if nothing else is known there.
+  std::vector<std::size_t> initialised;
+  std::vector<std::size_t> fenced;
 
   // ---- Copies that are on their way
   ByteSet in_flight;   ///< of shared memory: what they will write

@@ -54,6 +54,11 @@ void Cluster::complete_barrier() {
   if (releases_) {
     for (Block& block : blocks) block.order();
   }
+  for (Block& block : blocks) {
+    for (const std::size_t mbarrier : block.fenced)
+      block.shared_shadow.land(mbarrier, sizeof(std::uint64_t), 0);
+    block.fenced.clear();
+  }
   make_known(releases_);
   releases_ = true;
   ++blocks.front().launch.progress;

@@ -381,6 +381,7 @@ void init(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     if (Mbarrier::load(at.data).expected == 0) {
       fault(warp, lane, FaultKind::barrier, "a mbarrier that nobody arrives at: its count is 0");
     }
+    if (at.block == &warp.block) at.block->initialised.push_back(at.offset);
   };
   for_each_barrier(warp, instruction, lanes, AccessKind::store, initialise, &initial_state);
 }

@@ -219,6 +219,13 @@ void fence(Warp& warp, const Instruction& instruction, LaneMask /*lanes*/) {
 void fence_proxy(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
   warp.proxy_fence_time = warp.block.launch.next_time();
 }
+/// Orders nothing but mbarrier.init.
+void fence_of_init(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
+  Block& block = warp.block;
+  block.fenced.insert(block.fenced.end(), block.initialised.begin(), block.initialised.end());
+  block.initialised.clear();
+}
+
 void assemble_fence(Assembler& a) {
   if (a.take("proxy")) {
     a.refuse_if(!a.take_one_of({"async", "async::generic"}));
@@ -229,11 +236,11 @@ void assemble_fence(Assembler& a) {
     a.instruction.handler = &fence_proxy;
     return;
   }
-  const bool of_init_alone = a.take("mbarrier_init");  // orders nothing but mbarrier.init
+  const bool of_init_alone = a.take("mbarrier_init");
   (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
   a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"}) == std::size_t{3};
   a.refuse_if(a.operand_count() != 0);
-  a.instruction.handler = of_init_alone ? &do_nothing : &fence;
+  a.instruction.handler = of_init_alone ? &fence_of_init : &fence;
 }
 
 void assemble_prefetch(Assembler& a) {

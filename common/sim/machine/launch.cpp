@@ -125,6 +125,7 @@ void Launch::forget_order(Stamp now) {
   knows.clear();
   learned.clear();
   for (const auto& cluster : live_) cluster->forget_order();
+  spare_.clear();  // what their shadows know has a later time than what is to come
 }
 
 std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {

@@ -278,6 +278,31 @@ __global__ void sends_by_turns(float* y) {
   if (threadIdx.x == 0) y[blockIdx.x] = static_cast<float>(sum);
 }
 
+/// All warps wait for the bytes, behind a barrier of the cluster that makes nothing known but what the fence before it names.
+/// `bug`: without that fence.
+template <bool bug>
+__global__ void waits_in_all_warps(const float* x, float* y) {
+  __shared__ float received;
+  __shared__ std::uint64_t arrived;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&arrived, 1);
+    if (!bug) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
+                                         sizeof received);
+  }
+  ptx::barrier_cluster_arrive(ptx::sem_relaxed);
+  ptx::barrier_cluster_wait();
+  const unsigned other = 1 - cluster.block_rank();
+  if (threadIdx.x == 0) {
+    ptx::st_async(cluster.map_shared_rank(&received, other), x[0] + 4,
+                  cluster.map_shared_rank(&arrived, other));
+  }
+  while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0)) {
+  }
+  if (threadIdx.x == threads - 1) y[blockIdx.x] = received;
+}
+
 cudaLaunchAttribute cluster_of(unsigned blocks) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -396,6 +421,10 @@ int main() {
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
     right("sends, right", 1, 31, [&] { launch_with(cluster_of(2), 2, sends<false>, x, y); });
     wrong("sends", "of shared memory at byte 0", [&] { launch_with(cluster_of(2), 2, sends<true>, x, y); });
+    right("waits_in_all_warps, right", 1, 4,
+          [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<false>, x, y); });
+    wrong("waits_in_all_warps", "of shared memory at byte",
+          [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<true>, x, y); });
     right("sends_by_turns, right", 1, 15, [&] { launch_with(cluster_of(2), 2, sends_by_turns<false>, y); });
     wrong("sends_by_turns", "a", [&] { launch_with(cluster_of(2), 2, sends_by_turns<true>, y); });
     right("multicast", 64 + 5, 5, [&] { launch_with(cluster_of(2), 2, multicast, x, y); });

@@ -106,7 +106,7 @@ class Context:
     def complete(self, shape: Shape, stages: Sequence[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
         recorded = {r["stage"] for r in self.recorded.at(shape)} - {""}
-        odd = (set(stages) - recorded) | (recorded - set(self.stages))
+        odd = (set(stages) - recorded) | (recorded - set(self.lessons))
         if odd:
             raise ToolError(f"stages and recorded results differ in {', '.join(sorted(odd))}: record again")
         return shape
