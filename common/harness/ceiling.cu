@@ -72,6 +72,17 @@ __global__ void read_clock(ClockReading* reading) {
   reading->cycles = static_cast<std::uint64_t>(clock64());
 }
 
+__global__ void wait(int microseconds) {
+  const auto now = [] {
+    std::uint64_t nanoseconds = 0;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+  };
+  const std::uint64_t begin = now();
+  while (now() - begin < 1000 * static_cast<std::uint64_t>(microseconds)) {
+  }
+}
+
 /// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do
 /// in a loop.
 unsigned blocks_for(std::int64_t num_packs) {
@@ -120,6 +131,11 @@ void launch_read(const void* x, std::size_t bytes, int* sink, cudaStream_t strea
 
 void launch_read_clock(ClockReading* reading, int multiprocessors, cudaStream_t stream) {
   read_clock<<<static_cast<unsigned>(multiprocessors), 1, 0, stream>>>(reading);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_wait(int microseconds, cudaStream_t stream) {
+  wait<<<1, 1, 0, stream>>>(microseconds);
   CUDA_CHECK(cudaGetLastError());
 }
 

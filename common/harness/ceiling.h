@@ -31,5 +31,8 @@ struct ClockReading {
 /// Writes *reading, in device memory.
 void launch_read_clock(ClockReading* reading, int multiprocessors, cudaStream_t stream);
 
+/// Keeps the stream busy for so long.
+void launch_wait(int microseconds, cudaStream_t stream);
+
 /// False when this executable holds no code for the current device.
 bool ceiling_is_loadable();

@@ -57,6 +57,12 @@ Device open_device() {
   return device;
 }
 
+int count_devices() {
+  int count = 0;
+  CUDA_CHECK(cudaGetDeviceCount(&count));
+  return count;
+}
+
 std::size_t free_device_memory() {
   std::size_t free = 0;
   std::size_t total = 0;

@@ -20,5 +20,8 @@ struct Device {
 /// for the runtime, or the device is one that this executable was not compiled for.
 Device open_device();
 
+/// How many there are: 0 to count - 1.
+int count_devices();
+
 /// Bytes that can still be allocated.
 std::size_t free_device_memory();

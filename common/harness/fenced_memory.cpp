@@ -3,16 +3,18 @@
 #include <vector>
 
 #include "common/harness/simulator.h"
+#include "common/harness/streams.h"
 #include "common/harness/verify.h"
 
-FencedMemory::FencedMemory(std::size_t bytes, std::size_t offset_bytes)
-    : front_bytes_(fence_bytes + offset_bytes),
-      bytes_(bytes),
-      memory_(allocate_device(front_bytes_ + bytes + fence_bytes)) {
+FencedMemory::FencedMemory(std::size_t bytes, std::size_t offset_bytes, int device)
+    : front_bytes_(fence_bytes + offset_bytes), bytes_(bytes), device_(device) {
+  const CurrentDevice current(device);
+  memory_ = allocate_device(front_bytes_ + bytes + fence_bytes);
   poison();
 }
 
 void FencedMemory::poison() {
+  const CurrentDevice current(device_);
   const std::size_t bytes = front_bytes_ + bytes_ + fence_bytes;
   CUDA_CHECK(cudaMemset(memory_.get(), poison_byte, bytes));
   CUDA_CHECK(cudaDeviceSynchronize());

@@ -11,7 +11,7 @@
 class FencedMemory {
  public:
   /// The memory starts `offset_bytes` behind an alignment of 256.
-  explicit FencedMemory(std::size_t bytes, std::size_t offset_bytes = 0);
+  explicit FencedMemory(std::size_t bytes, std::size_t offset_bytes = 0, int device = 0);
   [[nodiscard]] void* data() const { return static_cast<char*>(memory_.get()) + front_bytes_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Fills the memory and its fences with poison; returns when done.
@@ -26,5 +26,6 @@ class FencedMemory {
  private:
   std::size_t front_bytes_;
   std::size_t bytes_;
+  int device_;
   DeviceMemory memory_;
 };

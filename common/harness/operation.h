@@ -16,7 +16,8 @@
 struct Memory {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
-  void* workspace = nullptr;
+  void* workspace = nullptr;        ///< of the first device
+  std::vector<void*> workspaces{};  ///< of each device
 };
 
 struct Operation {
@@ -79,6 +80,14 @@ __host__ __device__ constexpr std::int64_t length_of_row(std::int64_t row, std::
 }
 /// All four, likewise.
 const std::vector<const Operation*>& masked_softmax_operations();
+
+/// Of a matrix whose columns are split over problem.devices GPUs (column_split.h): each has the tensors of the operation in
+/// turn, of those that are matrices its own columns, of the others (labels, losses) all.
+extern const Operation split_softmax_operation;
+extern const Operation split_log_softmax_operation;
+extern const Operation split_cross_entropy_operation;
+/// All three, likewise.
+const std::vector<const Operation*>& split_operations();
 
 inline std::string_view name(const Operation* op) {
   return op->name;

@@ -1,5 +1,6 @@
 #include "common/harness/problem.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/harness/operation.h"
@@ -41,7 +42,16 @@ std::size_t Problem::least_bytes() const {
   return bytes;
 }
 
+std::size_t Problem::least_bytes_of_a_device() const {
+  std::vector<std::size_t> bytes(static_cast<std::size_t>(devices));
+  for (const auto& tensors : {inputs(), outputs()}) {
+    for (const Tensor& tensor : tensors) bytes.at(static_cast<std::size_t>(tensor.device)) += tensor.bytes();
+  }
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
 std::string describe(const Problem& problem) {
   return std::string(name(problem.dtype)) + " " + std::string(problem.op->name) + ", " +
-         std::to_string(problem.shape.rows) + " x " + std::to_string(problem.shape.cols);
+         std::to_string(problem.shape.rows) + " x " + std::to_string(problem.shape.cols) +
+         (problem.devices > 1 ? " on " + std::to_string(problem.devices) + " GPUs" : "");
 }

@@ -25,6 +25,7 @@ struct Tensor {
   const char* name;
   DType dtype = DType::f32;
   Shape shape;
+  int device = 0;  ///< where it lies
   [[nodiscard]] std::size_t bytes() const;
 };
 
@@ -45,6 +46,7 @@ struct Problem {
   const Operation* op = nullptr;
   Offsets offsets{};
   std::uint64_t seed = 1;  ///< of the inputs, and of what an operation draws
+  int devices = 1;         ///< GPUs that its tensors lie on
 
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;
@@ -52,6 +54,8 @@ struct Problem {
   [[nodiscard]] std::size_t matrix_bytes() const;
   /// Bytes of all inputs and outputs: the least that any kernel reads and writes.
   [[nodiscard]] std::size_t least_bytes() const;
+  /// The same for the GPU that has most of them.
+  [[nodiscard]] std::size_t least_bytes_of_a_device() const;
 };
 
 /// "f32 softmax, 49152 x 1024"

@@ -41,6 +41,7 @@ std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, c
   double needed = set_bytes +
                   static_cast<double>(problem.shape.rows) * (chunks_per_row + 1) * sizeof(ReferenceRow) +
                   static_cast<double>(setup.workspace_bytes + setup.spare_bytes);
+  if (problem.devices > 1) needed += set_bytes;  // whole tensors, for filling and verifying
   if (setup.takes_times) needed += static_cast<double>(Timer::flush_bytes(device));
   if (needed > free) {
     throw UsageError(describe(problem) + " needs " + gibibytes(needed) + " of device memory, and " +
@@ -49,13 +50,14 @@ std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, c
   if (!setup.takes_times) return 1;
   const double share_usable = 0.95;  // the rest is left to the allocator's rounding
   const auto more_sets = static_cast<std::size_t>((free - needed) / set_bytes * share_usable);
-  return std::min(buffer_sets_for(problem.least_bytes(), setup.l2, device), 1 + more_sets);
+  return std::min(buffer_sets_for(problem.least_bytes_of_a_device(), setup.l2, device), 1 + more_sets);
 }
 
 std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int64_t offset) {
   std::vector<FencedMemory> memory;
   for (const Tensor& tensor : tensors) {
-    memory.emplace_back(tensor.bytes(), static_cast<std::size_t>(offset) * size_of(tensor.dtype));
+    memory.emplace_back(tensor.bytes(), static_cast<std::size_t>(offset) * size_of(tensor.dtype),
+                        tensor.device);
   }
   return memory;
 }
@@ -67,9 +69,13 @@ std::vector<Pointer> pointers_to(const std::vector<FencedMemory>& memory) {
   return pointers;
 }
 
-std::vector<Bytes> bytes_in(const std::vector<FencedMemory>& memory) {
+/// Of the tensors that lie on the device.
+std::vector<Bytes> bytes_on(int device, const std::vector<Tensor>& tensors,
+                            const std::vector<FencedMemory>& memory) {
   std::vector<Bytes> bytes;
-  for (const FencedMemory& one : memory) bytes.push_back({one.data(), one.bytes()});
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].device == device) bytes.push_back({memory[i].data(), memory[i].bytes()});
+  }
   return bytes;
 }
 
@@ -167,11 +173,8 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
 }
 
 ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const Device& device)
-    : problem_(problem),
-      setup_(setup),
-      device_(device),
-      sets_(affordable_sets(problem, setup, device)),
-      workspace_(setup.workspace_bytes) {
+    : problem_(problem), setup_(setup), device_(device), sets_(affordable_sets(problem, setup, device)) {
+  for (int of = 0; of < problem.devices; ++of) workspaces_.emplace_back(setup.workspace_bytes, 0, of);
   for (BufferSet& set : sets_) {
     set = {allocate(problem.inputs(), problem.offsets.input),
            allocate(problem.outputs(), problem.offsets.output)};
@@ -193,7 +196,8 @@ void ProblemRun::fill(InputKind input) {
 }
 
 Memory ProblemRun::memory(const BufferSet& set) const {
-  return {pointers_to<const void*>(set.inputs), pointers_to<void*>(set.outputs), workspace_.data()};
+  return {pointers_to<const void*>(set.inputs), pointers_to<void*>(set.outputs), workspaces_[0].data(),
+          pointers_to<void*>(workspaces_)};
 }
 
 std::vector<Plan> ProblemRun::prepare_every_set(const Variant& variant) const {
@@ -203,10 +207,13 @@ std::vector<Plan> ProblemRun::prepare_every_set(const Variant& variant) const {
 }
 
 void ProblemRun::clear_workspace(const Workspace& wanted) {
-  workspace_.poison();
-  if (!wanted.zeroed) return;
-  CUDA_CHECK(cudaMemset(workspace_.data(), 0, wanted.bytes));
-  CUDA_CHECK(cudaDeviceSynchronize());
+  for (int device = 0; FencedMemory & workspace : workspaces_) {
+    const CurrentDevice current(device++);
+    workspace.poison();
+    if (!wanted.zeroed) continue;
+    CUDA_CHECK(cudaMemset(workspace.data(), 0, wanted.bytes));
+    CUDA_CHECK(cudaDeviceSynchronize());
+  }
 }
 
 bool ProblemRun::inputs_are_unchanged(const BufferSet& set) const {
@@ -230,8 +237,10 @@ std::string ProblemRun::damage(BufferSet& set, const Workspace& used) const {
     const std::string name = outputs.size() == 1 ? "output" : std::string("output ") + outputs[i].name;
     if (std::string broken = set.outputs[i].broken_fence(name); !broken.empty()) return broken;
   }
-  if (std::string broken = workspace_.broken_fence("workspace", used.bytes); !broken.empty()) return broken;
-  if (used.zeroed && !is_zero(workspace_.data(), used.bytes)) return "left its workspace other than zero";
+  for (const FencedMemory& workspace : workspaces_) {
+    if (std::string broken = workspace.broken_fence("workspace", used.bytes); !broken.empty()) return broken;
+    if (used.zeroed && !is_zero(workspace.data(), used.bytes)) return "left its workspace other than zero";
+  }
   return unchanged ? "" : "changed its input";
 }
 
@@ -249,13 +258,13 @@ Verdict ProblemRun::verify(const Variant& variant, const std::function<void(cons
   return check(sets_[0], workspace, tolerance_factor);
 }
 
-void ProblemRun::launch_on_every_set(const Variant& variant, cudaStream_t stream) const {
-  for (const Plan& plan : prepare_every_set(variant)) plan(stream);
+void ProblemRun::launch_on_every_set(const Variant& variant, const Streams& streams) const {
+  for (const Plan& plan : prepare_every_set(variant)) plan(streams);
 }
 
-TimedWork ProblemRun::work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const {
-  const auto copy_of = [this](std::size_t set, cudaStream_t stream) { copy(set, stream); };
-  return {sets_.size(), problem_.least_bytes(), std::move(launch), copy_of, capturable};
+TimedWork ProblemRun::work(std::function<void(std::size_t, const Streams&)> launch, bool capturable) const {
+  const auto copy_of = [this](std::size_t set, const Streams& streams) { copy(set, streams); };
+  return {sets_.size(), problem_.least_bytes_of_a_device(), std::move(launch), copy_of, capturable};
 }
 
 ProblemRun::Timed ProblemRun::time(const Variant& variant, Timer& timer, const Sampling& sampling,
@@ -267,7 +276,7 @@ ProblemRun::Timed ProblemRun::time(const Variant& variant, Timer& timer, const S
     for (FencedMemory& output : set.outputs) output.poison();
   }
   const std::vector<Plan> plans = prepare_every_set(variant);
-  const auto launch = [&](std::size_t set, cudaStream_t stream) { plans[set](stream); };
+  const auto launch = [&](std::size_t set, const Streams& streams) { plans[set](streams); };
   Timed timed{timer.time(work(launch, variant.capturable), sampling), {true}};
   // The variant has the last word in every buffer set: a sample of it follows each of the copy.
   for (BufferSet& set : sets_) {
@@ -281,10 +290,16 @@ ProblemRun::Timed ProblemRun::time(const Variant& variant, Timer& timer, const S
 }
 
 TimedVariant ProblemRun::time_copy(Timer& timer, const Sampling& sampling) const {
-  return timer.time(work([this](std::size_t set, cudaStream_t stream) { copy(set, stream); }, true),
+  return timer.time(work([this](std::size_t set, const Streams& streams) { copy(set, streams); }, true),
                     sampling);
 }
 
-void ProblemRun::copy(std::size_t set, cudaStream_t stream) const {
-  launch_ceiling(bytes_in(sets_[set].inputs), bytes_in(sets_[set].outputs), stream);
+void ProblemRun::copy(std::size_t set, const Streams& streams) const {
+  const std::vector<Tensor> inputs = problem_.inputs();
+  const std::vector<Tensor> outputs = problem_.outputs();
+  for (int device = 0; device < problem_.devices; ++device) {
+    const CurrentDevice current(device);
+    launch_ceiling(bytes_on(device, inputs, sets_[set].inputs), bytes_on(device, outputs, sets_[set].outputs),
+                   streams[device]);
+  }
 }

@@ -39,7 +39,7 @@ class ProblemRun {
                  double tolerance_factor = 1);
 
   /// One launch on each buffer set.
-  void launch_on_every_set(const Variant& variant, cudaStream_t stream) const;
+  void launch_on_every_set(const Variant& variant, const Streams& streams) const;
 
   struct Timed {
     TimedVariant timing;
@@ -50,7 +50,7 @@ class ProblemRun {
 
   /// The ceiling, timed like a variant: what it shows of itself is the noise of the machine.
   TimedVariant time_copy(Timer& timer, const Sampling& sampling) const;
-  void copy(std::size_t set, cudaStream_t stream) const;
+  void copy(std::size_t set, const Streams& streams) const;
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] std::size_t workspace_bytes() const { return setup_.workspace_bytes; }
@@ -64,7 +64,8 @@ class ProblemRun {
   void fill(const BufferSet& set) const;
   [[nodiscard]] Memory memory(const BufferSet& set) const;
   [[nodiscard]] std::vector<Plan> prepare_every_set(const Variant& variant) const;
-  [[nodiscard]] TimedWork work(std::function<void(std::size_t, cudaStream_t)> launch, bool capturable) const;
+  [[nodiscard]] TimedWork work(std::function<void(std::size_t, const Streams&)> launch,
+                               bool capturable) const;
   void clear_workspace(const Workspace& wanted);
   [[nodiscard]] bool inputs_are_unchanged(const BufferSet& set) const;
   /// What the launches did to the memory but for the outputs' elements: "", or what is wrong.
@@ -75,7 +76,7 @@ class ProblemRun {
   ProblemSetup setup_;
   Device device_;
   std::vector<BufferSet> sets_;
-  FencedMemory workspace_;
+  std::vector<FencedMemory> workspaces_;  ///< one on each device
   InputKind input_ = InputKind::normal;
   std::vector<std::uint64_t> input_checksums_;
 };

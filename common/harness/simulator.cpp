@@ -48,6 +48,12 @@ void restart_under_simulator(const char* const* argv) {
   // It splits LD_PRELOAD at blanks and colons, which the path of a checkout may have: this one has none. With
   // the number in place of "self" it also leads children there that close the files that they inherit.
   std::string libraries = "/proc/" + self + "/fd/" + std::to_string(library);
+  // A program that uses NCCL gets the simulator's, which lies beside.
+  const std::string beside =
+      std::string(SIMULATOR_LIBRARY).substr(0, std::string(SIMULATOR_LIBRARY).rfind('/'));
+  const bool uses_nccl = dlsym(RTLD_DEFAULT, "ncclGetVersion") != nullptr;
+  const int nccl = uses_nccl ? open((beside + "/libnccl.so.2").c_str(), O_RDONLY) : -1;
+  if (nccl >= 0) libraries += ":/proc/" + self + "/fd/" + std::to_string(nccl);
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (preloaded != nullptr && *preloaded != '\0') libraries += std::string(":") + preloaded;
   setenv("LD_PRELOAD", libraries.c_str(), 1);

@@ -21,21 +21,39 @@ std::size_t cold_bytes(std::size_t l2_bytes) {
   return 3 * l2_bytes + 1;
 }
 
-GraphExec capture(cudaStream_t stream, const std::function<void()>& enqueue) {
-  CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  cudaGraph_t raw_graph = nullptr;
+/// A graph for each device: those of several launch theirs one after the other, and they run side by side.
+std::vector<GraphExec> capture(const Streams& streams, const std::function<void(const Streams&)>& enqueue) {
+  for (int device = 0; device < streams.devices(); ++device) {
+    CUDA_CHECK(cudaStreamBeginCapture(streams[device], cudaStreamCaptureModeThreadLocal));
+  }
+  const auto end_capture = [&](int device) {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(streams[device], &graph);
+    return std::pair{Graph(graph), error};
+  };
   try {
-    enqueue();
+    enqueue(streams);
   } catch (...) {
-    (void)cudaStreamEndCapture(stream, &raw_graph);
-    const Graph abandoned(raw_graph);
+    for (int device = 0; device < streams.devices(); ++device) (void)end_capture(device);
+    (void)cudaGetLastError();
     throw;
   }
-  CUDA_CHECK(cudaStreamEndCapture(stream, &raw_graph));
-  const Graph graph(raw_graph);
-  cudaGraphExec_t exec = nullptr;
-  CUDA_CHECK(cudaGraphInstantiate(&exec, graph.get(), 0));
-  return GraphExec(exec);
+  std::vector<GraphExec> execs;
+  for (int device = 0; device < streams.devices(); ++device) {
+    const auto [graph, error] = end_capture(device);
+    CUDA_CHECK(error);
+    const CurrentDevice current(device);
+    cudaGraphExec_t exec = nullptr;
+    CUDA_CHECK(cudaGraphInstantiate(&exec, graph.get(), 0));
+    execs.emplace_back(exec);
+  }
+  return execs;
+}
+
+std::vector<cudaStream_t> streams_of(const auto& of_devices) {
+  std::vector<cudaStream_t> streams;
+  for (const auto& one : of_devices) streams.push_back(one.stream.get());
+  return streams;
 }
 
 int attribute(cudaDeviceAttr which) {
@@ -107,9 +125,9 @@ TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Samp
   }
   const std::size_t launches = rounds * work.sets;
 
-  const auto prepare = [&](const std::function<void(std::size_t, cudaStream_t)>& one, bool capturable) {
-    const auto enqueue_all = [&one, launches, sets = work.sets](cudaStream_t stream) {
-      for (std::size_t i = 0; i < launches; ++i) one(i % sets, stream);
+  const auto prepare = [&](const std::function<void(std::size_t, const Streams&)>& one, bool capturable) {
+    const auto enqueue_all = [&one, launches, sets = work.sets](const Streams& streams) {
+      for (std::size_t i = 0; i < launches; ++i) one(i % sets, streams);
     };
     return device.prepare(enqueue_all, capturable);
   };
@@ -146,39 +164,70 @@ std::size_t Timer::flush_bytes(const Device& device) {
   return cold_bytes(device.l2_bytes) + sink_bytes;
 }
 
-Timer::Timer(const Device& device, L2 l2)
+Timer::Timer(const Device& device, L2 l2, int devices)
     : cold_bytes_(cold_bytes(device.l2_bytes)),
       multiprocessors_(device.multiprocessors),
       l2_(l2),
-      stream_(make_stream()),
-      start_(make_event()),
-      stop_(make_event()),
+      of_devices_([devices] {
+        std::vector<OfDevice> made;
+        for (int ordinal = 0; ordinal < devices; ++ordinal) {
+          const CurrentDevice current(ordinal);
+          made.push_back({make_stream(), make_event(), make_event()});
+        }
+        return made;
+      }()),
+      streams_(streams_of(of_devices_)),
       readings_(allocate_device(2 * sizeof(ClockReading))) {}
 
 TimedVariant Timer::time(const TimedWork& work, const Sampling& sampling) {
   return time_in_turn(*this, work, sampling, l2_, cold_bytes_);
 }
 
-TimedDevice::Run Timer::prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) {
-  if (!capturable) return [this, enqueue] { enqueue(stream_.get()); };
-  const auto graph = std::make_shared<GraphExec>(capture(stream_.get(), [&] { enqueue(stream_.get()); }));
-  return [this, graph] { CUDA_CHECK(cudaGraphLaunch(graph->get(), stream_.get())); };
+TimedDevice::Run Timer::prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) {
+  if (!capturable) return [this, enqueue] { enqueue(streams_); };
+  const auto graphs = std::make_shared<std::vector<GraphExec>>(capture(streams_, enqueue));
+  return [this, graphs] {
+    for (int device = 0; device < streams_.devices(); ++device) {
+      const CurrentDevice current(device);
+      CUDA_CHECK(cudaGraphLaunch((*graphs)[static_cast<std::size_t>(device)].get(), streams_[device]));
+    }
+  };
 }
 
 double Timer::microseconds(const Run& run) {
-  CUDA_CHECK(cudaEventRecord(start_.get(), stream_.get()));
+  if (of_devices_.size() > 1) begin_together();
+  for (const OfDevice& own : of_devices_) CUDA_CHECK(cudaEventRecord(own.start.get(), own.stream.get()));
   run();
-  CUDA_CHECK(cudaEventRecord(stop_.get(), stream_.get()));
-  CUDA_CHECK(cudaEventSynchronize(stop_.get()));
-  float milliseconds = 0;
-  CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
-  return 1e3 * milliseconds;
+  for (const OfDevice& own : of_devices_) CUDA_CHECK(cudaEventRecord(own.stop.get(), own.stream.get()));
+  synchronize(streams_);
+  float slowest = 0;
+  for (const OfDevice& own : of_devices_) {
+    float milliseconds = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&milliseconds, own.start.get(), own.stop.get()));
+    slowest = std::max(slowest, milliseconds);
+  }
+  return 1e3 * slowest;
+}
+
+// The host enqueues on one device after the other, and the first would wait for the last: its clock would run meanwhile.
+// So all wait for the first one, which is kept busy for longer than it takes to enqueue.
+void Timer::begin_together() {
+  OfDevice& first = of_devices_.front();
+  launch_wait(200 + 100 * static_cast<int>(of_devices_.size()), first.stream.get());
+  CUDA_CHECK(cudaEventRecord(first.start.get(), first.stream.get()));
+  for (const OfDevice& own : of_devices_) {
+    if (&own != &first) CUDA_CHECK(cudaStreamWaitEvent(own.stream.get(), first.start.get(), 0));
+  }
 }
 
 void Timer::flush_l2() {
-  if (!flush_buffer_) flush_buffer_ = allocate_device(cold_bytes_ + sink_bytes);
-  char* flush = static_cast<char*>(flush_buffer_.get());
-  launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), stream_.get());
+  for (std::size_t i = 0; i < of_devices_.size(); ++i) {
+    OfDevice& own = of_devices_[i];
+    const CurrentDevice current(static_cast<int>(i));
+    if (!own.flush_buffer) own.flush_buffer = allocate_device(cold_bytes_ + sink_bytes);
+    char* flush = static_cast<char*>(own.flush_buffer.get());
+    launch_read(flush + sink_bytes, cold_bytes_, reinterpret_cast<int*>(flush), own.stream.get());
+  }
 }
 
 // A kernel can ask the L2 to keep what lies in a window of memory. What is kept stays when other memory is
@@ -188,22 +237,26 @@ void Timer::flush_l2() {
 // softmax and copy of 16 MiB took twice their time on an H200.
 void Timer::forget_persisting_l2() {
   if (attribute(cudaDevAttrMaxPersistingL2CacheSize) == 0) return;  // before compute capability 8.0
-  cudaStreamAttrValue no_window{};
-  CUDA_CHECK(cudaStreamSetAttribute(stream_.get(), cudaStreamAttributeAccessPolicyWindow, &no_window));
-  CUDA_CHECK(cudaCtxResetPersistingL2Cache());
-  CUDA_CHECK(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
+  for (int device = 0; device < streams_.devices(); ++device) {
+    const CurrentDevice current(device);
+    cudaStreamAttrValue no_window{};
+    CUDA_CHECK(cudaStreamSetAttribute(streams_[device], cudaStreamAttributeAccessPolicyWindow, &no_window));
+    CUDA_CHECK(cudaCtxResetPersistingL2Cache());
+    CUDA_CHECK(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
+  }
 }
 
 // As nvbench does. Around a run of its own, so that the samples have nothing in their way.
 SmClock Timer::clock_during(const Run& run) {
   auto* const reading = static_cast<ClockReading*>(readings_.get());
-  CUDA_CHECK(cudaMemsetAsync(reading, 0, 2 * sizeof(ClockReading), stream_.get()));
-  launch_read_clock(reading, multiprocessors_, stream_.get());
+  cudaStream_t stream = streams_;
+  CUDA_CHECK(cudaMemsetAsync(reading, 0, 2 * sizeof(ClockReading), stream));
+  launch_read_clock(reading, multiprocessors_, stream);
   run();
-  launch_read_clock(reading + 1, multiprocessors_, stream_.get());
+  launch_read_clock(reading + 1, multiprocessors_, stream);
   std::array<ClockReading, 2> read{};
-  CUDA_CHECK(cudaMemcpyAsync(read.data(), reading, sizeof read, cudaMemcpyDeviceToHost, stream_.get()));
-  CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
+  CUDA_CHECK(cudaMemcpyAsync(read.data(), reading, sizeof read, cudaMemcpyDeviceToHost, stream));
+  synchronize(streams_);
   if (read[0].nanoseconds == 0 || read[1].nanoseconds <= read[0].nanoseconds) return {};
   const auto cycles = static_cast<double>(read[1].cycles - read[0].cycles);
   return {1e3 * cycles / static_cast<double>(read[1].nanoseconds - read[0].nanoseconds),

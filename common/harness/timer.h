@@ -13,6 +13,7 @@
 
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device.h"
+#include "common/harness/streams.h"
 
 enum class L2 { cold, warm };
 inline const char* name(L2 l2) {
@@ -62,17 +63,17 @@ Timing summarize(std::vector<double> microseconds);
 /// with.
 struct TimedWork {
   std::size_t sets = 1;
-  std::size_t bytes_per_set = 0;                              ///< that a launch, and a copy, read and write
-  std::function<void(std::size_t set, cudaStream_t)> launch;  ///< enqueues one launch on set i
-  std::function<void(std::size_t set, cudaStream_t)> copy;    ///< the ceiling on set i
-  bool capturable = true;                                     ///< launch can go into a graph
+  std::size_t bytes_per_set = 0;  ///< that a launch, and a copy, read and write on a device
+  std::function<void(std::size_t set, const Streams&)> launch;  ///< enqueues one launch on set i
+  std::function<void(std::size_t set, const Streams&)> copy;    ///< the ceiling on set i
+  bool capturable = true;                                       ///< launch can go into a graph
 };
 
 /// How many buffer sets make successive launches find their data cold: together more than three times the L2,
 /// at least two. Limited to a number that small shapes can afford; for those the Timer flushes the L2 itself.
 std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device);
 
-/// The device as the timing sees it: a test puts one in its place whose times are known.
+/// The device, or the devices, as the timing sees them: a test puts one in its place whose times are known.
 class TimedDevice {
  public:
   using Run = std::function<void()>;  ///< enqueues everything that one sample times
@@ -83,8 +84,8 @@ class TimedDevice {
   virtual ~TimedDevice() = default;
 
   /// Turns what `enqueue` does into one Run, a graph launch where `capturable`.
-  virtual Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) = 0;
-  /// Device time of one run.
+  virtual Run prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) = 0;
+  /// Device time of one run; of several devices that of the slowest.
   virtual double microseconds(const Run& run) = 0;
   virtual void flush_l2() = 0;
   /// Nothing that was accessed before stays in the L2 longer than anything else, and nothing is set aside for
@@ -103,16 +104,18 @@ class Timer : private TimedDevice {
   /// Device memory that a Timer takes for itself when shapes are small.
   static std::size_t flush_bytes(const Device& device);
 
-  Timer(const Device& device, L2 l2);
+  /// On so many devices like this one.
+  Timer(const Device& device, L2 l2, int devices = 1);
 
-  /// The stream that everything is timed on.
-  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+  /// The streams that everything is timed on, one on each device.
+  [[nodiscard]] const Streams& stream() const { return streams_; }
 
   virtual TimedVariant time(const TimedWork& work, const Sampling& sampling);
 
  private:
-  Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) override;
+  Run prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) override;
   double microseconds(const Run& run) override;
+  void begin_together();
   void flush_l2() override;
   void forget_persisting_l2() override;
   SmClock clock_during(const Run& run) override;
@@ -121,9 +124,13 @@ class Timer : private TimedDevice {
   std::size_t cold_bytes_;
   int multiprocessors_;
   L2 l2_;
-  Stream stream_;
-  Event start_;
-  Event stop_;
-  DeviceMemory readings_;  ///< of the clock
-  DeviceMemory flush_buffer_;
+  struct OfDevice {
+    Stream stream;
+    Event start;
+    Event stop;
+    DeviceMemory flush_buffer{};
+  };
+  std::vector<OfDevice> of_devices_;
+  Streams streams_;
+  DeviceMemory readings_;  ///< of the first one's clock
 };

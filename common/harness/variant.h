@@ -12,6 +12,7 @@
 
 #include "common/harness/device.h"
 #include "common/harness/operation.h"
+#include "common/harness/streams.h"
 
 /// What one row costs a block, as the lesson derives it; nothing where it derives none.
 struct RowCosts {
@@ -48,9 +49,10 @@ struct Workspace {
   bool zeroed = false;
 };
 
-/// Enqueues one launch and nothing else: it can go into a CUDA graph. Checks every launch; throws CudaError.
+/// Enqueues one launch and nothing else: it can go into a CUDA graph. Checks every launch; throws CudaError. On several
+/// GPUs it enqueues its part on each, and leaves the first one current.
 /// What was prepared is kept alive by what it captured.
-using Plan = std::function<void(cudaStream_t)>;
+using Plan = std::function<void(const Streams&)>;
 
 struct Variant {
   std::string name;  ///< named after its idea, as typed after --variant
@@ -89,4 +91,8 @@ struct Stage {
   Number changes = Number::passes;  ///< what the stage sets out to change
   std::vector<Variant> variants;
   std::vector<const Operation*> operations = softmax_operations();  ///< what --op accepts; the first is usual
+  bool on_all_gpus =
+      false;  ///< its operations' tensors lie on all GPUs that there are, not on the first alone
+  /// What its kernels have left behind that explains a failure: added to what the run ends with.
+  std::function<std::string()> why_failed = [] { return std::string(); };
 };

@@ -30,6 +30,7 @@ OPS_OF = {  # what others do than softmax; the first is usual
                   "causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
     "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
+    "14_several_gpus": [*ALL["--op"], "cross_entropy"],
 }
 OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["11_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
@@ -134,6 +135,12 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
                 return False
             return cols <= 16 * 1024 * 8 * pack if device == "sim" else None
+    if stage == "14_several_gpus" and variant == "device_exchange":
+        devices = int(os.environ.get("SIM_DEVICES", "1"))
+        if device != "sim" or devices < 2 or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return None if device != "sim" else False
+        widest = min(-(-cols // devices + 15) // 16 * 16, cols)  # in whole sectors
+        return not any(number % pack for number in (cols, *offsets)) and widest <= (227 * 1024 - 1024) // 128 * 8 * pack * 16
     return True
 
 

@@ -12,7 +12,7 @@ FAMILIES = {
     "reductions and barriers": ["two_bugs", "two_level_reduction", "warp_all_reduce", "block_sum", "gradient_in_a_warp", "loss_and_gradient"],
     "pairs of maximum and sum": ["merge", "masked_rows", "four_blocks", "pairs_in_a_cluster"],
     "places and indices": ["conflicting_layout", "index_overflow", "two_rows", "mask_and_dropout"],
-    "predictions": ["passes_and_sectors", "bank_conflicts", "walks", "who_takes"],
+    "predictions": ["passes_and_sectors", "bank_conflicts", "walks", "who_takes", "over_the_link"],
 }
 
 # Where the part begins and ends that is the exercise.
@@ -566,6 +566,24 @@ __device__ void store_pack(float* destination, const float (&values)[pack_size])
         "rows as they are": ("leave it as idle", "on_a_large_gpu = 7 => on_a_large_gpu = 10"),
         "on_a_large_gpu = 6": ("would see them", "on_a_large_gpu = 7 => on_a_large_gpu = 6"),
         "in another order": (None, "four_wide_rows = 7\n => ", "four_narrow_rows = 3 => four_wide_rows = 7\nfour_narrow_rows = 3"),
+    },
+    "over_the_link": {
+        "starter": ("`columns_of_the_last` has no answer yet",),
+        "equal parts": ("whole groups of 16", "columns_of_the_last = 232 => columns_of_the_last = 250"),
+        "as many as the others": ("are left", "columns_of_the_last = 232 => columns_of_the_last = 256"),
+        "columns_of_the_last = 1": ("do the others have", "columns_of_the_last = 232 => columns_of_the_last = 1"),
+        "nobody is without": ("how many groups", "gpus_without_columns = 1 => gpus_without_columns = 0"),
+        "gpus_without_columns = 2": ("Give away groups", "gpus_without_columns = 1 => gpus_without_columns = 2"),
+        "the number is forgotten": ("4 bytes of a number", "kib_to_one = 64 => kib_to_one = 32"),
+        "to itself": ("To itself", "kib_to_one = 64 => kib_to_one = 128"),
+        "kib_to_one = 1": ("Rows, times two floats", "kib_to_one = 64 => kib_to_one = 1"),
+        "to itself, too": ("How many others", "kib_to_seven = 448 => kib_to_seven = 512"),
+        "to one alone": ("Each of the others is told", "kib_to_seven = 448 => kib_to_seven = 64"),
+        "kib_to_seven = 1": ("it tells each", "kib_to_seven = 448 => kib_to_seven = 1"),
+        "the pair alone": ("one float more", "kib_of_a_loss = 96 => kib_of_a_loss = 64"),
+        "kib_of_a_loss = 1": ("How many floats", "kib_of_a_loss = 96 => kib_of_a_loss = 1"),
+        "the whole row": ("half of the columns", "kib_of_a_row = 148.375 => kib_of_a_row = 296.75"),
+        "kib_of_a_row = 1": ("times 2 bytes", "kib_of_a_row = 148.375 => kib_of_a_row = 1"),
     },
     "index_overflow": {
         "starter": (

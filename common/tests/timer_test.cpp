@@ -18,7 +18,7 @@ constexpr std::size_t cold_bytes = 1000;
 /// Writes down what the timing does. A launch takes 3 µs and a copy 2 µs, or as a test says.
 class FakeDevice : public TimedDevice {
  public:
-  Run prepare(const std::function<void(cudaStream_t)>& enqueue, bool capturable) override {
+  Run prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) override {
     log += capturable ? "graph " : "plain ";
     return [enqueue] { enqueue(nullptr); };
   }
@@ -45,8 +45,8 @@ class FakeDevice : public TimedDevice {
   TimedWork work(std::size_t sets, std::size_t bytes_per_set) {
     return {.sets = sets,
             .bytes_per_set = bytes_per_set,
-            .launch = [this](std::size_t set, cudaStream_t /*stream*/) { enqueue("v", set, launch_us); },
-            .copy = [this](std::size_t set, cudaStream_t /*stream*/) { enqueue("c", set, copy_us); }};
+            .launch = [this](std::size_t set, const Streams& /*streams*/) { enqueue("v", set, launch_us); },
+            .copy = [this](std::size_t set, const Streams& /*streams*/) { enqueue("c", set, copy_us); }};
   }
 
   double launch_us = 3;

@@ -173,6 +173,7 @@ COMMANDS = {
     "profile": "measure.profiling",
     "record": "measure.record",
     "recorded": "measure.recorded",
+    "several_gpus": "measure.several_gpus",
     "count": "measure.count",
     "choices": "measure.choices",
     "hardware_table": "measure.hardware_table",

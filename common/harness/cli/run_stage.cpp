@@ -25,7 +25,8 @@ class StageRun {
       : stage_(stage),
         options_(options),
         device_(open_device()),
-        timer_(device_, options.l2),
+        devices_(stage.on_all_gpus ? count_devices() : 1),
+        timer_(device_, options.l2, devices_),
         report_(std::cout, options, device_, stage, screen_of_output()) {
     const auto& wanted = options.variants;
     for (const Variant& variant : stage.variants) {
@@ -42,8 +43,8 @@ class StageRun {
       for (const std::int64_t cols : options_.cols) {
         for (const DType dtype : options_.dtypes) {
           for (const Operation* op : options_.ops) {
-            all_correct =
-                run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed}) && all_correct;
+            all_correct = run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed, devices_}) &&
+                          all_correct;
           }
         }
       }
@@ -79,8 +80,9 @@ class StageRun {
           all_correct = all_correct && record.status != Status::wrong;
           report_.add(record);
         } catch (const std::exception& error) {
+          const std::string why = stage_.why_failed();
           throw std::runtime_error(stage_.name + " " + variant->name + ", " + describe(problem) + ": " +
-                                   error.what());
+                                   error.what() + (why.empty() ? "" : ": " + why));
         }
       }
       if (reports_numbers(problem)) report_.add(copy_record(run, input));
@@ -138,7 +140,7 @@ class StageRun {
   std::optional<SimCounters> run_once(const Problem& problem, const Variant& variant, const Plan& plan) {
     const auto launch = [&] {
       plan(timer_.stream());
-      CUDA_CHECK(cudaStreamSynchronize(timer_.stream()));
+      synchronize(timer_.stream());
     };
     if (device_.simulated && reports_numbers(problem)) return count_launch(launch);
     if (options_.profile) {
@@ -156,6 +158,7 @@ class StageRun {
   const Stage& stage_;
   const Options& options_;
   Device device_;
+  int devices_;
   std::vector<const Variant*> variants_;
   Timer timer_;
   Report report_;

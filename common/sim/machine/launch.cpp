@@ -252,6 +252,11 @@ bool Launch::is_idle() const {
   return idle_rounds_ > most_idle_rounds && idle_rounds_ * live_.size() > most_idle_turns;
 }
 
+bool Launch::seems_idle() const {
+  constexpr std::uint64_t enough_idle_rounds = 2;
+  return idle_rounds_ > enough_idle_rounds;
+}
+
 void Launch::report_endless() {
   live_.front()->report_endless();
 }

@@ -90,7 +90,9 @@ class Launch {
   /// At its end: adds to the clock what its blocks have acquired.
   void teach(Clock& clock);
   bool take_round();
-  /// All that it has done for a long time is to poll ...
+  /// All that it has done for a while is to poll: reason enough to lay it aside until others have done something ...
+  [[nodiscard]] bool seems_idle() const;
+  /// ... or for so long that nothing will change any more ...
   [[nodiscard]] bool is_idle() const;
   /// ... which may be over: another launch has done something.
   void wake() { idle_rounds_ = 0; }

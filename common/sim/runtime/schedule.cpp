@@ -65,8 +65,8 @@ void give_turn(StreamState& stream) {
   stream.queue.pop_front();
 }
 
-/// A turn for each stream. False when nothing goes on any more.
-bool give_turns() {
+/// A turn for each stream. False when nothing goes on any more; where the host does not wait, when nothing seems to.
+bool give_turns(bool host_waits) {
   std::vector<StreamState*> streams = runtime().all_streams();
   if (std::mt19937_64* random = random_turns()) std::shuffle(streams.begin(), streams.end(), *random);
   const std::uint64_t before = runtime().progress;
@@ -78,8 +78,9 @@ bool give_turns() {
     for (Launch* launch : launches) launch->wake();
     return true;
   }
-  return !std::all_of(launches.begin(), launches.end(),
-                      [](const Launch* launch) { return launch->is_idle(); });
+  return !std::all_of(launches.begin(), launches.end(), [&](const Launch* launch) {
+    return host_waits ? launch->is_idle() : launch->seems_idle();
+  });
 }
 
 bool has_other_threads() {
@@ -98,14 +99,14 @@ void wait_until(const std::shared_ptr<Place>& place, std::uint64_t count) {
   std::uint64_t enqueued = 0;
   for (;; std::this_thread::sleep_for(pause)) {
     const std::lock_guard lock(runtime().mutex);
-    while (place->done < count && give_turns()) {
+    while (place->done < count && give_turns(true)) {
     }
     if (place->done >= count) return runtime().host.join(place->clock);
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(enqueued, runtime().enqueued_works) != runtime().enqueued_works) last_enqueued = now;
     if (has_other_threads() && now - last_enqueued < patience) continue;
     runtime().stuck = true;
-    (void)give_turns();
+    (void)give_turns(true);
     runtime().stuck = false;
   }
 }
@@ -172,7 +173,7 @@ void go_on() {
   const auto is_pending = [](const StreamState* stream) { return !stream->queue.empty(); };
   for (; turns > 0; --turns) {
     const std::vector<StreamState*> streams = runtime().all_streams();
-    if (std::none_of(streams.begin(), streams.end(), is_pending) || !give_turns()) return;
+    if (std::none_of(streams.begin(), streams.end(), is_pending) || !give_turns(false)) return;
   }
 }
 

@@ -60,9 +60,13 @@ def parse_shape(text: str) -> Shape:
     return Shape(match[1], int(match[2]), int(match[3]))
 
 
+# Not among what is recorded, counted and swept: that is of one GPU.
+OF_SEVERAL_GPUS = "14_several_gpus"
+
+
 def stage_names(root: Path) -> list[str]:
-    """The stages in order: the numbered folders that hold a main.cu."""
-    return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu"))
+    """The stages in order: the numbered folders that hold a main.cu, but for that of several GPUs."""
+    return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu") if path.parent.name != OF_SEVERAL_GPUS)
 
 
 # What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
@@ -581,7 +585,7 @@ class Recorded:
 
 OTHER_SWEEPS = ("softmax_backward", "cross_entropy", "cross_entropy_gradient")
 SWEEPS = {"softmax": "-sweep", **{op: f"-sweep-{op}" for op in OTHER_SWEEPS}}  # by operation
-KINDS = ("", *SWEEPS.values(), "-profile", "-simulator")  # of the files named <gpu><kind>.json
+KINDS = ("", *SWEEPS.values(), "-profile", "-simulator", "-several")  # of the files named <gpu><kind>.json
 # Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
 LESSONS_GPU = "nvidia-h200"
 

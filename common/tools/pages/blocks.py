@@ -546,6 +546,33 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 
 # --- All of them -----------------------------------------------------------------------------------
 
+# --- Several GPUs ------------------------------------------------------------------------------------
+
+
+def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> str:
+    """Stage 14 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
+    files = results.recorded_files(context.results, "-several")
+    if not files:
+        return "*Not measured yet: `python3 common/tools several_gpus`, on a machine with several GPUs, fills in this table.*"
+    data = json.loads(min(files.items())[1].read_text(encoding="utf-8"))
+    columns = shapes_in(shapes)
+    table = Table(1, "µs, and % of the copy", *map(shape_text, columns))
+    found = {(r["variant"], shape_of(r)): r for r in data["results"] if r["op"] == op}
+    for variant in dict.fromkeys(name for name, _ in found):
+        cells = []
+        for shape in columns:
+            result = found[variant, shape]
+            copy = found["copy", shape]["time_us"]
+            if result["time_us"] is None:
+                cells.append(table.not_applicable(result))
+            else:
+                percent = 100 * (result.get("copy_us") or copy) / result["time_us"]
+                cells.append(f"{time_text(result['time_us'])}, {percent:.0f} %")
+        table.rows.append([variant.replace("_", " ") if variant.startswith("torch") else variant, *cells])
+    machine = {**data["machine"], "gpu": f"{data['gpus']} × {data['machine']['gpu']}"}
+    return table.text(caption(data["recorded"], machine, "python3 common/tools several_gpus", after=f", {op}"))
+
+
 BLOCKS: dict[str, Callable[..., str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
@@ -556,6 +583,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,
     "libraries": libraries_block,
+    "several_gpus": several_gpus_block,
 }
 VALUES: dict[str, Callable[..., str]] = {
     "percent": lambda context, stage, variant, shape: percent_text(

@@ -109,7 +109,7 @@ def run(context: Context, check: bool, redraw: bool) -> list[str]:
     """Regenerates everything in memory, then writes (unless check); returns what differed."""
     root = context.root
     pages = [root / "README.md", root / "common/primer/README.md"]
-    pages += [root / stage / "README.md" for stage in context.lessons]
+    pages += [root / stage / "README.md" for stage in (*context.lessons, results.OF_SEVERAL_GPUS)]
     files: dict[Path, str] = {}
     differing: list[str] = []
     for page in filter(Path.is_file, [*pages, *sorted(context.results.glob("*.md"))]):

@@ -1,0 +1,60 @@
+// The GPUs that work together, as NCCL knows them: a rank each. One process may drive all of them, or each a process.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/harness/streams.h"
+
+/// Throws where NCCL says that a call failed: the call, and why.
+inline void check_nccl(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess) return;
+  throw std::runtime_error(std::string(call) + ": " + ncclGetErrorString(result) + " (" +
+                           ncclGetLastError(nullptr) + ")");
+}
+
+struct CommDestroyer {
+  // Not ncclCommDestroy, which waits for what was enqueued, be it for ever.
+  void operator()(ncclComm_t comm) const { (void)ncclCommAbort(comm); }
+};
+using Comm = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, CommDestroyer>;
+
+/// One that this process drives.
+struct Rank {
+  int number = 0;  ///< among all of `Ranks::count`
+  int device = 0;
+  Comm comm{};
+};
+
+/// Calls use(rank, i) for each rank of this process, with its device current.
+template <class Use>
+void on_each(const std::vector<Rank>& ranks, Use use) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const CurrentDevice current(ranks[i].device);
+    use(ranks[i], i);
+  }
+}
+
+/// The same, as one group of NCCL calls: what they do together begins when all have called.
+template <class Use>
+void as_group(const std::vector<Rank>& ranks, Use use) {
+  check_nccl(ncclGroupStart(), "ncclGroupStart");
+  on_each(ranks, use);
+  check_nccl(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+/// All GPUs from 0 to count - 1, as ranks of these numbers.
+inline std::vector<Rank> ranks_of_one_process(int count) {
+  std::vector<ncclComm_t> comms(static_cast<std::size_t>(count));
+  check_nccl(ncclCommInitAll(comms.data(), count, nullptr), "ncclCommInitAll");
+  std::vector<Rank> ranks;
+  for (int number = 0; number < count; ++number) {
+    ranks.push_back({number, number, Comm(comms[static_cast<std::size_t>(number)])});
+  }
+  return ranks;
+}

@@ -1,0 +1,71 @@
+"""Stage 14 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
+
+import csv
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGE = Path(os.environ.get("BUILD", ROOT / "build")) / "14_several_gpus"
+ROWS, COLS, SIZE = 16, 8192, 4
+VARIANTS = ["two_all_reduces", "host_collectives", "chunked", "device_exchange"]
+
+
+def run(gpus: int, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    if not os.access(STAGE, os.X_OK):
+        pytest.skip(f"{STAGE.name} is not built: it needs NCCL")
+    command = [str(STAGE), "--device", "sim", "--rows", str(ROWS), "--cols", str(COLS), *options]
+    return subprocess.run(command, env={**os.environ, "SIM_DEVICES": str(gpus), **environment}, capture_output=True, text=True)
+
+
+def counted(gpus: int, variant: str, op: str = "softmax") -> dict[str, float]:
+    done = run(gpus, "--variant", variant, "--op", op, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    row = next(csv.DictReader(done.stdout.splitlines()))
+    if "needs clusters" in row["reason"]:
+        pytest.skip(row["reason"])
+    assert row["status"] == "verified"
+    numbers = {name.removeprefix("counted_"): float(value) for name, value in row.items() if name.startswith("counted_")}
+    return {**numbers, "bytes": numbers["passes"] * ROWS * COLS * SIZE}
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_two_all_reduces(gpus: int) -> None:
+    """The sum reads a maximum in each warp, the last kernel the maximum and the sum; a number of each is written."""
+    warps = min(COLS // gpus // 4 // 4, 1024) // 32
+    beside = ROWS * gpus * (warps * (4 + 8) + 4 + 4)
+    assert counted(gpus, "two_all_reduces")["bytes"] == pytest.approx(4 * ROWS * COLS * SIZE + beside, abs=64)
+
+
+@pytest.mark.parametrize("variant", ["host_collectives", "chunked"])
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_gathered_pairs(gpus: int, variant: str) -> None:
+    """A piece of 2048 columns says a pair, and each piece of a row reads the pairs of all."""
+    pieces = COLS // gpus // 2048
+    beside = ROWS * gpus * (pieces * 8 + pieces * gpus * pieces * 8)
+    assert counted(gpus, variant)["bytes"] == pytest.approx(3 * ROWS * COLS * SIZE + beside, abs=64)
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+@pytest.mark.parametrize("op, words", [("softmax", 2), ("cross_entropy", 3)])
+def test_device_exchange(gpus: int, op: str, words: int) -> None:
+    """What is written for a row on each GPU: its part, in requests of 32 packs; the words of a message, to all GPUs at once; a
+    ticket that is drawn; or the loss. And the number of the launch. Loads are not compared: those that wait have no number."""
+    found = counted(gpus, "device_exchange", op)
+    of_part = COLS // gpus // 4 // 32 if op == "softmax" else 1
+    assert found["global_store_requests"] == gpus * (ROWS * (of_part + words + 1) + 1)
+    assert found["atomics"] == gpus * ROWS
+    # Two in the exchange of the cluster; of what is written one more, once the others have answered.
+    barriers = 3 if op == "softmax" else 2
+    assert found["block_barriers"] == gpus * ROWS * 16 * barriers
+
+
+def test_one_gpu() -> None:
+    done = run(1, "--verify-only")
+    assert done.returncode == 0
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert list(lines) == sorted(VARIANTS)
+    assert all(("1 verified" in line) == (name != "device_exchange") for name, line in lines.items())
+    assert "needs another GPU" in run(1, "--variant", "device_exchange").stdout
