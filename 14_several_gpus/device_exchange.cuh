@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
     }
     row = next_row;
   }
-  // Blocks that write wait for all GPUs in each row, and leave together. Those of a loss would leave the first one behind.
+  // Blocks that write wait for all GPUs in each row. Those of a loss do not, but for the first: they leave with it.
   if constexpr (is_loss<Op>) cluster.sync();
 #endif
 }
