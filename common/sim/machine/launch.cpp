@@ -125,7 +125,9 @@ void Launch::forget_order(Stamp now) {
   knows.clear();
   learned.clear();
   for (const auto& cluster : live_) cluster->forget_order();
-  spare_.clear();  // what their shadows know has a later time than what is to come
+  for (const auto& cluster : spare_) {
+    for (Block& block : cluster->blocks) block.shared_shadow.clear();
+  }
 }
 
 std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {
