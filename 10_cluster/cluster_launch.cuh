@@ -62,3 +62,14 @@ void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std
   config.stream = stream;
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
+
+/// With the layout and the kernel that the launcher has for such rows.
+template <class Launcher, class Op, class T>
+void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream) {
+  if (shape.rows == 0) return;
+  const RowOnCluster row = Launcher::layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
+  Launcher::template with_kernel<Op, T>(row, [&](auto kernel) {
+    // As many blocks as a grid can have would need a matrix of 2 TiB.
+    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs);
+  });
+}

@@ -95,10 +95,6 @@ struct ClusterRegisters {
 
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
-    with_kernel<Op, T>(row, [&](auto kernel) {
-      launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs);
-    });
+    launch_cluster_per_row<ClusterRegisters, Op>(x, y, shape, stream);
   }
 };

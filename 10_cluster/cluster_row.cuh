@@ -76,11 +76,6 @@ struct ClusterRow {
 
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
-    with_kernel<Op, T>(row, [&](auto kernel) {
-      // As many blocks as a grid can have would need a matrix of 2 TiB.
-      launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs);
-    });
+    launch_cluster_per_row<ClusterRow, Op>(x, y, shape, stream);
   }
 };

@@ -26,7 +26,7 @@ using Comm = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, CommDestroyer>;
 
 /// One that this process drives.
 struct Rank {
-  int number = 0;  ///< among all of `Ranks::count`
+  int number = 0;  ///< among all, also those of other processes
   int device = 0;
   Comm comm{};
 };
