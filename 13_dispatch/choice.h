@@ -25,6 +25,7 @@ enum class Forward {
   cluster_2,
   cluster_8,
   cluster_16,
+  registers,
   tickets
 };
 enum class Backward {

@@ -5,6 +5,7 @@
 #include "08_unaligned_rows/flat_span.cuh"
 #include "08_unaligned_rows/head_and_tail.cuh"
 #include "08_unaligned_rows/row_in_flight.cuh"
+#include "10_cluster/cluster_registers.cuh"
 #include "10_cluster/cluster_row.cuh"
 #include "10_cluster/tickets.cuh"
 #include "13_dispatch/cluster_limits.cuh"
@@ -79,6 +80,9 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
       return on_cluster<ClusterRow<8>>(matrix, gpu);
     case cluster_16:
       return on_cluster<ClusterRow<16>>(matrix, gpu);
+    case registers:
+      return matrix.row_bytes() <= ClusterRegisters::most_row_bytes &&
+             on_cluster<ClusterRegisters>(matrix, gpu);
     case tickets:
       return on_cluster<Tickets>(matrix, gpu);
   }
@@ -118,6 +122,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
       return ClusterRow<8>::launch<Op>(x, y, shape, stream);
     case cluster_16:
       return ClusterRow<16>::launch<Op>(x, y, shape, stream);
+    case registers:
+      return ClusterRegisters::launch<Op>(x, y, shape, stream);
     case tickets:
       return Tickets::launch<Op>(x, y, workspace, shape, stream);
   }

@@ -72,7 +72,7 @@ class Work:
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
 
     def needs_clusters(self, kernel: str) -> bool:
-        return "cluster" in kernel or kernel == "tickets"
+        return "cluster" in kernel or kernel in ("registers", "tickets")
 
 
 def _assumed_gradients() -> dict[Part, list[Line]]:
@@ -101,6 +101,7 @@ WORKS = [
             "cluster_2": "10_cluster",
             "cluster_8": "10_cluster",
             "cluster_16": "10_cluster",
+            "registers": "10_cluster",
             "tickets": "10_cluster",
         },
         ("row_in_flight", "online"),

@@ -23,6 +23,7 @@ NAMES = {
     "cluster_2": "×2",
     "cluster_8": "×8",
     "cluster_16": "×16",
+    "registers": "×8 held",
     "tickets": "tickets",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
