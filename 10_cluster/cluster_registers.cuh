@@ -18,10 +18,8 @@ struct PairsOfWarps {
   /// As ClusterExchange::start().
   __device__ void start() {
     if (threadIdx.x == 0) {
-      const unsigned bytes = cg::this_cluster().num_blocks() * warps * static_cast<unsigned>(sizeof(State));
       ptx::mbarrier_init(&received, 1);
       ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received, bytes);
     }
     ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   }
@@ -29,11 +27,16 @@ struct PairsOfWarps {
   /// Merges the pairs of all threads of the cluster, after ptx::barrier_cluster_wait(); each gets the result.
   __device__ State merge(State own) {
     const cg::cluster_group cluster = cg::this_cluster();
+    const unsigned num_pairs = cluster.num_blocks() * warps;
+    if (threadIdx.x == 0) {
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received,
+                                     num_pairs * static_cast<unsigned>(sizeof(State)));
+    }
     const unsigned warp = cluster.block_rank() * warps + threadIdx.x / 32;
     send_to_all(&pairs[warp], warp_merge<Op>(own), &received);
     wait_for_cluster(&received, 0);
     State total{};
-    for (unsigned i = threadIdx.x % 32; i < cluster.num_blocks() * warps; i += 32) {
+    for (unsigned i = threadIdx.x % 32; i < num_pairs; i += 32) {
       total = Op::merge(total, pairs[i]);
     }
     return warp_merge<Op>(total);
