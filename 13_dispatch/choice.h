@@ -17,6 +17,8 @@ namespace rowwise {
 enum class Forward {
   narrow_groups,
   two_packs_per_lane,
+  padded_packs,
+  fused,
   online,
   row_exchange,
   head_and_tail,

@@ -13,6 +13,12 @@
 
 namespace rowwise {
 
+/// Of rows that are known to be made of whole packs: no kernels for single elements.
+template <class T>
+struct PacksLoad : DirectLoad<T> {
+  static constexpr bool of_whole_packs = true;
+};
+
 namespace {
 
 using Exchange = RowExchange<SplitBy::rows_and_cols>;
@@ -61,9 +67,13 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
     case narrow_groups:
-      return matrix.cols <= 32 * 16 / matrix.element_bytes;  // a pack for each lane of a warp
+      return matrix.in_packs && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
     case two_packs_per_lane:
-      return matrix.cols <= 2 * 32 * 16 / matrix.element_bytes;
+      return matrix.in_packs && matrix.row_bytes() <= 2 * 32 * 16;
+    case padded_packs:
+      return matrix.in_packs && matrix.cols <= max_warp_reduce_cols;
+    case fused:
+      return matrix.in_packs && matrix.cols <= widest_tile.cols();
     case online:
       return true;
     case row_exchange:
@@ -100,12 +110,17 @@ template <class Op, class T>
 void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
   using enum Forward;
   const DirectLoad load{x, shape.cols};
+  const PacksLoad<T> packs{load};
   const DirectStore store{y, shape.cols};
   switch (kernel) {
     case narrow_groups:
-      return NarrowGroups<1, 1>::launch<Op>(load, store, shape, stream);
+      return NarrowGroups<1, 1>::launch<Op>(packs, store, shape, stream);
     case two_packs_per_lane:
-      return NarrowGroups<2, 1>::launch<Op>(load, store, shape, stream);
+      return NarrowGroups<2, 1>::launch<Op>(packs, store, shape, stream);
+    case padded_packs:
+      return Packs<true>::launch<Op>(packs, store, shape, stream);
+    case fused:
+      return FusedRegisterSoftmax::launch<Op>(packs, store, shape, stream);
     case online:
       return Online::launch<Op>(load, store, shape, stream);
     case row_exchange:

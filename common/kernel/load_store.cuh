@@ -57,11 +57,13 @@ template <class Load, int N>
 using Fetched = decltype(static_cast<const Load*>(nullptr)->template fetch<N>(0, 0));
 
 /// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
-/// the input's type, or single elements.
+/// the input's type, or single elements. A Load with `of_whole_packs` knows already.
 template <class Load, class Store, class Launch>
 void with_widest_packs(const Load& load, const Store& store, Launch launch) {
   constexpr int N = elements_per_16_bytes<typename Load::Element>;
-  if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
+  if constexpr (requires { Load::of_whole_packs; }) {
+    launch.template operator()<N>();
+  } else if (load.template fits_packs<N>() && store.template fits_packs<N>()) {
     launch.template operator()<N>();
   } else {
     launch.template operator()<1>();

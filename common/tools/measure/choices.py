@@ -93,6 +93,8 @@ WORKS = [
         {
             "narrow_groups": "03_warp_reduce",
             "two_packs_per_lane": "03_warp_reduce",
+            "padded_packs": "03_warp_reduce",
+            "fused": "06_online",
             "online": "06_online",
             "row_exchange": "07_split_row",
             "head_and_tail": "08_unaligned_rows",

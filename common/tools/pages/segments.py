@@ -15,6 +15,8 @@ LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 170, 250
 NAMES = {
     "narrow_groups": "03 ×1",
     "two_packs_per_lane": "03 ×2",
+    "padded_packs": "03 padded",
+    "fused": "06 fused",
     "online": "06",
     "row_exchange": "07",
     "head_and_tail": "08",
