@@ -252,7 +252,11 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     if few:
         least = min(cell.cols for cell in cells if cell.rows <= max(line.most_rows for line in few))
         narrow = [line for line in many if line.most_cols <= least // 2]
-        return narrow + few + many[len(narrow) :]
+        rest = many[len(narrow) :]
+        # A segment that ends beyond has a line for its narrow part, unless that is less than an octave.
+        if rest and max((line.most_cols for line in narrow), default=0) < least // 4:
+            narrow.append(rest[0]._replace(most_cols=least // 2))
+        return narrow + few + rest
     return many
 
 
