@@ -1,4 +1,4 @@
-#include "14_several_gpus/variants.cuh"
+#include "14_several_gpus/variants.h"
 #include "common/harness/cli/run_stage.h"
 
 Stage stage() {

@@ -12,8 +12,9 @@
 #include <cstring>
 #include <iostream>
 
-#include "14_several_gpus/variants.cuh"
+#include "14_several_gpus/variants.h"
 #include "common/harness/cli/command_line.h"
+#include "common/harness/column_split.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/errors.h"
 #include "common/harness/simulator.h"

@@ -1,49 +1,13 @@
-// The variants of stage 14, for the ranks of one process: all of them, or one.
-#pragma once
-
 #include <limits>
 
 #include "14_several_gpus/device_exchange.cuh"
 #include "14_several_gpus/gathered_pairs.cuh"
-#include "14_several_gpus/mail_windows.h"
 #include "14_several_gpus/two_all_reduces.cuh"
+#include "14_several_gpus/variants.h"
 #include "common/harness/column_split.h"
 #include "common/harness/launches.cuh"
 
-using SplitOperations = Operations<Softmax, LogSoftmax, CrossEntropy>;
-
-/// The ranks of this process: those it is given, or all GPUs, from the first use on.
-class AllGpus {
- public:
-  AllGpus() = default;
-  explicit AllGpus(std::vector<Rank> ranks) : ranks_(std::move(ranks)) {}
-
-  /// Of so many in all processes.
-  const std::vector<Rank>& ranks(int count) {
-    if (ranks_.empty()) ranks_ = ranks_of_one_process(count);
-    return ranks_;
-  }
-
-  /// Windows for so many bytes: launches that share them follow one another on each GPU.
-  std::shared_ptr<MailWindows> windows(int count, std::size_t bytes) {
-    if (!windows_ || windows_->bytes() < bytes) {
-      windows_ = std::make_shared<MailWindows>(ranks(count), count, bytes);
-    }
-    return windows_;
-  }
-
-  /// What a kernel says that has failed.
-  [[nodiscard]] std::string why() const { return windows_ ? windows_->overdue() : ""; }
-
- private:
-  std::vector<Rank> ranks_;
-  std::shared_ptr<MailWindows> windows_;
-};
-using Gpus = std::shared_ptr<AllGpus>;
-
-inline bool makes_loss(const Problem& problem) {
-  return is_one_of(Operations<CrossEntropy>{}, problem.op);
-}
+namespace {
 
 /// Of each rank of this process.
 template <class T>
@@ -67,12 +31,12 @@ std::vector<Part<T>> parts_of(const Problem& problem, const std::vector<Rank>& r
   return parts;
 }
 
-inline Shape widest_part(const Problem& problem) {
+Shape widest_part(const Problem& problem) {
   return {problem.shape.rows, columns_of(0, problem.devices, problem.shape.cols).count};
 }
 
 /// All parts together are read and written so often; for the loss they are read less often, and not written.
-inline std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
+std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
   return [=](const Problem& problem) {
     return makes_loss(problem) ? whole_passes(reads_for_loss, 0)(problem) : whole_passes(reads, 1)(problem);
   };
@@ -80,7 +44,7 @@ inline std::function<Traffic(const Problem&)> passes_of_parts(double reads, doub
 
 // ---- The variants
 
-inline Variant two_all_reduces(const Gpus& gpus) {
+Variant two_all_reduces(const Gpus& gpus) {
   return {.name = "two_all_reduces",
           .idea = "the maximum, all-reduce, the sum, all-reduce, write",
           .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
@@ -100,11 +64,11 @@ inline Variant two_all_reduces(const Gpus& gpus) {
 }
 
 /// chunk_bytes: of a part.
-inline Cutting cutting_of(const Problem& problem, std::size_t chunk_bytes) {
+Cutting cutting_of(const Problem& problem, std::size_t chunk_bytes) {
   return cut_rows(widest_part(problem), size_of(problem.dtype), chunk_bytes);
 }
 
-inline Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size_t chunk_bytes) {
+Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size_t chunk_bytes) {
   const bool in_chunks = chunk_bytes < std::numeric_limits<std::size_t>::max();
   return {.name = std::move(name),
           .idea = std::move(idea),
@@ -131,7 +95,7 @@ inline Variant gathered(const Gpus& gpus, std::string name, std::string idea, st
               }};
 }
 
-inline std::string not_for_device_exchange(const Problem& problem, const Device& device) {
+std::string not_for_device_exchange(const Problem& problem, const Device& device) {
   if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
   const int here = std::min(problem.devices, count_devices());  // those of other machines say so themselves
@@ -159,7 +123,7 @@ inline std::string not_for_device_exchange(const Problem& problem, const Device&
   return clusters > 0 ? "" : "the GPU holds no cluster of 16 such blocks";
 }
 
-inline Variant device_exchange(const Gpus& gpus) {
+Variant device_exchange(const Gpus& gpus) {
   return {
       .name = "device_exchange",
       .idea = "one kernel: the part stays on chip, messages go from kernel to kernel",
@@ -187,8 +151,9 @@ inline Variant device_exchange(const Gpus& gpus) {
                       const Device&) { return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true}; }};
 }
 
-/// In the order in which the lesson has them.
-inline std::vector<Variant> split_variants(const Gpus& gpus) {
+}  // namespace
+
+std::vector<Variant> split_variants(const Gpus& gpus) {
   constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
   // Two of them, and what is written, in an L2 of 50 MiB.
   constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
