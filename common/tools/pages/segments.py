@@ -15,24 +15,24 @@ LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 170, 250
 NAMES = {
     "narrow_groups": "03 ×1",
     "two_packs_per_lane": "03 ×2",
-    "padded_packs": "03 padded",
+    "padded_packs": "03 pad",
     "fused": "06 fused",
     "online": "06",
     "row_exchange": "07",
     "head_and_tail": "08",
     "flat_span": "08 span",
-    "row_in_flight": "08 flight",
+    "row_in_flight": "08",
     "cluster_2": "×2",
     "cluster_8": "×8",
     "cluster_16": "×16",
-    "registers": "×8 held",
+    "registers": "×8 reg",
     "tickets": "tickets",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
 PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element"}
 ALT = (
     "Which kernel takes a matrix, by rows and columns. Narrow rows go to stage 03, those up to some thousand columns to "
-    "stage 08, wider ones to clusters of stage 10, and few wide rows to stage 07 or to clusters of 16"
+    "stage 06, wider ones to clusters of stage 10, and few wide rows to stage 07 or to clusters of 16"
 )
 
 
@@ -80,7 +80,7 @@ def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
         left, right, low, high = _x(box.cols[0]), _x(box.cols[1]), _y(top, box.rows[0]), _y(top, box.rows[1])
         place = f'x="{left + 1:.1f}" y="{high + 1:.1f}" width="{right - left - 2:.1f}" height="{low - high - 2:.1f}"'
         parts.append(f'<rect {place} fill="{COLOURS.get(name[:2], COLOURS["10"])}"/>')
-        if right - left > 11 * len(name) and low - high > 20:
+        if right - left > 10 * len(name) and low - high > 20:
             middle = f'x="{(left + right) / 2:.1f}" y="{(low + high) / 2 + 6:.1f}"'
             parts.append(f'<text class="in_box" {middle} text-anchor="middle">{name}</text>')
     for power in (0, 5, 10, 15, 20):
