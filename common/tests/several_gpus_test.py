@@ -62,6 +62,15 @@ def test_device_exchange(gpus: int, op: str, words: int) -> None:
     assert found["block_barriers"] == gpus * ROWS * 16 * barriers
 
 
+def test_gpus_that_are_no_peers() -> None:
+    done = run(2, "--verify-only", SIM_PEERS="0")
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert all(("1 verified" in line) == (name != "device_exchange") for name, line in lines.items())
+    told = run(2, "--variant", "device_exchange", "--format", "csv", SIM_PEERS="0").stdout
+    assert "needs GPUs that reach each other's memory (peer access)" in told
+
+
 def test_one_gpu() -> None:
     done = run(1, "--verify-only")
     assert done.returncode == 0

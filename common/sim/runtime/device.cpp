@@ -112,12 +112,16 @@ bool is_device(int ordinal) {
   return ordinal >= 0 && ordinal < static_cast<int>(runtime().devices);
 }
 
+bool are_peers(int device, int other) {
+  return device != other && runtime().have_peers;
+}
+
 /// Enables (or not) access of the current device to the memory of another.
 cudaError_t set_peer(int peer, bool enabled, cudaError_t error_as_before) {
   const std::lock_guard lock(runtime().mutex);
   const unsigned device = sim::current_device();
   if (!is_device(peer)) return cudaErrorInvalidDevice;
-  if (peer == static_cast<int>(device)) {
+  if (!are_peers(static_cast<int>(device), peer)) {
     return enabled ? cudaErrorPeerAccessUnsupported : cudaErrorPeerAccessNotEnabled;
   }
   const bool changed = runtime().memory.set_peer(device, static_cast<unsigned>(peer), enabled);
@@ -258,7 +262,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int ordinal, int peer) {
   if (can == nullptr) return returned(cudaErrorInvalidValue);
   *can = 0;
   if (!is_device(ordinal) || !is_device(peer)) return returned(cudaErrorInvalidDevice);
-  *can = ordinal != peer ? 1 : 0;
+  *can = are_peers(ordinal, peer) ? 1 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
@@ -268,11 +272,11 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return returned(set_peer(peer, false, cudaErrorPeerAccessNotEnabled));
 }
-/// As between GPUs on one NVSwitch.
+/// As between GPUs on one NVSwitch, if they have peers.
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int ordinal, int peer) {
   if (value == nullptr) return returned(cudaErrorInvalidValue);
   if (!is_device(ordinal) || !is_device(peer) || ordinal == peer) return returned(cudaErrorInvalidDevice);
-  *value = attribute == cudaDevP2PAttrPerformanceRank ? 0 : 1;
+  *value = attribute != cudaDevP2PAttrPerformanceRank && are_peers(ordinal, peer) ? 1 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int ordinal) {

@@ -336,6 +336,7 @@ extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper) {
   (void)sim::wanted_check();  // what is wrong with it is said before the program begins
   (void)sim::wanted_devices();
+  (void)sim::wants_peers();
   const std::lock_guard lock(runtime().mutex);
   sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
   sim::FatBinary binary;

@@ -175,6 +175,7 @@ class Runtime {
   std::array<StreamState, most_devices> per_thread_streams;
   bool default_is_per_thread = false;
   const unsigned devices;  ///< SIM_DEVICES
+  const bool have_peers;   ///< SIM_PEERS
 
   // ---- With several devices (schedule.cpp)
   DeviceWorks works;
@@ -225,6 +226,8 @@ unsigned current_device();
 void set_current_device(unsigned device);
 /// What SIM_DEVICES says. Ends the program where it is something else.
 unsigned wanted_devices();
+/// As that, of SIM_PEERS: whether any device can reach the memory of another.
+bool wants_peers();
 /// The place of a new stream.
 std::shared_ptr<StreamPlace> new_place();
 /// Does work now where it need not wait for another device, and otherwise as soon as it can go on; its error if it is done.

@@ -133,6 +133,15 @@ unsigned wanted_devices() {
   std::exit(2);
 }
 
+bool wants_peers() {
+  const char* const text = std::getenv("SIM_PEERS");
+  const std::string_view wanted = text == nullptr ? "" : text;
+  if (wanted.empty() || wanted == "1") return true;
+  if (wanted == "0") return false;
+  say("SIM_PEERS: '" + std::string(wanted) + "' is not accepted; accepted: 0 and 1");
+  std::exit(2);
+}
+
 std::shared_ptr<StreamPlace> new_place() {
   static std::uint32_t number = 2 * most_devices;  // after the default streams
   return std::make_shared<StreamPlace>(StreamPlace{number++});

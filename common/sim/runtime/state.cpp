@@ -8,7 +8,10 @@
 
 namespace sim {
 
-Runtime::Runtime() : memory(simulated_memory_bytes() / wanted_devices()), devices(wanted_devices()) {
+Runtime::Runtime()
+    : memory(simulated_memory_bytes() / wanted_devices()),
+      devices(wanted_devices()),
+      have_peers(wants_peers()) {
   std::uint32_t number = 0;
   for (unsigned device = 0; device < devices; ++device) {
     for (StreamState* stream : {&default_streams.at(device), &per_thread_streams.at(device)}) {

@@ -260,6 +260,18 @@ void test_calls(const Expectations& expect, const Devices& devices) {
   expect.error(cudaGetLastError(), cudaErrorInvalidValue, "an attribute of a kernel is for one device");
 }
 
+/// Copies go through the host there.
+void test_without_peers(const Expectations& expect, const Devices& devices) {
+  int can = -1;
+  CUDA_CHECK(cudaDeviceCanAccessPeer(&can, 0, 1));
+  expect.equal(can, 0, "no two devices are peers");
+  CUDA_CHECK(cudaDeviceGetP2PAttribute(&can, cudaDevP2PAttrAccessSupported, 0, 1));
+  expect.equal(can, 0, "nor is access an attribute of them");
+  use(devices[0]);
+  expect.error(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessUnsupported, "access cannot be enabled");
+  expect.success(cudaMemcpyPeer(devices[0].x, 0, devices[1].x, 1, n * sizeof(int)), "a copy needs none");
+}
+
 void test_peer_access(const Simulator& simulator, const Expectations& expect, const Devices& devices) {
   const auto& [first, second] = devices;
   int can = -1;
@@ -497,6 +509,12 @@ int main() {
   const Expectations expect(simulator);
   const Devices devices{make_device(0), make_device(1)};
   reset(devices);
+  int can_access = 0;
+  CUDA_CHECK(cudaDeviceCanAccessPeer(&can_access, 0, 1));
+  if (can_access == 0) {
+    test_without_peers(expect, devices);
+    return simulator.result();
+  }
   test_calls(expect, devices);
   test_peer_access(simulator, expect, devices);
   for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
