@@ -2,8 +2,10 @@
 
 import csv
 import os
+import re
 import subprocess
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -60,6 +62,28 @@ def test_device_exchange(gpus: int, op: str, words: int) -> None:
     # Two in the exchange of the cluster; of what is written one more, once the others have answered.
     barriers = 3 if op == "softmax" else 2
     assert found["block_barriers"] == gpus * ROWS * 16 * barriers
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+@pytest.mark.parametrize(
+    "variant, exchanges, from_each",
+    [
+        # A ring: each number once to add to, and once added up, but for the share that starts with a GPU.
+        ("two_all_reduces", ["ncclAllReduce"] * 2, lambda gpus: 2 * 4 / gpus),
+        # A pair for each piece of 2048 columns.
+        ("host_collectives", ["ncclAllGather"], lambda gpus: 8 * COLS // gpus // 2048),
+        ("chunked", ["ncclAllGather"], lambda gpus: 8 * COLS // gpus // 2048),
+        ("device_exchange", [], lambda gpus: 2 * 8),  # words of 4 bytes with the number of the launch
+    ],
+)
+def test_what_crosses_the_link(gpus: int, variant: str, exchanges: list[str], from_each: Callable[[int], float]) -> None:
+    """What each GPU gets, in how many exchanges. The kernel itself sends to all others."""
+    told = run(gpus, "--variant", variant, "--verify-only", SIM_REPORT="1").stderr
+    found = re.findall(rf"^counted: (nccl\w+) of {gpus} ranks: each gets (\d+) bytes from others$", told, re.M)
+    assert [name for name, _ in found] == exchanges
+    sent = re.findall(r"^ +(\d+) bytes of other devices' memory$", told, re.M)
+    assert len(sent) == (0 if exchanges else gpus)
+    assert {int(count) for _, count in found} | {int(count) for count in sent} == {ROWS * (gpus - 1) * from_each(gpus)}
 
 
 def test_gpus_that_are_no_peers() -> None:

@@ -87,6 +87,7 @@ std::uint32_t lanes_served_together(std::uint32_t bytes) {
 
 InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
   lanes += other.lanes;
+  peer_bytes += other.peer_bytes;
   stores = stores || other.stores;
   shared = shared || other.shared;
   taken = taken || other.taken;
@@ -149,6 +150,7 @@ SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
                         const InstructionCounters& counters) {
   SimCounters sum{};
   sum.warp_instructions = executed;
+  sum.peer_bytes = counters.peer_bytes;
   switch (instruction.counted_as) {
     case InstructionClass::plain:
     case InstructionClass::mbarrier:

@@ -21,6 +21,7 @@ struct InstructionCounters {
   SimAccesses accesses;
   SimAccesses copied;  ///< InstructionClass::async_copy: its loads; `accesses` are its stores
   std::uint64_t lanes;
+  std::uint64_t peer_bytes;
   bool stores;
   bool shared;
   bool taken;   ///< a conditional branch: by a lane ...

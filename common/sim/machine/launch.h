@@ -123,6 +123,7 @@ class Launch {
 
   /// The next moment, after all that happened.
   Stamp next_time();
+  [[nodiscard]] bool is_of_several_devices() const { return several_devices_ != nullptr; }
 
   [[nodiscard]] std::size_t shared_bytes() const;
   [[nodiscard]] Dim3 index_of(std::uint64_t block) const;

@@ -349,6 +349,19 @@ class Races : public AccessObserver {
 
 // ---- Counters
 
+/// What the lanes load or store in the memory of other devices.
+std::uint64_t bytes_of_peers(const Access& access) {
+  const Launch& launch = access.warp.block.launch;
+  std::uint64_t bytes = 0;
+  for_each_lane(access.lanes, [&](int lane) {
+    const Allocation* const found = launch.memory.find(access.address_of(lane));
+    const bool is_of_peer =
+        found != nullptr && found->kind == MemoryKind::device && found->device != launch.configuration.device;
+    if (is_of_peer) bytes += access.bytes;
+  });
+  return bytes;
+}
+
 class Counting : public AccessObserver {
  public:
   void see(const Access& access) override {
@@ -367,6 +380,7 @@ class Counting : public AccessObserver {
       count_shared(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
     } else {
       count_global(counters.accesses, access.addresses, access.lanes, access.steps, access.bytes);
+      if (access.warp.block.launch.is_of_several_devices()) counters.peer_bytes += bytes_of_peers(access);
     }
   }
 };

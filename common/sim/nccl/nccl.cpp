@@ -167,6 +167,18 @@ std::string find_difference(const Meeting& meeting) {
   return "";
 }
 
+/// With SIM_REPORT, as of kernels: what each rank gets from the others at least. Of an all-reduce a ring gets each element once
+/// to add to, and once added up, but for the share that starts with it.
+void count_received(const Operation& operation, std::size_t ranks) {
+  if (std::getenv("SIM_REPORT") == nullptr) return;
+  std::size_t bytes = operation.bytes();
+  if (operation.kind == Kind::all_gather || operation.kind == Kind::reduce_scatter) bytes *= ranks - 1;
+  if (operation.kind == Kind::all_reduce) bytes = 2 * bytes * (ranks - 1) / ranks;
+  std::fflush(stdout);
+  std::fprintf(stderr, "counted: %s of %zu ranks: each gets %zu bytes from others\n", operation.name(), ranks,
+               ranks > 1 ? bytes : 0);
+}
+
 /// All ranks are here.
 cudaError_t meet(const Meeting& meeting) {
   if (const std::string difference = find_difference(meeting); !difference.empty()) {
@@ -187,6 +199,7 @@ cudaError_t meet(const Meeting& meeting) {
     if (from == nullptr) return cudaErrorLaunchFailure;
     inputs.emplace_back(from, from + bytes);
   }
+  count_received(first, count);
   std::vector<std::byte> result = inputs.front();
   if (first.kind == Kind::all_gather) {
     for (std::size_t rank = 1; rank < count; ++rank) {

@@ -97,6 +97,10 @@ void print(const RecordedLaunch& launch) {
       static_cast<unsigned long long>(c.warp_barriers),
       static_cast<unsigned long long>(c.special_function_lanes),
       static_cast<unsigned long long>(c.exp2_lanes), static_cast<unsigned long long>(c.atomics));
+  if (c.peer_bytes > 0) {
+    std::fprintf(stderr, "    %llu bytes of other devices' memory\n",
+                 static_cast<unsigned long long>(c.peer_bytes));
+  }
   if (!prints_lines()) return;
   std::fprintf(stderr, "  by source line:\n");
   for (const SimLine& line : launch.lines) print(line);
