@@ -121,6 +121,8 @@ COMMON = (
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     (THRUST, "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
+# Stage 14 has its kernels in another file than main.cu, and needs two devices and NCCL's library.
+SEVERAL_GPUS = "14_several_gpus"
 # Whose kernels' constants a stage takes.
 TAKES_FROM = {"11_backward": "07_split_row", "12_fusion": "07_split_row"}
 # What a stage does in a group's run if it is not all the same.
@@ -128,7 +130,7 @@ GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
-    # Stage 13 has the kernels of the others, and 14 takes NCCL.
+    # Stage 13 has the kernels of the others, and 14 has grids of its own.
     **{main.parent.name: [] for main in sorted(SOURCE.glob("[0-9][0-9]_*/main.cu")) if main.parent.name < "13"},
     "01_naive_1": [
         fault("no_barrier_before_the_next_row", "block_per_row --rows 7 --cols 1000",
@@ -470,6 +472,14 @@ GROUPS: dict[str, list[Mistake]] = {
         Mistake("every_row_is_made_of_packs", "dispatch --rows 40 --cols 8193", "simulator: .*misaligned",
             ((DISPATCH, ".in_packs = not_whole_packs(problem).empty(), => .in_packs = true,"),), code=4),
     ],
+    f"{SEVERAL_GPUS}_1": [
+        wrong_result("sums_are_not_added_up", "two_all_reduces --rows 3 --cols 1000", "of 3000 elements wrong",
+            ("14_several_gpus/two_all_reduces.cuh", "all_reduce(sums, is_loss<Op> ? 2 * rows : rows, ncclSum);\n => ")),
+        wrong_result("pairs_of_the_first_rank_alone", "host_collectives --rows 3 --cols 1000", "of 3000 elements wrong",
+            ("14_several_gpus/gathered_pairs.cuh", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
+        wrong_result("the_maximum_twice", "device_exchange --rows 3 --cols 4096", "of 12288 elements wrong",
+            ("14_several_gpus/mailbox.cuh", "<< 32 | bits[i]; => << 32 | bits[0];")),
+    ],
 }  # fmt: skip
 
 
@@ -517,8 +527,11 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
             path.write_text(text, encoding="utf-8")
     main = SOURCE / stage / "main.cu"  # its quoted names are looked for in the changed files first
     # What a stage has beside its main.cu is taken as it is built: no mistake is in it.
-    parts = [build / "CMakeFiles" / f"{stage}_parts.dir" / stage / f"{path.name}.o" for path in sorted(main.parent.glob("*.c*"))
+    objects = build / "CMakeFiles"
+    parts = [objects / f"{stage}_parts.dir" / stage / f"{path.name}.o" for path in sorted(main.parent.glob("*.c*"))
              if path.suffix in (".cu", ".cpp") and path != main]  # fmt: skip
+    if stage == SEVERAL_GPUS:
+        main, parts = main.with_name("variants.cu"), [objects / f"{stage}.dir" / stage / "main.cu.o", build / "simulator/libnccl.so"]
     database = build / "compile_commands.json"
     commands = json.loads(database.read_text(encoding="utf-8"))
     command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == main))
@@ -529,7 +542,7 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
     command = command[: command.index("-o")]
     command = [word for word in command if not re.match("--generate-code|-gencode|--Werror|-Xcompiler=-Werror$", word)]
-    changed_main = folder / "changed" / stage / "main.cu"
+    changed_main = folder / "changed" / stage / main.name
     command = [str(changed_main) if word == str(main) and changed_main.exists() else word for word in command]
     options = next(i for i, word in enumerate(command) if word.startswith("-"))
     command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
@@ -566,6 +579,8 @@ def check(build: Path, name: str) -> str:
     stage = re.sub(r"_\d$", "", name)
     executable = build_executable(build, name, stage)
     # As seen from here: the loader splits at colons, which the path of a checkout may have.
+    if stage == SEVERAL_GPUS:
+        os.environ["SIM_DEVICES"] = "2"
     os.environ["LD_LIBRARY_PATH"] = f"{os.path.relpath(build / 'simulator')}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     if not GROUPS[name]:
         options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix"
