@@ -121,7 +121,9 @@ struct DeviceExchange {
   template <class Op, class T, class Use>
   static auto with_kernel(std::int64_t cols, Use use) {
     const RowOnCluster row = Tickets::layout(cols * std::int64_t{sizeof(T)}, sizeof(T));
-    if (row.packs_per_thread == 4) return use(exchange_parts<Op, T, 4>, row);
+    if constexpr (sizeof(T) == 4) {
+      if (row.packs_per_thread == 4) return use(exchange_parts<Op, T, 4>, row);
+    }
     return row.packs_per_thread == 8 ? use(exchange_parts<Op, T, 8>, row)
                                      : use(exchange_parts<Op, T, 16>, row);
   }

@@ -159,6 +159,12 @@ void Block::finish() {
 
 bool Block::run() {
   launch.running = this;
+  const bool has_ended = take_turn();
+  launch.running = nullptr;
+  return has_ended;
+}
+
+bool Block::take_turn() {
   begin_turn(launch.next_time());
   if (first_turn_begin == 0) first_turn_begin = turn_begin;
   std::vector<Warp*> turns;

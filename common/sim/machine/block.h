@@ -79,6 +79,7 @@ class Block {
   std::array<std::uint32_t, block_barriers> arrived{};
 
  private:
+  bool take_turn();
   /// Lets those go on whose barrier everyone has reached. False when there are none.
   bool release_barriers();
   void release_barrier(std::uint32_t barrier);

@@ -52,8 +52,12 @@ Stamp DeviceWorks::next_time(GlobalMemory& memory) {
   if (now < before) {
     order.forget_turns(now);
     for (Launch* launch : launches) launch->forget_order(now);
+    // All have begun at this moment; what comes now is done by the one that has its turn.
+    for (Launch* launch : launches) {
+      if (launch->running != nullptr) launch->running->begin_turn(memory.next_time());
+    }
   }
-  return now;
+  return memory.now();
 }
 
 std::uint64_t DeviceWorks::begin(DeviceWork work, GlobalMemory& memory) {
@@ -112,7 +116,6 @@ Stamp Launch::next_time() {
   if (now < before) {  // time has begun anew: what came before is forgotten
     order.clear();
     forget_order(now);
-    // All have begun at this moment; what comes now is done by one of them.
     if (running != nullptr) running->begin_turn(memory.next_time());
   }
   return memory.now();
