@@ -133,16 +133,14 @@ void Launch::forget_order(Stamp now) {
   }
 }
 
-std::unique_ptr<Cluster> Launch::start(std::uint64_t number) {
-  std::unique_ptr<Cluster> cluster;
+void Launch::start(std::uint64_t number) {
   if (spare_.empty()) {
-    cluster = std::make_unique<Cluster>(*this);
+    live_.push_back(std::make_unique<Cluster>(*this));
   } else {
-    cluster = std::move(spare_.back());
+    live_.push_back(std::move(spare_.back()));
     spare_.pop_back();
   }
-  cluster->start(number);
-  return cluster;
+  live_.back()->start(number);  // it is live already: time may begin anew here
 }
 
 bool Launch::take_turn(std::size_t index) {
@@ -160,7 +158,7 @@ bool Launch::run_alone(std::uint64_t first, std::uint64_t end, const std::atomic
   begin();
   for (std::uint64_t number = first; number < end && !given_up; ++number) {
     patience = instructions + most_instructions_of_block;
-    live_.push_back(start(number));
+    start(number);
     if (!take_turn(0) || forgot_) return false;
   }
   return true;
@@ -281,7 +279,7 @@ bool Launch::take_round() {
   idle_rounds_ = progress == before ? idle_rounds_ + 1 : 0;
   std::uint64_t starting = std::max<std::uint64_t>(live_.size(), random ? mixed_blocks : 1);
   for (; starting > 0 && started_ < clusters && live_.size() < most; --starting) {
-    live_.push_back(start(started_++));
+    start(started_++);
     idle_rounds_ = 0;
     if (!random) take_turn(live_.size() - 1);
   }

@@ -132,7 +132,8 @@ class Launch {
   void forget_order(Stamp now);
 
  private:
-  std::unique_ptr<Cluster> start(std::uint64_t number);
+  /// A cluster that then is the last of the live ones.
+  void start(std::uint64_t number);
   /// Gives each block of one of the live clusters a turn; true when all of them have ended.
   bool take_turn(std::size_t index);
   /// After the first block. False, and nothing done, when these have to run in order.

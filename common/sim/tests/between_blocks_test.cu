@@ -180,6 +180,17 @@ __global__ void producer_and_consumer(int* y) {
   }
 }
 
+// ---- Time
+
+/// A block reads from shared memory what it has just written; the first one takes the time of some more barriers.
+__global__ void passes_time(int more, int* y) {
+  __shared__ int s[32];
+  s[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  if (s[31 - threadIdx.x] < 0) y[0] = 1;
+  for (int i = 0; i < more && blockIdx.x == 0; ++i) __syncthreads();
+}
+
 // ---- Addresses
 
 /// Lanes that point into different spaces with one instruction.
@@ -287,6 +298,12 @@ int main() {
   fresh();
   simulator.expect("waits_for_nobody", failed, "byte 0 of 2048 (cudaMalloc) again and again",
                    [&] { waits_for_nobody<<<2, threads>>>(flags); });
+  // The simulator's time begins anew once in each of these launches, within a block or where one begins.
+  setenv("SIM_THREADS", "1", 1);
+  for (int more = 0; more < 6; ++more) {
+    simulator.expect("passes_time", fine, "", [&] { passes_time<<<350'000, 32>>>(more, flags); });
+  }
+  unsetenv("SIM_THREADS");
   simulator.expect("spins", failed, "endless loop", [&] { spins<<<2, threads>>>(2); });
   simulator.expect("grid_barrier that is too large", cudaErrorCooperativeLaunchTooLarge, "",
                    [&] { cooperative(grid_barrier<false>, 32 * multiprocessors + 1); });
