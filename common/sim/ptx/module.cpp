@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,11 @@ bool is_linkage(std::string_view word) {
 constexpr std::uint32_t largest_align = 128;
 constexpr std::uint64_t largest_variable = std::uint64_t{1} << 31;
 
+bool is_name(std::string_view word) {
+  return !word.empty() &&
+         (std::isalpha(static_cast<unsigned char>(word[0])) != 0 || word[0] == '_' || word[0] == '$');
+}
+
 /// The bytes that an initialiser gives: numbers, one per element.
 std::vector<std::byte> initial_bytes(const ModuleVariable& variable) {
   std::vector<std::byte> bytes(variable.bytes);
@@ -32,6 +38,11 @@ std::vector<std::byte> initial_bytes(const ModuleVariable& variable) {
     if (word == "{" || word == "}" || word == ",") continue;
     const bool minus = word == "-";
     if (minus) word = lexer.next();
+    if (is_name(word)) {
+      throw PtxError(
+          "the address of " + std::string(word) +
+          " in an initialiser (for calls through a pointer or of virtual functions, say) is not simulated");
+    }
     const std::uint64_t bits = bits_as(parse_number(word), minus, variable.element);
     if (at + element_bytes > bytes.size()) throw PtxError("an initialiser is longer than its variable");
     std::memcpy(bytes.data() + at, &bits, element_bytes);

@@ -317,6 +317,9 @@ bool KernelParser::parse_directive(Lexer& lexer, std::string_view word) {
     parse_location(lexer);
   } else if (word == ".pragma") {
     lexer.skip_statement();
+  } else if (word == ".callprototype" || word == ".calltargets") {
+    throw PtxError(
+        "a function is called through a pointer, or is virtual, which is not simulated: call it by its name");
   } else if (word[0] == '.') {
     throw PtxError("directive " + std::string(word) + " in " + program_.name);
   } else {
