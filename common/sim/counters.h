@@ -47,7 +47,7 @@ extern "C" {
   X(special_function_lanes, "lanes: approximate ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh") \
   X(exp2_lanes, "lanes: ex2 alone")                                                          \
   X(atomics, "warp instructions")                                                            \
-  X(async_copy_bytes, "distinct bytes that cp.async reads, which are global loads, too")    \
+  X(async_copy_bytes, "distinct bytes that cp.async reads, which are global loads, too")     \
   X(peer_bytes, "of lanes, in the memory of other devices: of what they load and store there")
 
 #define SIM_COUNTER_MEMBER(counter, what) uint64_t counter;
