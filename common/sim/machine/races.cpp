@@ -419,7 +419,8 @@ Stamp RaceShadow::write(std::size_t first, std::size_t bytes, Stamp now, const R
     if (!both_strong(writes_[i], now, order) && !ordered(writes_[i], now, order)) return writes_[i];
     // A plain write before it by the same thread still races with the atomics of others.
     const bool plain_before = writes_[i] >= order.turn_begin && writes_[i] >= order.block_barrier &&
-                              who(writes_[i]) == who(now) && (writes_[i] & stamp_strong) == 0;
+                              writes_[i] >= order.warp_barrier && who(writes_[i]) == who(now) &&
+                              (writes_[i] & stamp_strong) == 0;
     writes_[i] = plain_before ? now & ~stamp_strong : now;
     latest_write_ = now;
   }

@@ -138,6 +138,17 @@ __global__ void atomics_and_a_store(int* y) {
   __syncthreads();
   if (threadIdx.x == 0) *y = sum;
 }
+
+/// A warp's own histogram, as in CUB's radix sort: the lane that has cleared it counts, too.
+__global__ void warp_histogram(int* y) {
+  __shared__ int counts[threads / 32];
+  int& count = counts[threadIdx.x / 32];
+  if (threadIdx.x % 32 == 0) count = 0;
+  __syncwarp();
+  atomicAdd(&count, 1);
+  __syncwarp();
+  y[threadIdx.x] = count;
+}
 template <bool bug>
 __global__ void bytes(char* y) {
   __shared__ char s[threads];
@@ -273,6 +284,7 @@ int main() {
     right("own_part", [&] { own_part<<<blocks, threads>>>(x); });
     right("reads_the_same", [&] { reads_the_same<<<blocks, threads>>>(x, y); });
     right("atomics_and_a_store, right", [&] { atomics_and_a_store<false><<<1, threads>>>(flags); });
+    right("warp_histogram", [&] { warp_histogram<<<1, threads>>>(flags); });
     right("bytes, right", [&] { bytes<false><<<1, threads>>>(reinterpret_cast<char*>(y)); });
     wrong("bytes", "race", [&] { bytes<true><<<1, threads>>>(reinterpret_cast<char*>(y)); });
     right("volatile_store, right", [&] { volatile_store<false><<<1, threads>>>(flags); });
