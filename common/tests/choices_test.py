@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from command import ToolError
+from files import BadFile
 from measure import choices
 from measure.choices import ANY, Cell, Line, Part
 from measure.results import ROOT, stage_names
 
 
-def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int = 1000, dtype: str = "f32") -> dict:
+def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int = 1001, dtype: str = "f32") -> dict:
     of_problem = {"dtype": dtype, "op": "softmax", "rows": rows, "cols": cols, "offset": 0}
     return {"kind": "stage", "stage": stage, "variant": variant, **of_problem, "status": "verified", "percent_of_copy": percent}
 
@@ -38,7 +39,7 @@ def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -
     assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 93)])) == []
     root = recorded(tmp_path, [result(*head, 90), result(*other, 93.1)])
     assert choices.disagreements(root) == [
-        "softmax 64 x 1000, 4 bytes an element: the table takes head_and_tail, which is 3.1 points behind the best stage"
+        "softmax 64 x 1001, 4 bytes an element: the table takes head_and_tail, which is 3.1 points behind the best stage"
     ]
     with pytest.raises(ToolError, match="disagree with the table"):
         choices.main(["--check", "--root", str(root)])
@@ -48,7 +49,14 @@ def test_a_sweep_counts_and_not_the_ladder_of_the_same_shape(tmp_path: Path) -> 
     head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
     ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]
     assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder)) == []
-    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1004)], [*ladder]))) == 1
+    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1003)], [*ladder]))) == 1
+
+
+def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
+    for damage in ({"percent_of_copy": "<b>"}, {"rows": -1}, {"op": None}, {"offset": []}):
+        root = recorded(tmp_path, [{**result("head_and_tail", "08_unaligned_rows", 90), **damage}])
+        with pytest.raises(BadFile, match=f"nvidia-h200-sweep.json is no results file: .*'{next(iter(damage))}' is"):
+            choices.disagreements(root)
 
 
 def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
