@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from command import ToolError
+from files import BadFile
 from measure import choices
 from measure.choices import ANY, Cell, Line, Part
 from measure.results import ROOT, stage_names
@@ -48,7 +49,14 @@ def test_a_sweep_counts_and_not_the_ladder_of_the_same_shape(tmp_path: Path) -> 
     head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
     ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]
     assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder)) == []
-    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1005)], [*ladder]))) == 1
+    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1003)], [*ladder]))) == 1
+
+
+def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
+    for damage in ({"percent_of_copy": "<b>"}, {"rows": -1}, {"op": None}, {"offset": []}):
+        root = recorded(tmp_path, [{**result("head_and_tail", "08_unaligned_rows", 90), **damage}])
+        with pytest.raises(BadFile, match=f"nvidia-h200-sweep.json is no results file: .*'{next(iter(damage))}' is"):
+            choices.disagreements(root)
 
 
 def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_terminal_of_ascii() -> None:
 
 def test_what_is_printed_must_arrive() -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = run("sweep", "--list", stdout=full.fileno())
+        done = run("sweep", "--list", stdout=full.fileno(), PYTHONUNBUFFERED="")  # written at the end
     assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "No space left" in done.stderr, done
 
 

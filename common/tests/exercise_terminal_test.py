@@ -201,11 +201,11 @@ def test_watch_warp_writes_a_page(learner: Learner) -> None:
     place = learner.mine.relative_to(learner.root)
     check = f'[[ -z $SIM_TRACE ]] || cp {learner.root}/trace "$SIM_TRACE"; echo "$2" >>{learner.root}/before; {CHECK}'
     learner.programs.fake("../build/exercise/of_01_1", body=check.replace("look again", f"look at {place}:2"))
-    learner.save("not yet\nhere\n")
+    learner.mine.write_bytes(b"not yet\nh\xe9re\n")  # in Latin-1
     page = learner.root / "build/watch-01.1.html"
     assert "What your warps did: build/watch-01.1.html" in learner.piped("01 --watch-warp", 1, "Wrong result: look at")
     text = page.read_text(encoding="utf-8")
-    assert '"open":{"run":0,"launch":0,"block":0,"warp":3,"step":2}' in text and '["not yet","here"]' in text
+    assert '"open":{"run":0,"launch":0,"block":0,"warp":3,"step":2}' in text and '["not yet","h\ufffdre"]' in text
     # The kernel that a learner's is compared with does not come after it.
     assert (learner.root / "before").read_text().splitlines()[-1] == "no library"
     learner.save("right")
@@ -234,6 +234,15 @@ def test_a_compile_error_comes_first_and_short(learner: Learner) -> None:
     first = "  01_a/exercise/of_01_1/mine.cu(3): error: caf\ufffd is undefined\n    caf\ufffd\n    ^\n"
     assert "checking ..." in screen and f"It does not compile:\033[0m\n{first}(1 more error after this one)\n" in screen
     assert learner.mine.read_text() == "right"
+
+
+def test_a_file_that_is_not_utf_8(learner: Learner) -> None:
+    """Compiler and check may quote it."""
+    learner.mine.write_bytes(b"not yet: caf\xe9\n")
+    learner.programs.fake("../build/exercise/of_01_1", body='cat "$1"; exit 1')
+    learner.piped("01.1", 1, "not yet: caf\ufffd\n")
+    learner.programs.fake("nvcc", body='sed "s/^/mine.cu(1): error: /" "${@: -3:1}"; exit 1')
+    learner.piped("01.1", 1, "It does not compile:\n  mine.cu(1): error: not yet: caf\ufffd\n")
 
 
 def test_hints(learner: Learner) -> None:

@@ -59,6 +59,7 @@ SAID = [r"/softmax$", r"^Ready: ", r"^03_warp_reduce .*(.*\n)+^packs .*(.*\n)+^N
         r"^Exercises: 0 of \d+ solved", r"^Stuck\?", r"Exercise 03\.1", r"Hint 1", r"shown so far: 1 of 3", r"mine\.tar\.gz"]  # fmt: skip
 
 
+@pytest.mark.skipif(not shutil.which("git") or not (ROOT / ".git").exists(), reason="no git, or no history: nothing is there to clone")
 @pytest.mark.skipif("CI" in os.environ, reason="it clones and builds what CI has just built: run ./test -R notebook elsewhere")
 def test_the_notebook(cells: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

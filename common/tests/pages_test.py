@@ -95,6 +95,37 @@ def test_values(lessons: Repository, marker: str, text: str) -> None:
     assert filled(lessons, value(marker)) == text
 
 
+def of_several(name: str, **more: object) -> dict:
+    shape = {"dtype": "f32", "rows": 8, "cols": 64, "op": "softmax"}
+    return {"stage": "14_several_gpus", "variant": name, **shape, "status": "verified", "reason": "", "copy_us": 3.0, **more}
+
+
+def test_several_gpus(lessons: Repository) -> None:
+    text = block("several_gpus shapes=f32:8x64")
+    assert filled(lessons, text).startswith("*Not measured yet")
+    data = {"recorded": lessons.data()["recorded"], "machine": {"gpu": "NVIDIA Fake 1"}, "gpus": 2, "results": [
+        of_several("chunked", time_us=6.0),
+        of_several("device_exchange", time_us=None, copy_us=None, status="not applicable", reason="cols > 2048"),
+        of_several("copy", stage="", time_us=4.0, copy_us=None),
+        {name: value for name, value in of_several("torch_eager", time_us=40.0).items() if name not in ("reason", "copy_us")},
+    ]}  # fmt: skip
+
+    def record() -> None:
+        lessons.page(json.dumps(data), "common/results/nvidia-fake-1-several.json")
+
+    record()
+    rows = [row.strip("| ").split(" | ") for row in filled(lessons, text).splitlines()]
+    assert rows[2:6] == [["chunked", "6.00, 50 %"], ["device_exchange", "–<sup>a</sup>"], ["copy", "4.00, 100 %"], ["torch eager", "40.0, 10 %"]]
+    assert "2 × NVIDIA Fake 1" in rows[-1][0]
+    lessons.page(block("several_gpus shapes=f32:8x65"))
+    lessons.tool("generate", 1, "no chunked of softmax at f32:8x65 in nvidia-fake-1-several.json")
+    lessons.page(text)
+    for damage in ({"time_us": 0}, {"time_us": "6"}, {"variant": "<b>"}, {"cols": True}, {"copy_us": -1}):
+        data["results"][0] = of_several("chunked", time_us=6.0) | damage
+        record()
+        lessons.tool("generate", 2, f"nvidia-fake-1-several.json is no results file: result 1: '{next(iter(damage))}' is ")
+
+
 def test_text_around_the_markers_stays(lessons: Repository) -> None:
     copy = f"<!-- value: copy_time {SHAPE} -->{{}}<!-- end value -->"
     text = f"# Ä title\n\nOn {copy} and {copy}.  \n\n{LADDER}\n{{}}{END}\nEnd without a line break"

@@ -143,6 +143,11 @@ def folder_to_write(text: str) -> Path:
     return Path(text)
 
 
+def forget_output() -> None:
+    """What is still to be printed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def run(name: str, action: Callable[[], int | None]) -> int:
     """Runs a command and returns its exit code; what ends it early is said in a line, and no traceback."""
     try:
@@ -156,9 +161,13 @@ def run(name: str, action: Callable[[], int | None]) -> int:
         say(f"\n{name}: interrupted" + "".join(f"; {what}" for what in stop.args))
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has gone, and wants no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         return 0
     except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it was this one: Python would try again at its end, and say so in words of its own
+            forget_output()
         say(f"{name}: " + (f"{error.filename}: {error.strerror}" if error.filename else str(error)))
         return 1
 

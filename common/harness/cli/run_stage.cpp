@@ -12,6 +12,7 @@
 
 #include "common/harness/cli/command_line.h"
 #include "common/harness/cli/report.h"
+#include "common/harness/cli/text.h"
 #include "common/harness/cli/waiting.h"
 #include "common/harness/problem_run.h"
 #include "common/harness/simulator.h"
@@ -202,7 +203,7 @@ int run_stage(const Stage& stage, int argc, const char* const* argv) {
     if (!std::cout) throw std::runtime_error("cannot write to standard output");
     return static_cast<int>(code);
   } catch (const std::exception& error) {
-    std::cerr << stage.name << ": " << error.what() << std::endl;
+    std::cerr << stage.name << ": " << printable(error.what()) << std::endl;
     return static_cast<int>(exit_code(error));
   }
 }

@@ -1,4 +1,4 @@
-// Numbers and words as the columns of a table have them.
+// Numbers and words as the columns of a table and messages have them.
 #pragma once
 
 #include <array>
@@ -10,6 +10,22 @@ inline std::string fixed(double value, int digits) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
+}
+
+/// Control characters but the end of a line as text: what a message quotes must not move the cursor or colour the terminal.
+inline std::string printable(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n' || (code >= 0x20 && code != 0x7f)) {
+      shown += c;
+    } else {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", code);
+      shown += escaped.data();
+    }
+  }
+  return shown;
 }
 
 /// With blanks behind it, or before.

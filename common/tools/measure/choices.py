@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Iterable, NamedTuple
 
 from command import Parser, ToolError
-from files import load_json, write_whole
-from measure.results import ELEMENT_BYTES, ROOT, Json, file_of
+from files import write_whole
+from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
 
 TABLE = "13_dispatch/choices.inc"
 STAGE = "13_dispatch"
@@ -308,6 +308,13 @@ def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
 
 # ---- What is recorded, and the file.
 
+# What is taken of a results file.
+OF_RESULT = {name: RESULT[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols", "status", "percent_of_copy")}
+JUDGED: Json = {
+    "machine": {"gpu": PLAIN, "multiprocessors": SIZE},
+    "results": Each("result", {**OF_RESULT, OTHERS: {"^offset$": range(10**18)}}, may_be_empty=True),
+}
+
 
 def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
     """The results of the ladder and of all sweeps of a GPU, its name, and how many multiprocessors it has. `gpu` as in
@@ -317,7 +324,7 @@ def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
         raise ToolError("nothing is recorded in common/results")
     results: dict[tuple[object, ...], Json] = {}
     for path in [ladder, *sorted(ladder.parent.glob(f"{ladder.stem}-sweep*.json"))]:
-        recorded = load_json(path)
+        recorded = load(path, JUDGED)
         for result in recorded["results"]:
             place = tuple(result[key] for key in ("stage", "variant", "dtype", "op", "rows", "cols"))
             results[(*place, result.get("offset", 0))] = result

@@ -437,6 +437,13 @@ def check_recorded(entry: Json, where: str) -> None:
         check(entry["recorded"], BY_NCU["recorded"], f"{where}: recorded")
 
 
+def check_of_several(result: Json, where: str) -> None:
+    if result["time_us"] == 0:
+        raise ToolError(f"{where}: 'time_us' is 0")
+    if result["time_us"] is None and "reason" not in result:
+        raise ToolError(f"{where} has no time, and no 'reason'")
+
+
 UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
 COLOUR = r"\x1b\[[0-9;]*m"  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
@@ -446,7 +453,7 @@ LINE, REASON = f"{VISIBLE}{{0,2000}}", f"({COLOUR}|{VISIBLE}){{0,2000}}"
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
 # The page of ./run report offers it for copying.
 COMMAND = (
-    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table)|/(record|count|hardware_table)\.py))"
+    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table|several_gpus)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
 SIZE, NUMBER, DIFFERENCE = range(1, 10**18), (is_number, None), (is_difference, None)
@@ -477,6 +484,9 @@ SWEEP: Json = {
 }
 COUNTS = Each("counted", {**PLACE, **STATUS, **METRICS}, check_counted)
 COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}  # simulator.json
+# <gpu>-several.json: of a peer little is known.
+OF_SEVERAL = {**PLACE, "op": NAME, "stage": RESULT["stage"], "time_us": NUMBER, OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON}}
+SEVERAL: Json = {"recorded": HEADER, "machine": MACHINE, "gpus": SIZE, "results": Each("result", OF_SEVERAL, check_of_several)}
 PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 
 

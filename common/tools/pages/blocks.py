@@ -554,19 +554,25 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> st
     files = results.recorded_files(context.results, "-several")
     if not files:
         return "*Not measured yet: `python3 common/tools several_gpus`, on a machine with several GPUs, fills in this table.*"
-    data = json.loads(min(files.items())[1].read_text(encoding="utf-8"))
+    path = min(files.items())[1]
+    data = results.load(path, results.SEVERAL)
     columns = shapes_in(shapes)
     table = Table(1, "µs, and % of the copy", *map(shape_text, columns))
     found = {(r["variant"], shape_of(r)): r for r in data["results"] if r["op"] == op}
+
+    def at(variant: str, shape: Shape) -> Json:
+        if (variant, shape) not in found:
+            raise ToolError(f"no {variant} of {op} at {shape} in {path.name}")
+        return found[variant, shape]
+
     for variant in dict.fromkeys(name for name, _ in found):
         cells = []
         for shape in columns:
-            result = found[variant, shape]
-            copy = found["copy", shape]["time_us"]
+            result, copy = at(variant, shape), at("copy", shape)["time_us"]
             if result["time_us"] is None:
                 cells.append(table.not_applicable(result))
             else:
-                percent = 100 * (result.get("copy_us") or copy) / result["time_us"]
+                percent = 100 * (result.get("copy_us") or copy or 0) / result["time_us"]
                 cells.append(f"{time_text(result['time_us'])}, {percent:.0f} %")
         table.rows.append([variant.replace("_", " ") if variant.startswith("torch") else variant, *cells])
     machine = {**data["machine"], "gpu": f"{data['gpus']} × {data['machine']['gpu']}"}
