@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -11,6 +12,7 @@ from files import BadFile
 from measure import choices
 from measure.choices import ANY, Cell, Line, Part
 from measure.results import ROOT, stage_names
+from pages import segments
 
 
 def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int = 1001, dtype: str = "f32") -> dict:
@@ -125,3 +127,25 @@ def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
     shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (128, 20000), (129, 20000)]
     chosen = [choices.chosen(lines, Cell(*shape, every, 1)) for shape in shapes]
     assert chosen == ["drawn_rows", "drawn_rows", "one_read", "split_row", "drawn_rows"]
+
+
+def named_in(svg: str) -> list[tuple[str, ...]]:
+    """The texts within each box of the picture of the segments, with what the key below makes of a letter."""
+    root = ElementTree.fromstring(svg)
+    texts = [(float(text.get("x", "")), float(text.get("y", "")), text.text or "") for text in root.findall(".//{*}text")]
+    found = []
+    for box in root.findall(".//{*}rect"):
+        left, top, wide, high = (float(box.get(name, "")) for name in ("x", "y", "width", "height"))
+        inside = [text for x, y, text in texts if left < x < left + wide and top + 12 <= y <= top + high]
+        keys = [text for y, text in sorted((y, text) for _, y, text in texts) if y > top + high and text.startswith("a: ")]
+        of_letter = dict(pair.split(": ") for pair in keys[0].split(", ")) if keys else {}
+        found.append(tuple(of_letter.get(text, text) for text in inside))
+    return found
+
+
+def test_every_segment_of_the_picture_is_named() -> None:
+    svg = segments.drawn(ROOT)
+    table = choices.read_table(ROOT / choices.TABLE)
+    kernels = [box.kernel for part in segments.PANELS for box in segments.boxes(table["Forward", part])]
+    assert named_in(svg) == [(segments.NAMES[kernel],) for kernel in kernels]
+    assert "rows of whole packs, one row: 03 ×2 up to " in segments.alt(ROOT)

@@ -20,7 +20,7 @@ from measure.quantities import (
     ratio, tensor_bytes,
 )  # fmt: skip
 from measure.results import Json, Recorded, Shape, parse_shape, shape_of
-from pages import charts
+from pages import charts, segments
 from pages.charts import Chart, shape_text
 from text import Notes, percent_text, short_text, time_text
 
@@ -579,6 +579,11 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> st
     return table.text(caption(data["recorded"], machine, "python3 common/tools several_gpus", after=f", {op}"))
 
 
+def segments_block(context: Context) -> str:
+    """The picture of stage 13's table, which generate draws."""
+    return f"![{segments.alt(context.root)}]({Path(segments.PICTURE).name})"
+
+
 BLOCKS: dict[str, Callable[..., str]] = {
     "ladder": ladder_block,
     "stage": stage_block,
@@ -590,6 +595,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "sweep": sweep_block,
     "libraries": libraries_block,
     "several_gpus": several_gpus_block,
+    "segments": segments_block,
 }
 VALUES: dict[str, Callable[..., str]] = {
     "percent": lambda context, stage, variant, shape: percent_text(

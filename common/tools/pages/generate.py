@@ -30,6 +30,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     counted NAME [SHAPE or SHAPES] columns=A,B,…   what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
+    segments                          stage 13's picture, and in words who takes what
 Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE

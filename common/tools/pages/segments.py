@@ -10,30 +10,27 @@ from measure.choices import TABLE, Line, Part, read_table
 PICTURE = "13_dispatch/segments.svg"
 MOST_COLS, MOST_ROWS = 1 << 19, 1 << 20
 LEAST_COLS = 8
-LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 170, 250
+LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 200, 310
+LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
 # Of the forward kernels: what the picture calls them. Each stage has a colour.
 NAMES = {
     "narrow_groups": "03 ×1",
     "two_packs_per_lane": "03 ×2",
-    "padded_packs": "03 pad",
+    "padded_packs": "03 padded",
     "fused": "06 fused",
     "online": "06",
     "row_exchange": "07",
     "head_and_tail": "08",
     "flat_span": "08 span",
-    "row_in_flight": "08",
+    "row_in_flight": "08 flight",
     "cluster_2": "×2",
     "cluster_8": "×8",
     "cluster_16": "×16",
-    "registers": "×8 reg",
+    "registers": "held",
     "tickets": "tickets",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
-PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element"}
-ALT = (
-    "Which kernel takes a matrix, by rows and columns. Narrow rows go to stage 03, those up to some thousand columns to "
-    "stage 06, wider ones to clusters of stage 10, and few wide rows to stage 07 or to clusters of 16"
-)
+PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element, rows of whole packs"}
 
 
 class Box(NamedTuple):
@@ -74,29 +71,48 @@ def _y(top: int, rows: int) -> float:
 
 
 def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
-    parts = [f'<text x="{LEFT}" y="{top - 10}">{title}</text>']
+    parts = [f'<text x="{LEFT}" y="{top - 10}">{title}: rows by columns</text>']
+    letters: dict[str, str] = {}  # of the kernels whose names some box has no room for
     for box in boxes(lines):
         name = NAMES[box.kernel]
         left, right, low, high = _x(box.cols[0]), _x(box.cols[1]), _y(top, box.rows[0]), _y(top, box.rows[1])
         place = f'x="{left + 1:.1f}" y="{high + 1:.1f}" width="{right - left - 2:.1f}" height="{low - high - 2:.1f}"'
         parts.append(f'<rect {place} fill="{COLOURS.get(name[:2], COLOURS["10"])}"/>')
-        if right - left > 10 * len(name) and low - high > 20:
-            middle = f'x="{(left + right) / 2:.1f}" y="{(low + high) / 2 + 6:.1f}"'
-            parts.append(f'<text class="in_box" {middle} text-anchor="middle">{name}</text>')
+        text = name
+        if right - left < LETTER * len(name) or low - high < LINE:
+            text = letters.setdefault(name, chr(ord("a") + len(letters)))
+        middle = f'x="{(left + right) / 2:.1f}" y="{(low + high) / 2 + 6:.1f}"'
+        parts.append(f'<text class="in_box" {middle} text-anchor="middle">{text}</text>')
     for power in (0, 5, 10, 15, 20):
         parts.append(f'<text x="{LEFT - 8}" y="{_y(top, 1 << power) + 6:.1f}" text-anchor="end">{1 << power if power < 20 else "10⁶"}</text>')
     for cols in (32, 256, 2048, 16384, 131072):
         parts.append(f'<text x="{_x(cols):.1f}" y="{top + HEIGHT + 20}" text-anchor="middle">{cols}</text>')
+    if letters:
+        key = ", ".join(f"{letter}: {name}" for name, letter in letters.items())
+        parts.append(f'<text x="{LEFT}" y="{top + HEIGHT + 50}">{key}</text>')
     return parts
+
+
+def alt(root: Path) -> str:
+    """The picture in words: who takes a matrix of very many rows, and who one row."""
+    said = ["Which kernel takes a matrix, by rows and columns"]
+    table = read_table(root / TABLE)
+    for part, title in PANELS.items():
+        found = sorted(boxes(table["Forward", part]), key=lambda box: box.cols)
+        for how_many, row in (("many rows", MOST_ROWS), ("one row", 1)):
+            here = [box for box in found if row in box.rows]
+            ends = [f"up to {box.cols[1]} columns" for box in here[:-1]] + ["above"]
+            said.append(f"{title}, {how_many}: " + ", ".join(f"{NAMES[box.kernel]} {end}" for box, end in zip(here, ends)))
+    return ". ".join(said)
 
 
 def drawn(root: Path) -> str:
     table = read_table(root / TABLE)
     parts = []
     for number, (part, title) in enumerate(PANELS.items()):
-        parts += _panel(TOP + APART * number, f"{title}: rows by columns", table["Forward", part])
-    height = TOP + APART * len(PANELS) - 20
+        parts += _panel(TOP + APART * number, title, table["Forward", part])
+    height, words = TOP + APART * len(PANELS) - 40, alt(root)
     style = "<style>text { font-family: sans-serif; font-size: 18px; fill: #1f2328; } .in_box { fill: #1f2328; }\n"
     style += "@media (prefers-color-scheme: dark) { text { fill: #f0f6fc; } .in_box { fill: #1f2328; } }</style>"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" aria-label="{ALT}">'
-    return "\n".join([head, f"<title>{ALT}</title>", style, *parts, "</svg>", ""])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" aria-label="{words}">'
+    return "\n".join([head, f"<title>{words}</title>", style, *parts, "</svg>", ""])
