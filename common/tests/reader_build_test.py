@@ -14,6 +14,12 @@ SOURCE = Path(__file__).resolve().parents[2]
 Command = tuple[str, str]
 
 
+def is_of_a_test(entry: dict[str, str]) -> bool:
+    """make compiles from the folder of a CMakeLists.txt, ninja from the top."""
+    output = re.search(r" -o (\S+)", entry["command"])
+    return output is not None and "/tests/" in f"{entry['directory']}/{output[1]}"
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
@@ -35,7 +41,7 @@ def test_configures_whatever_the_stages_hold(checkout: Path, monkeypatch: pytest
         done = run("cmake", "-S", checkout, "-B", build, *options)
         assert done.returncode == 0, done
         entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-        return {(e["file"], e["command"]) for e in entries if not re.search(r" -o \S*/tests/", e["command"])}
+        return {(e["file"], e["command"]) for e in entries if not is_of_a_test(e)}
 
     def number_of_tests() -> int:
         return run("ctest", "-N", "--test-dir", build).stdout.count("Test #")
