@@ -110,6 +110,11 @@ def assert_labels_apart(chart: Chart) -> None:
         width = min(box.x1, second.x1) - max(box.x0, second.x0)
         height = min(box.y1, second.y1) - max(box.y0, second.y0)
         assert width <= 1 or height <= 1, f"'{text}' lies on '{other}'"
+    for (text, box), line in itertools.product(shown, figure.findobj(matplotlib.lines.Line2D)):
+        # Only the scattered points of the chart that writes beside them: on a curve text is elsewhere.
+        if isinstance(text, matplotlib.text.Annotation) and line.axes and line.get_linestyle() == "None" and len(line.get_xdata()) > 1:
+            points = line.axes.transData.transform(line.get_xydata())
+            assert not box.count_contains(points), f"'{text}' lies on a point of {line.get_label()}"
 
 
 @pytest.mark.parametrize("count, flat", [(1, True), (12, True), (12, False)])

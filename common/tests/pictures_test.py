@@ -145,6 +145,10 @@ def problems(svg: str) -> list[str]:
             # A line of the page's own colour keeps others apart.
             if stroke not in ("", "none", paper) and contrast(stroke, paper) < OF_STROKES:
                 found.append(f"stroke {stroke} on a {page} page: contrast {contrast(stroke, paper):.1f}, not {OF_STROKES}")
+            if element.tag == SVG + "use" and fill not in ("", "none", paper):
+                mark = blended(fill, paper, float(value(elements, "opacity", by_page[page]) or "1"))
+                if contrast(mark, paper) < OF_STROKES:
+                    found.append(f"mark {mark} on a {page} page: contrast {contrast(mark, paper):.1f}, not {OF_STROKES}")
             box = box_of(element) if fill not in ("none", "") else None
             if box:
                 opacity = value(elements, "opacity", by_page[page]) or value(elements, "fill-opacity", by_page[page]) or "1"
@@ -186,6 +190,8 @@ BOTH = f"""{HEAD}.a {{ stroke: #0072b2; }}
         f'{BOTH}<path d="M 0 0 L 99 0 L 99 9 L 0 9 z" style="fill: #000000; opacity: 0.9"/><text x="9" y="9">x</text></svg>':
             "text #1f2328 on #191919, light: contrast 1.1, not 3.0",
         f'{BOTH}<rect width="99" height="9" fill="#e69f00"/><text x="9" y="9" style="fill: #1f2328">right</text></svg>': "",
+        f'{BOTH}<use style="fill: #0072b2"/></svg>': "",
+        f'{BOTH}<use style="fill: #0072b2; opacity: 0.75"/></svg>': "mark #035a8b on a dark page: contrast 2.6, not 3.0",
         f'{BOTH}<text x="300">{"a long line " * 3}</text></svg>': "leaves the picture: a long line a long line a long line",
         f'{BOTH}<path style="stroke: var(--x, #59636e)"/></svg>'.replace("{ text", "{ svg { --x: #30363d; } text"):
             "stroke #30363d on a dark page: contrast 1.6, not 3.0",

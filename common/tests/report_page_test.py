@@ -103,6 +103,7 @@ def test_it_renders(page: Any, sources: plot.Sources) -> None:
         chart = page.locator(f"#chart-{name} svg")
         box = chart.bounding_box()
         assert box["width"] > 400 and box["height"] > 300 and chart.locator("text").count() > 10, name
+    assert len({page.locator(f"#chart-{name}").bounding_box()["x"] for name in drawn}) == 2  # side by side on a desktop
     for name in ("fastertransformer", "oneflow", "triton_article", "awkward"):
         assert page.locator(f"#table-{name}").is_visible(), name
     recording, sweep = sources

@@ -110,7 +110,7 @@ def figure_of(chart: Chart) -> Any:
     height = height_of(chart.data) + above + below
     figure = load().figure.Figure(figsize=(WIDTH / 96, height / 96), facecolor=PAGE)
     rect = (0.02, below / height, 0.96, 1 - (above + below) / height)
-    figure.set_layout_engine("constrained", rect=rect, h_pad=0.06)
+    figure.set_layout_engine("constrained", rect=rect, h_pad=0.13)
     down = 14
     for lines, step, style in (
         (title, LINE + 3, {"size": TITLE, "weight": "bold"}),
@@ -194,12 +194,12 @@ def ladder(figure: Any, data: Json) -> None:
     bars: list[Json] = data["bars"]
     most = max([100.0] + [p for bar in bars for p in (bar["percent"] or 0, *bar["others"])])
     for place, bar in enumerate(bars):
-        axes.text(0, place - 0.3, bar["stage"], weight="bold", va="bottom")
+        axes.text(0.6, place - 0.3, bar["stage"], weight="bold", va="bottom")
         if bar["percent"] is None:
-            axes.text(0, place, "not applicable at this shape", color=FAINT, va="bottom")
+            axes.text(0.6, place, "not applicable at this shape", color=FAINT, va="bottom")
             continue
         axes.text(98, place - 0.3, f"{bar['percent']:.1f} %", weight="bold", ha="right", va="bottom")
-        axes.text(0, place, bar["variant"], color=FAINT, va="bottom")
+        axes.text(0.6, place, bar["variant"], color=FAINT, va="bottom")
         axes.barh(place + 0.2, bar["percent"], height=0.32, color=BAR)
         # White around the mark keeps it visible on the bar, black on the white beside it.
         for colour, width in ((PAGE, 3.5), (INK, 1.4)):
@@ -214,18 +214,18 @@ def change(figure: Any, data: Json) -> None:
     axes = figure.subplots()
     bars: list[Json] = data["bars"]
     for place, bar in enumerate(bars):
-        axes.text(0, place - 0.2, bar["name"], va="bottom", weight="bold" if bar["now"] else None)
+        axes.text(0.8, place - 0.2, bar["name"], va="bottom", weight="bold" if bar["now"] else None)
         text = f"{bar['percent']:.1f} %"
         axes.text(98, place - 0.2, text, ha="right", va="bottom", weight="bold" if bar["now"] else None)
         axes.barh(place + 0.08, bar["percent"], height=0.42, color=BAR if bar["now"] else BEFORE)
     axes.axvline(100, color=COPY, linewidth=1.6, linestyle=DASHES[1])
-    axes.text(101, -0.2, "the copy", va="bottom")
+    axes.text(101.5, -0.2, "the copy", va="bottom")
     axes.set(xlim=(0, 120), ylim=(len(bars) - 0.5, -0.75), xticks=[], yticks=[])
     axes.spines["bottom"].set_visible(False)
 
 
 def panel_height(panel: Json) -> int:
-    return 330 + (LINE + 5) * (len(panel["lines"]) + 1)
+    return 345 + (LINE + 5) * (len(panel["lines"]) + 1)
 
 
 def below(axes: Any, **style: Any) -> None:
@@ -308,9 +308,9 @@ def predicted(figure: Any, data: Json) -> None:
         axes.plot([low, high], [low * factor, high * factor], color=FAINT, linewidth=0.8, linestyle=DASHES[2])
     for stage in data["stages"]:
         mine = [p for p in points if p["stage"] == stage]
-        style = {**look(mine[0]["look"]), "linestyle": "none", "alpha": 0.75, "markeredgewidth": 0.4}
+        style = {**look(mine[0]["look"]), "linestyle": "none", "markeredgewidth": 0.4}
         axes.plot([p["predicted_us"] for p in mine], [p["measured_us"] for p in mine], label=stage, **style)
-    # The corners above and below the diagonal are empty.
+    # The corner below the diagonal is empty; the one above is where the axis goes on upwards.
     line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.8, "shrinkB": 4}
     for where, corner, align in (("above", (0.03, 0.97), "left"), ("below", (0.98, 0.04), "right")):
         point = data["extremes"][where]
@@ -320,7 +320,7 @@ def predicted(figure: Any, data: Json) -> None:
         text = f"{rounded} times the prediction:\n{point['stage']}\n{variant}\n{point['shape']}"
         style = {"ha": align, "va": "top" if where == "above" else "bottom", "arrowprops": line}
         axes.annotate(text, (point["predicted_us"], point["measured_us"]), corner, "data", "axes fraction", **style)
-    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, 6 * high))
     axes.set(xlabel="predicted time (µs)", ylabel="measured time (µs)")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
@@ -333,9 +333,9 @@ KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
     "ladder": (ladder, lambda data: 110 + 62 * len(data["bars"])),
     "change": (change, lambda data: 10 + 52 * len(data["bars"])),
     "bandwidth": (bandwidth, lambda data: sum(map(panel_height, data["panels"]))),
-    "roofline": (roofline, lambda data: 475 + 48 * len({p["stage"] for p in data["points"]})),
+    "roofline": (roofline, lambda data: 490 + 48 * len({p["stage"] for p in data["points"]})),
     "heat_map": (heat_map, lambda data: int(100 + 28 * (len(data["stages"]) + len(data["peers"]) + HEAD_CELLS + 1))),
-    "predicted": (predicted, lambda data: 420 + (LINE + 5) * len(data["stages"])),
+    "predicted": (predicted, lambda data: 450 + (LINE + 5) * len(data["stages"])),
 }
 
 
