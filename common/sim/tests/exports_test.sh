@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# exports_test.sh TOOLKIT SIMULATOR: every function of the toolkit's libcudart.so is one of the simulator's.
+# exports_test.sh TOOLKIT SIMULATOR: every function of a library of the toolkit is one of the simulator's in its place.
 set -euo pipefail
 functions() { nm --dynamic --defined-only "$1" | awk '$2 == "T" || $2 == "W" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort; }
 wanted=$(functions "$1")
