@@ -2,6 +2,7 @@
 #include "10_cluster/cluster_registers.cuh"
 #include "10_cluster/cluster_row.cuh"
 #include "10_cluster/tickets.cuh"
+#include "10_cluster/unaligned_cluster.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 
@@ -22,16 +23,22 @@ std::string text(std::int64_t number) {
   return std::to_string(number);
 }
 
+/// Of a launcher of whole packs.
+std::string too_few_packs(const Problem& problem, int cluster_size) {
+  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
+  const std::int64_t least_cols = cluster_size * 32 * 16 / static_cast<std::int64_t>(size_of(problem.dtype));
+  if (problem.shape.cols >= least_cols) return "";
+  return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";
+}
+
 /// most_cols: the most that the blocks of a cluster hold of a row, and why.
 template <class Launcher>
 std::string unsupported(const Problem& problem, const Device& device, std::int64_t most_cols,
                         const std::string& why) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
-  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
-  const std::int64_t least_cols = Launcher::cluster_size * 32 * 16 / size;
-  if (problem.shape.cols < least_cols) {
-    return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";
+  if constexpr (!std::is_same_v<Launcher, UnalignedCluster>) {
+    if (std::string reason = too_few_packs(problem, Launcher::cluster_size); !reason.empty()) return reason;
   }
   if (problem.shape.cols > most_cols) return at_most_columns(most_cols, why)(problem, device);
   const RowOnCluster row = Launcher::layout(problem.shape.cols * size, size_of(problem.dtype));
@@ -93,6 +100,11 @@ Stage stage() {
                .prepare = launches<ClusterRegisters>,
                .traffic = whole_passes(1, 1, {.barriers = 0, .bank_conflicts = 0}),
                .unsupported = too_wide_for_registers},
+              {.name = "unaligned_cluster",
+               .idea = "two to sixteen; any width at any place",
+               .prepare = launches<UnalignedCluster>,
+               .traffic = whole_passes(1, 1),
+               .unsupported = too_wide_for_shared_memory<UnalignedCluster>},
               drawing_tickets<Tickets>("tickets", "clusters of sixteen stay and draw rows"),
               drawing_tickets<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way"),
           }};

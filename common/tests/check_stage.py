@@ -76,17 +76,20 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return None
         return cols <= (min(most, 32768) if variant == "landing" else most)
     if stage == "10_cluster":
-        if any(number % pack for number in (cols, *offsets)) or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+        if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
+        any_row = variant == "unaligned_cluster"
+        if not any_row and any(number % pack for number in (cols, *offsets)):
             return False
         if variant == "registers":  # 8 packs for each of 256 threads in 16 blocks
             return 8 * 32 * pack <= cols <= 16 * 256 * 8 * pack
-        blocks = 16 if variant in ("tickets", "bulk_ring") else int(variant.removeprefix("cluster_"))
+        blocks = int(variant.removeprefix("cluster_")) if variant.startswith("cluster_") else 16
         # Of a block's shared memory 1 KiB and a line are for other things; the rest holds lines of one part, or of three.
         most, least = ((shared - 1024 - 128) // (3 if variant == "bulk_ring" else 1) // 128 * 8 * pack * blocks
                        for shared in (227 * 1024, 48 * 1024))  # fmt: skip
         if device != "sim" and least < cols <= most:
             return None
-        return blocks * 32 * pack <= cols <= most
+        return (0 if any_row else blocks * 32 * pack) <= cols <= most
     if stage == "11_backward":
         if variant == "warp_registers":
             return cols <= 1024

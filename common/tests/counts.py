@@ -30,7 +30,11 @@ SHAPES_OF = {
     "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
     "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
     # More rows than 132 clusters take at once, and than they begin with in a ring of three.
-    "10_cluster": ["--rows 3 --cols 8200,65536", "--rows 420 --cols 4096 --variant tickets,bulk_ring"],
+    "10_cluster": [
+        "--rows 3 --cols 8200,65536",
+        "--rows 420 --cols 4096 --variant tickets,bulk_ring",
+        "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
+    ],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
@@ -42,7 +46,7 @@ SHAPES_OF = {
     "13_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 65536", "--rows 3 --cols 1,33,1001 --offset 3"],
 }
 
-WHOLE_PACKS_ALONE = {"09_async_copy", "10_cluster"}  # do nothing at an offset that is no multiple of 16 bytes
+WHOLE_PACKS_ALONE = "09_async_copy"  # does nothing at an offset that is no multiple of 16 bytes
 
 
 def divide_up(a: float, b: float) -> int:
@@ -292,9 +296,32 @@ def cluster_registers(r: Row) -> Expected:
     yield "special_function_lanes", exponentials[r.op] * r.rows
 
 
+def unaligned_cluster(r: Row) -> Expected:
+    width = 16 // r.size
+    size = next((size for size in (2, 4, 8) if 16 * divide_up(r.cols * r.size, 16) <= size << 15), 16)
+    part = 8 * divide_up(divide_up(divide_up(r.cols * r.size, 16), size), 8)  # packs, lines of 128 bytes
+    warps = max(divide_up(part, (8 if part <= 8 * 1024 else 16) * 32), 4)
+    packs, singles, accesses = 0, 0, 0
+    for row, first in itertools.product(range(r.rows), range(0, r.cols, part * width)):
+        cols = min(part * width, r.cols - first)
+        head = min(-(r.offset + row * r.cols + first) * r.size % 128 // r.size, cols)
+        packs_here, tail = divmod(cols - head, width)
+        packs, singles = packs + packs_here, singles + head + tail
+        accesses += divide_up(packs_here, 32) + divide_up(head + tail, 32)
+    yield "passes", 2
+    yield "global_load_requests", accesses
+    yield "global_store_requests", accesses
+    yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
+    yield "block_barriers", 2 * size * r.rows
+    yield "special_function_lanes", (2 * r.cols + 32 * (warps + 2) * size) * r.rows + packs + singles
+
+
 def cluster(r: Row) -> Expected:
     if r.variant == "registers":
         yield from cluster_registers(r)
+        return
+    if r.variant == "unaligned_cluster":
+        yield from unaligned_cluster(r)
         return
     size = 16 if r.variant in ("tickets", "bulk_ring") else int(r.variant.removeprefix("cluster_"))
     row_packs = r.cols * r.size // 16
@@ -700,7 +727,7 @@ def describe(row: Row, executable: str) -> str:
 def check(executable: str, *options: str) -> str:
     stage = Path(executable).name
     shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
-    if stage in WHOLE_PACKS_ALONE:
+    if stage == WHOLE_PACKS_ALONE:
         shapes = tuple(shape for shape in shapes if not re.search("--offset [12]$", shape))
     rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]
     failed: dict[str, str] = {}  # the first row of each variant

@@ -86,6 +86,7 @@ CLUSTER_ROW = "10_cluster/cluster_row.cuh"
 CLUSTER_REGISTERS = "10_cluster/cluster_registers.cuh"
 TICKETS = "10_cluster/tickets.cuh"
 RING = "10_cluster/bulk_ring.cuh"
+UNALIGNED_CLUSTER = "10_cluster/unaligned_cluster.cuh"
 GRADIENT = "11_backward/row_gradient.cuh"
 IN_REGISTERS = "11_backward/in_registers.cuh"
 IN_SHARED = "11_backward/in_shared_memory.cuh"
@@ -355,6 +356,9 @@ GROUPS: dict[str, list[Mistake]] = {
     "10_cluster_3": [
         wrong_result("half_of_the_pairs", "registers --rows 3 --cols 4096", "",
             (CLUSTER_REGISTERS, "i < num_pairs; i += 32 => i < num_pairs / 2; i += 32")),
+        fault("what_follows_the_last_pack", "unaligned_cluster --rows 3 --cols 1001", "read of 4 bytes of shared memory at ",
+            (UNALIGNED_CLUSTER, "if (thread < in.num_singles()) => if (thread < in.head)"),
+            at="write(single, out.col_of_single(thread))"),
         fault("one_inbox_for_all_rows", "tickets --rows 300 --cols 2048", "asynchronous store",
             (CLUSTER, "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
             (CLUSTER, "? pairs[turn][lane] => ? pairs[0][lane]"),
