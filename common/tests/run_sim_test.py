@@ -78,6 +78,8 @@ def test_faults(sim: Sim, tmp_path: Path, statement: str, said: str) -> None:
     out, err = sim(1, "mine.cu")
     assert out == "printed 64 \n" and said in err and f" mine.cu:{LINE}\n" in err, err
     assert err.endswith("./run sim: 1 launch ended with a fault: see above\n")
+    is_mistake = said.startswith(("out of bounds", "endless"))
+    assert ("the launch ends here (SIM_CHECK=warn: it goes on)" in err) == (not is_mistake), err
 
 
 def test_what_need_not_be_a_mistake(sim: Sim, tmp_path: Path) -> None:

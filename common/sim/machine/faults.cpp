@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/lanes.h"
@@ -94,9 +95,11 @@ void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, Fa
                     const std::string& what) {
   if (!is_said_at(block, pc, kind)) return;
   Launch& launch = block.launch;
-  if (launch.configuration.check == Check::stop) throw make_fault(block, pc, thread, kind, what);
+  Fault found = make_fault(block, pc, thread, kind, what);
+  found.is_suspicion = true;
+  if (launch.configuration.check == Check::stop) throw found;
   launch.warned.insert({kind, pc});
-  launch.warnings.push_back(make_fault(block, pc, thread, kind, what));
+  launch.warnings.push_back(std::move(found));
 }
 
 void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what) {

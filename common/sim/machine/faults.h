@@ -30,6 +30,7 @@ struct Fault {
   FaultKind kind = FaultKind::trap;
   std::string text;    ///< several lines, as printed
   std::string line{};  ///< where, with the calls that were inlined; the instruction where no line is known
+  bool is_suspicion = false;  ///< need not be a mistake; see Check
 };
 
 /// What is done about a report that need not be a mistake (SIM_CHECK): bytes that nobody has written, races, masks of

@@ -173,7 +173,8 @@ std::optional<cudaError_t> watch(Launch& launched, Run run) {
   } catch (const Fault& fault) {
     say_warnings(launched);
     record_trace(launched, &fault);
-    say(fault.text + "\n    the launch ends here");
+    say(fault.text + "\n    the launch ends here" +
+        (fault.is_suspicion ? " (SIM_CHECK=warn: it goes on)" : ""));
     record_fault(fault);
     error = error_of(fault.kind);
     runtime().unreported = error;

@@ -36,7 +36,7 @@ def run_program(command: list[str], folder: Path, environment: dict[str, str]) -
             sys.stderr.write(line)
             sys.stderr.flush()
             launches += line.startswith("counted: ")
-            faults += line == "    the launch ends here\n"
+            faults += line.startswith("    the launch ends here")
         code = running.wait()
     finally:
         running.kill()
