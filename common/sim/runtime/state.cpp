@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "common/sim/ptx/lexer.h"
@@ -58,7 +59,14 @@ void say_once(const std::string& text) {
 }
 
 cudaError_t not_supported(const char* name) {
-  say_once(std::string(name) + " is not simulated");
+  const std::string_view function = name;
+  const auto is_about = [&](const char* what) { return function.find(what) != std::string_view::npos; };
+  const bool of_textures =
+      is_about("Array") || is_about("Texture") || is_about("Surface") || is_about("ChannelDesc");
+  say_once(std::string(name) + " is not simulated: " +
+           (of_textures ? "there are no arrays, textures and surfaces here. Let kernels read memory of "
+                          "cudaMalloc, or run the program on a GPU"
+                        : "do without it, or run the program on a GPU"));
   return returned(cudaErrorNotSupported);
 }
 
