@@ -37,7 +37,7 @@ std::string unsupported(const Problem& problem, const Device& device, std::int64
                         const std::string& why) {
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
-  if constexpr (!std::is_same_v<Launcher, UnalignedCluster>) {
+  if constexpr (!std::is_same_v<Launcher, UnalignedClusterRow>) {
     if (std::string reason = too_few_packs(problem, Launcher::cluster_size); !reason.empty()) return reason;
   }
   if (problem.shape.cols > most_cols) return at_most_columns(most_cols, why)(problem, device);
@@ -102,9 +102,9 @@ Stage stage() {
                .unsupported = too_wide_for_registers},
               {.name = "unaligned_cluster",
                .idea = "two to sixteen; any width at any place",
-               .prepare = launches<UnalignedCluster>,
+               .prepare = launches<UnalignedClusterRow>,
                .traffic = whole_passes(1, 1),
-               .unsupported = too_wide_for_shared_memory<UnalignedCluster>},
+               .unsupported = too_wide_for_shared_memory<UnalignedClusterRow>},
               drawing_tickets<Tickets>("tickets", "clusters of sixteen stay and draw rows"),
               drawing_tickets<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way"),
           }};

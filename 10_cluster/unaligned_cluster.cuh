@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing. For what unsupported() says nothing of; throws CudaError.
-struct UnalignedCluster {
+struct UnalignedClusterRow {
   static constexpr int cluster_size = most_blocks_of_cluster;  ///< at most
   static constexpr int slots = 1;                              ///< parts that lie in shared memory
   static constexpr std::int64_t wanted_part_bytes = 32 << 10;
@@ -88,6 +88,6 @@ struct UnalignedCluster {
 
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_cluster_per_row<UnalignedCluster, Op>(x, y, shape, stream);
+    launch_cluster_per_row<UnalignedClusterRow, Op>(x, y, shape, stream);
   }
 };
