@@ -310,7 +310,8 @@ def unaligned_cluster(r: Row) -> Expected:
         accesses += divide_up(packs_here, 32) + divide_up(head + tail, 32)
     yield "passes", 2
     yield "global_load_requests", accesses
-    yield "global_store_requests", accesses
+    if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores
+        yield "global_store_requests", accesses
     yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
     yield "block_barriers", 2 * size * r.rows
     yield "special_function_lanes", (2 * r.cols + 32 * (warps + 2) * size) * r.rows + packs + singles
