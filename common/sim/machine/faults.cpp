@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <sstream>
-#include <utility>
 
 #include "common/sim/machine/block.h"
 #include "common/sim/machine/lanes.h"
@@ -95,11 +94,14 @@ void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, Fa
                     const std::string& what) {
   if (!is_said_at(block, pc, kind)) return;
   Launch& launch = block.launch;
-  Fault found = make_fault(block, pc, thread, kind, what);
-  found.is_suspicion = true;
-  if (launch.configuration.check == Check::stop) throw found;
+  const auto suspicion = [&] {
+    Fault fault = make_fault(block, pc, thread, kind, what);
+    fault.is_suspicion = true;
+    return fault;
+  };
+  if (launch.configuration.check == Check::stop) throw suspicion();
   launch.warned.insert({kind, pc});
-  launch.warnings.push_back(std::move(found));
+  launch.warnings.push_back(suspicion());
 }
 
 void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what) {
