@@ -189,11 +189,15 @@ def split_row(r: Row) -> Expected:
     yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
-def requests(r: Row, width: int, begin: int, count: int, boundary: int = 16) -> int:
-    """Of `count` elements from element `begin` on, by packs of `width` from a boundary on and single elements."""
+def cut(r: Row, width: int, begin: int, count: int, boundary: int) -> tuple[int, int]:
+    """`count` elements from element `begin` on: packs of `width` from a boundary on, and single elements."""
     head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
     packs, tail = divmod(count - head, width)
-    return divide_up(packs, 32) + divide_up(head + tail, 32)
+    return packs, head + tail
+
+
+def requests(r: Row, width: int, begin: int, count: int, boundary: int = 16) -> int:
+    return sum(divide_up(accesses, 32) for accesses in cut(r, width, begin, count, boundary))
 
 
 def unaligned_rows(r: Row) -> Expected:
@@ -301,20 +305,16 @@ def unaligned_cluster(r: Row) -> Expected:
     size = next((size for size in (2, 4, 8) if 16 * divide_up(r.cols * r.size, 16) <= size << 15), 16)
     part = 8 * divide_up(divide_up(divide_up(r.cols * r.size, 16), size), 8)  # packs, lines of 128 bytes
     warps = max(divide_up(part, (8 if part <= 8 * 1024 else 16) * 32), 4)
-    packs, singles, accesses = 0, 0, 0
-    for row, first in itertools.product(range(r.rows), range(0, r.cols, part * width)):
-        cols = min(part * width, r.cols - first)
-        head = min(-(r.offset + row * r.cols + first) * r.size % 128 // r.size, cols)
-        packs_here, tail = divmod(cols - head, width)
-        packs, singles = packs + packs_here, singles + head + tail
-        accesses += divide_up(packs_here, 32) + divide_up(head + tail, 32)
+    parts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), 128)
+             for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
+    accesses = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in parts)
     yield "passes", 2
     yield "global_load_requests", accesses
     if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores
         yield "global_store_requests", accesses
     yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
     yield "block_barriers", 2 * size * r.rows
-    yield "special_function_lanes", (2 * r.cols + 32 * (warps + 2) * size) * r.rows + packs + singles
+    yield "special_function_lanes", (2 * r.cols + 32 * (warps + 2) * size) * r.rows + sum(map(sum, parts))
 
 
 def cluster(r: Row) -> Expected:
@@ -436,24 +436,21 @@ def fusion(r: Row) -> Expected:
         first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
         return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
 
-    def cut(begin: int, count: int) -> tuple[int, int]:
-        """Packs and single elements."""
-        boundary = 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128
-        head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
-        return (count - head) // width, head + (count - head) % width
+    def cut_row(begin: int, count: int) -> tuple[int, int]:
+        return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128)
 
     if r.variant == "split_row":
         wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
         part = 16 * divide_up(divide_up(r.cols, wanted), 16)
         parts = divide_up(r.cols, part)
-        cuts = [cut(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
+        cuts = [cut_row(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
         yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
         yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
         yield "block_barriers", 2 * parts * r.rows
         exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
         yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts)
         return
-    cuts = [cut(row * r.cols, r.cols) for row in range(r.rows)]
+    cuts = [cut_row(row * r.cols, r.cols) for row in range(r.rows)]
     requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
     tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
     yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
@@ -492,7 +489,7 @@ def fusion(r: Row) -> Expected:
         size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15), 16)
         part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
         warps = max(divide_up(part, 8 * 32), 4)
-        cuts = [cut(row * r.cols + first, min(part * width, r.cols - first))
+        cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         blocks, shuffles = size * r.rows, SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
         stores = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows
