@@ -196,8 +196,8 @@ struct FusedRegisterSoftmax {
       };
       constexpr int two_packs = pack_size == 4 ? 8 : 16;
       launch_first.template operator()<narrowest_tile, BlockTile{64, two_packs}, BlockTile{128, two_packs},
-                                       BlockTile{256, two_packs}, BlockTile{512, two_packs},
-                                       BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>();
+                                       BlockTile{256, two_packs}, BlockTile{256, 16}, BlockTile{512, 16},
+                                       BlockTile{512, 32}, widest_tile>();
     });
   }
 };

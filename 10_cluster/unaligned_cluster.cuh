@@ -71,13 +71,15 @@ struct UnalignedClusterRow {
   static constexpr std::int64_t wanted_part_bytes = 32 << 10;
 
   /// Blocks so small that an SM has several, as long as a cluster may have more of them.
-  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::size_t element_bytes) {
     int size = 2;
     while (size < cluster_size && row_bytes > size * wanted_part_bytes) size *= 2;
     const int part_packs = packs_of_part(round_up(row_bytes, 16), size);
+    int packs_per_thread = element_bytes == 4 ? 4 : 8;
+    while (part_packs > packs_per_thread * 1024) packs_per_thread *= 2;
     return {.cluster_size = size,
             .part_packs = part_packs,
-            .packs_per_thread = part_packs <= 8 * 1024 ? 8 : 16,
+            .packs_per_thread = packs_per_thread,
             .shared_bytes = static_cast<int>(bytes_with_place(part_packs * std::int64_t{16}))};
   }
 

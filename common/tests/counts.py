@@ -150,7 +150,7 @@ def online(r: Row) -> Expected:
     if r.variant == "fused":
         # The first tile that holds the row: threads, and columns of each, and a factor for each thread.
         two_packs = 8 if pack(r) == 4 else 16
-        tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256, 512)), (512, 16), (512, 32), (1024, 32)
+        tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256)), (256, 16), (512, 16), (512, 32), (1024, 32)
         threads, cols = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
         warps, merges = threads // 32, 1 if threads == 32 else 2
         yield "block_barriers", (merges - 1) * r.rows
@@ -304,7 +304,8 @@ def unaligned_cluster(r: Row) -> Expected:
     width = 16 // r.size
     size = next((size for size in (2, 4, 8) if 16 * divide_up(r.cols * r.size, 16) <= size << 15), 16)
     part = 8 * divide_up(divide_up(divide_up(r.cols * r.size, 16), size), 8)  # packs, lines of 128 bytes
-    warps = max(divide_up(part, (8 if part <= 8 * 1024 else 16) * 32), 4)
+    packs_a_thread = next(packs for packs in (4, 8, 16) if part <= packs * 1024 and packs * r.size >= 16)
+    warps = max(divide_up(part, packs_a_thread * 32), 4)
     parts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), 128)
              for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
     accesses = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in parts)

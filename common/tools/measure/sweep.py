@@ -6,7 +6,7 @@
 
 Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
 gets no time. A peer may err by 4 times what a stage may: cuDNN's 16-bit results err by up to twice that. Then all are
-timed in turn, in two rounds of opposite order, each beside a copy of the same bytes; what takes more than 4 times as long
+timed in turn, in two rounds of opposite order, each beside a copy of the same bytes; what takes more than twice as long
 as the copy has one round. Peers are taken where they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
 
 With --op softmax_backward it is the gradient, at tables of its own: two matrices are read and one is written, and so does
