@@ -4,9 +4,6 @@
 #include "09_async_copy/own_packs.cuh"
 #include "12_fusion/turn.cuh"
 
-/// Small blocks: while the threads of one meet, others of the SM read.
-constexpr int most_threads_of_loss = 256;
-
 /// A block of blockDim.x threads for each row; where that is one warp, blockDim.y rows a block, which never meet.
 template <class Op, int packs_per_turn, class T>
 __global__ void __launch_bounds__(1024)
@@ -27,9 +24,8 @@ __global__ void __launch_bounds__(1024)
 /// Blocks that stay and draw rows. A thread fetches its next turn, be it of the next row, before it adds up this one: loads are
 /// under way also while the threads meet.
 template <class Op, int packs_per_turn, class T>
-__global__ void __launch_bounds__(most_threads_of_loss, 1024 / most_threads_of_loss)
-    drawn_rows_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape,
-                    TicketCounter* tickets) {
+__global__ void __launch_bounds__(1024) drawn_rows_loss(const T* x, const std::int64_t* labels, float* loss,
+                                                        Shape shape, TicketCounter* tickets) {
   constexpr int N = elements_per_16_bytes<T>;
   // Two of each, for rows in turn: each is written again only after the other's barrier.
   __shared__ typename Op::State storage[2][32];
@@ -83,11 +79,13 @@ __global__ void __launch_bounds__(most_threads_of_loss, 1024 / most_threads_of_l
 
 struct OneRead {
   static constexpr int packs_per_turn = 4;
+  static constexpr int most_threads =
+      256;  ///< small blocks: while the threads of one meet, others of the SM read
 
   /// A warp for a row that two turns of it read, four of them a block.
   static dim3 block(std::int64_t row_bytes) {
     if (row_bytes / 16 <= 2 * 32 * packs_per_turn) return {32, 4};
-    return threads_of_turns(row_bytes, packs_per_turn, most_threads_of_loss);
+    return threads_of_turns(row_bytes, packs_per_turn, most_threads);
   }
 
   template <class Op, class T>
@@ -106,15 +104,32 @@ struct OneRead {
 /// workspace: a TicketCounter, 0 before and after.
 struct DrawnRows {
   static constexpr int packs_per_turn = 4;
+  static constexpr int warps_of_sm = 32;  ///< with 64 registers a thread
+
+  /// So many that the SM has the most rows done in a turn: a last turn that is nearly empty costs as much as a full one. With
+  /// fewer than four turns of a row, too much of the time goes into meeting.
+  static int threads(std::int64_t row_bytes) {
+    const std::int64_t packs = divide_up(row_bytes, 16);
+    int best = 4;
+    double most_rows = 0;
+    for (int warps = best; warps <= warps_of_sm; ++warps) {
+      const std::int64_t turns = divide_up(packs, std::int64_t{32} * warps * packs_per_turn);
+      const double rows = (warps_of_sm / warps) / static_cast<double>(turns);
+      if (turns < 4 || rows < most_rows) continue;
+      best = warps;
+      most_rows = rows;
+    }
+    return 32 * best;
+  }
 
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
-    const unsigned threads = threads_of_turns(of.row_bytes(), packs_per_turn, most_threads_of_loss);
-    const unsigned blocks = blocks_that_stay(kernel, static_cast<int>(threads), 0, of.shape.rows);
-    kernel<<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
-                                           static_cast<TicketCounter*>(of.workspace));
+    const int block_size = threads(of.row_bytes());
+    const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
+    kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
+                                              static_cast<TicketCounter*>(of.workspace));
     CUDA_CHECK(cudaGetLastError());
   }
 };

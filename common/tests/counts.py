@@ -458,6 +458,10 @@ def fusion(r: Row) -> Expected:
     if r.variant in ("one_read", "drawn_rows"):
         narrow = r.variant == "one_read" and row_bytes // 16 <= 256
         warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
+        if r.variant == "drawn_rows":
+            turns = {warps: divide_up(divide_up(row_bytes, 16), 4 * 32 * warps) for warps in range(4, 33)}
+            rows_of_sm = {warps: 32 // warps / turns[warps] for warps in turns if turns[warps] >= 4}  # in a turn
+            warps = max(rows_of_sm, key=lambda warps: (rows_of_sm[warps], warps), default=4)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
