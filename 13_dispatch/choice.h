@@ -28,7 +28,8 @@ enum class Forward {
   cluster_8,
   cluster_16,
   registers,
-  tickets
+  tickets,
+  unaligned_cluster
 };
 enum class Backward {
   warp_registers,

@@ -8,6 +8,7 @@
 #include "10_cluster/cluster_registers.cuh"
 #include "10_cluster/cluster_row.cuh"
 #include "10_cluster/tickets.cuh"
+#include "10_cluster/unaligned_cluster.cuh"
 #include "13_dispatch/cluster_limits.cuh"
 #include "13_dispatch/launch.cuh"
 
@@ -95,6 +96,8 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
              on_cluster<ClusterRegisters>(matrix, gpu);
     case tickets:
       return on_cluster<Tickets>(matrix, gpu);
+    case unaligned_cluster:
+      return fits_cluster<UnalignedClusterRow>(matrix, gpu, static_cast<std::size_t>(matrix.element_bytes));
   }
   return false;
 }
@@ -141,6 +144,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
       return ClusterRegisters::launch<Op>(x, y, shape, stream);
     case tickets:
       return Tickets::launch<Op>(x, y, workspace, shape, stream);
+    case unaligned_cluster:
+      return UnalignedClusterRow::launch<Op>(x, y, shape, stream);
   }
 }
 

@@ -104,6 +104,16 @@ def test_few_rows_have_a_band_of_their_own() -> None:
     assert lines == [Line(ANY, 16000, "block"), Line(64, ANY, "split"), Line(ANY, ANY, "block")]
 
 
+def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_are_as_of_fewer() -> None:
+    kernels = {"narrow": 60.0, "wide": 60.0, "many": 60.0}
+    cells = [Cell(4, cols, {**kernels, best: 90.0}, 90) for cols, best in ((1000, "narrow"), (4000, "narrow"), (64000, "wide"))]
+    for rows, of_wide in ((64, "wide"), (65, "many")):  # not of so many rows that few say nothing of them
+        many = [Cell(rows, cols, {**kernels, "many": 90.0}, 90) for cols in (1000, 4000)]
+        lines = choices.fitted([*cells, *many], list(kernels))
+        found = [choices.chosen(lines, Cell(rows, cols, kernels, 90)) for cols in (1000, 4000, 16000, 17000, 10**6)]
+        assert found == ["many", "many", "many", of_wide, of_wide]
+
+
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     work = choices.WORKS[0]
     part = Part(4, True)

@@ -43,7 +43,7 @@ SHAPES_OF = {
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ],
     # Around what the lines of the table end with, some of which are for few rows.
-    "13_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 65536", "--rows 3 --cols 1,33,1001 --offset 3"],
+    "13_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
 }
 
 WHOLE_PACKS_ALONE = "09_async_copy"  # does nothing at an offset that is no multiple of 16 bytes

@@ -28,6 +28,7 @@ LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not re
 # Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
 FEW_SHAPES = 10
 BORROWED = 0.1
+NEAR_ROWS = 16  # so many times fewer rows still say what is best for many
 PACK_BYTES = 16
 ANY = (1 << 63) - 1
 
@@ -105,6 +106,7 @@ WORKS = [
             "cluster_16": "10_cluster",
             "registers": "10_cluster",
             "tickets": "10_cluster",
+            "unaligned_cluster": "10_cluster",
         },
         ("row_in_flight", "online"),
     ),
@@ -239,13 +241,24 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
             cost, before = bands[begin]
             found.append((cost + fit.cost, [*before, (heights[begin], heights[end - 1], fit)]))
         bands.append(min(found, key=lambda one: one[0]))
-    lines = []
+    lines: list[Line] = []
+    below: list[Line] = []  # of the band of fewer rows
+    all_columns = sorted({cell.cols for cell in cells})
+    most_below = 0
     for least, most, fit in bands[-1][1]:
-        columns = sorted({cell.cols for cell in cells if least <= cell.rows <= most})
+        most_rows = _limits([most], heights)[0]
+        own = [cell for cell in cells if least <= cell.rows <= most]
+        columns = sorted({cell.cols for cell in own})
         limits = _limits([most_cols for most_cols, _ in fit.lines], columns)
-        lines += [
-            Line(_limits([most], heights)[0], limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)
-        ]
+        band = [Line(most_rows, limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)]
+        # Of wider rows than so many were recorded with, what is best for not many fewer holds.
+        end = _limits(columns[-1:], all_columns)[0]
+        wider = [line._replace(most_rows=most_rows) for line in below if line.most_cols > end]
+        if wider and min(cell.rows for cell in own if cell.cols == columns[-1]) <= NEAR_ROWS * most_below:
+            last = band.pop()._replace(most_cols=end)
+            band += [last, *wider] if last.kernel != wider[0].kernel else wider
+        lines += band
+        below, most_below = band, most
     # Bands of few rows were not recorded for narrow ones: there, up to half of the first width, the last band holds for all.
     few = [line for line in lines if line.most_rows != ANY]
     many = [line for line in lines if line.most_rows == ANY]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from measure.choices import TABLE, Line, Part, read_table
 
 PICTURE = "13_dispatch/segments.svg"
-MOST_COLS, MOST_ROWS = 1 << 19, 1 << 20
+MOST_COLS, MOST_ROWS = 500_000, 1 << 20
 LEAST_COLS = 8
-LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 200, 310
+LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 280, 390
 LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
 # Of the forward kernels: what the picture calls them. Each stage has a colour.
 NAMES = {
@@ -28,13 +28,14 @@ NAMES = {
     "cluster_16": "×16",
     "registers": "held",
     "tickets": "tickets",
+    "unaligned_cluster": "unaligned",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
 PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element, rows of whole packs"}
 
 
 class Box(NamedTuple):
-    """From the first to the last of rows and columns that are taken by a kernel."""
+    """More rows than the first number, up to the second, and columns likewise, that are taken by a kernel."""
 
     rows: tuple[int, int]
     cols: tuple[int, int]
@@ -46,7 +47,7 @@ def boxes(lines: list[Line]) -> list[Box]:
     row_ends = sorted({min(line.most_rows, MOST_ROWS) for line in lines})
     col_ends = sorted({min(line.most_cols, MOST_COLS) for line in lines})
     found: list[Box] = []
-    for rows in zip([1, *row_ends], row_ends):
+    for rows in zip([0, *row_ends], row_ends):
         places = [
             (cols, next(line.kernel for line in lines if rows[1] <= line.most_rows and cols[1] <= line.most_cols))
             for cols in zip([LEAST_COLS, *col_ends], col_ends)
@@ -66,8 +67,9 @@ def _x(cols: int) -> float:
     return LEFT + WIDTH * math.log(cols / LEAST_COLS) / math.log(MOST_COLS / LEAST_COLS)
 
 
-def _y(top: int, rows: int) -> float:
-    return top + HEIGHT * (1 - math.log(rows) / math.log(MOST_ROWS))
+def _y(top: int, rows: float) -> float:
+    """Between so many rows and one more."""
+    return top + HEIGHT * (1 - math.log(2 * rows + 1) / math.log(2 * MOST_ROWS + 1))
 
 
 def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
@@ -84,7 +86,7 @@ def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
         middle = f'x="{(left + right) / 2:.1f}" y="{(low + high) / 2 + 6:.1f}"'
         parts.append(f'<text class="in_box" {middle} text-anchor="middle">{text}</text>')
     for power in (0, 5, 10, 15, 20):
-        parts.append(f'<text x="{LEFT - 8}" y="{_y(top, 1 << power) + 6:.1f}" text-anchor="end">{1 << power if power < 20 else "10⁶"}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{_y(top, (1 << power) - 0.5) + 6:.1f}" text-anchor="end">{1 << power if power < 20 else "10⁶"}</text>')
     for cols in (32, 256, 2048, 16384, 131072):
         parts.append(f'<text x="{_x(cols):.1f}" y="{top + HEIGHT + 20}" text-anchor="middle">{cols}</text>')
     if letters:
@@ -100,7 +102,7 @@ def alt(root: Path) -> str:
     for part, title in PANELS.items():
         found = sorted(boxes(table["Forward", part]), key=lambda box: box.cols)
         for how_many, row in (("many rows", MOST_ROWS), ("one row", 1)):
-            here = [box for box in found if row in box.rows]
+            here = [box for box in found if box.rows[0] < row <= box.rows[1]]
             ends = [f"up to {box.cols[1]} columns" for box in here[:-1]] + ["above"]
             said.append(f"{title}, {how_many}: " + ", ".join(f"{NAMES[box.kernel]} {end}" for box, end in zip(here, ends)))
     return ". ".join(said)
