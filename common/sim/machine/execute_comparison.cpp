@@ -255,6 +255,7 @@ void assemble_selp(Assembler& a) {
   const Type type = a.take_type();
   a.operands({type, type, type, Type::pred});
   a.instruction.handler = with_bits(size_of(type), []<class T>() -> Handler { return &selp<T>; });
+  a.instruction.selects = true;
 }
 
 // testp: a property of one f32 or f64

@@ -103,6 +103,15 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
     shuffled[lane] = values[sources[lane]] | undefined[lane];
   }
   for_lanes(to, lanes, [&](int lane) { return shuffled[static_cast<std::size_t>(lane)]; });
+  if (lanes != all_lanes || !warp.knows_all()) {
+    const LaneMask unknown_before = warp.unknown_lanes_of(operands[2]);
+    LaneMask unknown = 0;
+    for_each_lane(lanes, [&](int lane) {
+      const auto l = static_cast<std::size_t>(lane);
+      if (undefined[l] != 0 || contains(unknown_before, static_cast<int>(sources[l]))) unknown |= bit(lane);
+    });
+    warp.shuffled(instruction, lanes, unknown);
+  }
   if (operands[1].bytes == 0) return;
   LaneMask& predicate = warp.mask_of(operands[1]);
   LaneMask inside = 0;

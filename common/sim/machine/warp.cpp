@@ -56,6 +56,7 @@ void Warp::start() {
   alive = existing;
   ready_.assign(1, {0, existing, 0});
   frames_.clear();
+  unknown_.clear();
   waiting_.clear();
   forget_order();
   proxy_fence_time = 0;
@@ -235,6 +236,7 @@ void Warp::run(std::uint64_t instructions) {
   }
 }
 
+template <bool follows_unknown>
 std::uint32_t Warp::run_straight(std::uint32_t at, std::uint32_t stop, LaneMask lanes) {
   const Instruction* instruction = program.code.data() + at;
   std::uint64_t* executed = block.launch.executed.data() + at;
@@ -245,9 +247,71 @@ std::uint32_t Warp::run_straight(std::uint32_t at, std::uint32_t stop, LaneMask 
     const LaneMask active = lanes_that_execute(*instruction, lanes);
     if (active == 0) continue;
     pc = at;
+    if (follows_unknown) follow_unknown(*instruction, active);
     instruction->handler(*this, *instruction, active);
   }
   return at;
+}
+
+// ---- What nobody knows
+
+LaneMask Warp::unknown_lanes_of(const Operand& operand) const {
+  if (operand.base != Base::warp || operand.bytes == 0) return 0;
+  for (const Unknown& unknown : unknown_) {
+    if (unknown.offset == operand.offset) return unknown.lanes;
+  }
+  return 0;
+}
+
+void Warp::set_unknown_lanes(const Operand& operand, LaneMask written, const Unknown& now) {
+  for (auto before = unknown_.begin(); before != unknown_.end(); ++before) {
+    if (before->offset != operand.offset) continue;
+    before->lanes &= ~written;
+    if (now.lanes != 0) *before = {operand.offset, before->lanes | now.lanes, now.shuffle};
+    if (before->lanes == 0) unknown_.erase(before);
+    return;
+  }
+  if (now.lanes != 0) unknown_.push_back({operand.offset, now.lanes, now.shuffle});
+}
+
+void Warp::shuffled(const Instruction& shuffle, LaneMask lanes, LaneMask unknown) {
+  set_unknown_lanes(shuffle.operands[0], lanes, {0, unknown, pc});
+}
+
+void Warp::follow_unknown(const Instruction& instruction, LaneMask lanes) {
+  if ((instruction.results & more_results) != 0) {
+    unknown_.clear();
+    return;
+  }
+  Unknown used;
+  const auto use = [&](const Operand& operand, LaneMask by) {
+    if (operand.base != Base::warp || operand.bytes == 0) return;
+    for (const Unknown& unknown : unknown_) {
+      if (unknown.offset != operand.offset || (unknown.lanes & by) == 0) continue;
+      used.lanes |= unknown.lanes & by;
+      used.shuffle = unknown.shuffle;
+    }
+  };
+  if (instruction.selects) {
+    const LaneMask choice = mask_of(instruction.operands[3]);
+    use(instruction.operands[1], lanes & choice);
+    use(instruction.operands[2], lanes & ~choice);
+  } else {
+    for (std::size_t i = 0; i < max_operands; ++i) {
+      if ((instruction.results >> i & 1U) == 0) use(instruction.operands[i], lanes);
+    }
+  }
+  const bool accesses = instruction.access_bytes != 0 || instruction.counted_as == InstructionClass::atomic;
+  if (accesses && used.lanes != 0 && instruction.space != MemorySpace::local) {
+    suspect(*this, first_lane(used.lanes), FaultKind::shuffle,
+            "uses what a shuffle read from a lane that took no part in it, which may be anything; the "
+            "shuffle is at " +
+                program.describe_location(program.location_of[used.shuffle], ", called from "));
+  }
+  if (accesses) used.lanes = 0;
+  for (std::size_t i = 0; i < max_operands; ++i) {
+    if ((instruction.results >> i & 1U) != 0) set_unknown_lanes(instruction.operands[i], lanes, used);
+  }
 }
 
 void Warp::run_group(LaneGroup group) {
@@ -257,7 +321,7 @@ void Warp::run_group(LaneGroup group) {
   LaneMask lanes = group.lanes;
   std::uint32_t at = group.pc;
   for (;;) {
-    at = run_straight(at, stop, lanes);
+    at = unknown_.empty() ? run_straight<false>(at, stop, lanes) : run_straight<true>(at, stop, lanes);
     if (at >= stop || instructions_left_ == 0) break;
     const Instruction& instruction = code[at];
     ++block.launch.executed[at];
@@ -298,6 +362,9 @@ void Warp::run_group(LaneGroup group) {
       lanes = active;
       stop = stop_in(frame);
       continue;
+    }
+    if (!unknown_.empty() && instruction.counted_as != InstructionClass::shuffle) {
+      follow_unknown(instruction, active);
     }
     if (instruction.control == Control::warp_sync && others == 0 &&
         complete_lanes(instruction, active) == active) {

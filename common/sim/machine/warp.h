@@ -70,6 +70,12 @@ class Warp {
   }
   InstructionCounters& counters();
 
+  [[nodiscard]] bool knows_all() const { return unknown_.empty(); }
+  /// Lanes whose value of an operand nobody knows: a shuffle read it from a lane that took no part.
+  [[nodiscard]] LaneMask unknown_lanes_of(const Operand& operand) const;
+  /// After a shuffle of `lanes`: those of which nobody knows what they read.
+  void shuffled(const Instruction& shuffle, LaneMask lanes, LaneMask unknown);
+
   /// For instructions by which a warp may be waiting for another one: after some of them the others get a turn.
   void poll();
   /// For those that read: operands[address] of the lanes.
@@ -122,11 +128,22 @@ class Warp {
 
  private:
   static constexpr std::uint32_t polls_per_turn = 32;
+  /// Of a register: what these lanes have there comes from the shuffle at that place.
+  struct Unknown {
+    std::uint32_t offset = 0;
+    LaneMask lanes = 0;
+    std::uint32_t shuffle = 0;
+  };
 
   /// Runs lanes until they wait, have exited, are split, or reach the program counter of other lanes.
   void run_group(LaneGroup group);
   /// Runs them up to `stop`, the end of the turn, or an instruction that is more than a call of its handler. Gives where.
+  template <bool follows_unknown>
   std::uint32_t run_straight(std::uint32_t at, std::uint32_t stop, LaneMask lanes);
+  /// Before an instruction other than a shuffle: its results are unknown where what they are made of is. Storing them is
+  /// suspicious. What is compared with them is not followed: code may look at them before it knows that they are of no use.
+  void follow_unknown(const Instruction& instruction, LaneMask lanes);
+  void set_unknown_lanes(const Operand& operand, LaneMask written, const Unknown& now);
   /// Of the lanes those whose predicate says so.
   [[nodiscard]] LaneMask lanes_that_execute(const Instruction& instruction, LaneMask lanes) const {
     const LaneMask predicate = *reinterpret_cast<const LaneMask*>(registers_ + instruction.predicate);
@@ -161,6 +178,7 @@ class Warp {
   Stamp last_warp_barrier_ = 0;
   std::byte* registers_;
   std::vector<std::byte> local_;
+  std::vector<Unknown> unknown_;
 };
 
 template <class Predicate>

@@ -99,6 +99,7 @@ void Assembler::destination_at(std::size_t place, const WrittenOperand& operand,
                                bool exact_width) {
   refuse_if(place >= max_operands);
   instruction.operands.at(place) = resolver_.destination(operand, type, exact_width);
+  if (type != Type::pred) instruction.results |= static_cast<std::uint16_t>(1U << place);
 }
 
 void Assembler::address_at(std::size_t place, const WrittenOperand& operand) {
@@ -112,6 +113,7 @@ void Assembler::more_source(const WrittenOperand& operand, Type type) {
 
 void Assembler::more_destination(const WrittenOperand& operand, Type type) {
   more_operands.push_back(resolver_.destination(operand, type, true));
+  instruction.results |= more_results;
 }
 
 void Assembler::source(std::size_t index, Type type, bool exact_width) {

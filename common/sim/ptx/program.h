@@ -70,6 +70,8 @@ struct Instruction;
 using Handler = void (*)(Warp&, const Instruction&, LaneMask);
 
 inline constexpr std::size_t max_operands = 9;
+/// In Instruction::results, of a matrix instruction: registers are written that are not among its operands.
+inline constexpr std::uint16_t more_results = 1U << max_operands;
 
 /// Two cache lines, of which most instructions need the first alone.
 struct alignas(64) Instruction {
@@ -91,8 +93,11 @@ struct alignas(64) Instruction {
       false;  ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
   bool acquires : 1 = false;  ///< knows what was made known where it reads
   bool releases : 1 = false;  ///< makes known what came before
+  bool selects : 1 = false;   ///< operands[1] or, without operands[3], operands[2]
   bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
+  std::uint16_t results =
+      0;                     ///< a bit for each operand that is written, but for predicates; see more_results
   std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
   std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
 };

@@ -135,6 +135,20 @@ __global__ void shuffle_in_a_branch(float* y) {
   __syncthreads();
   y[threadIdx.x] = value;
 }
+enum class Reads { wanted_lanes, more_and_uses_them, more_and_leaves_them };
+/// Of the first n lanes. The mask names all that take part, whatever is read.
+template <Reads reads>
+__global__ void sum_by_few_lanes(float* y, int n) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const unsigned mask = __ballot_sync(0xffffffffu, lane < n);
+  if (lane >= n) return;
+  float sum = 1;
+  for (int distance = reads == Reads::wanted_lanes ? n / 2 : 16; distance > 0; distance /= 2) {
+    const float other = __shfl_down_sync(mask, sum, distance);
+    if (reads != Reads::more_and_leaves_them || lane + distance < n) sum += other;
+  }
+  if (lane == 0) y[0] = sum;
+}
 template <bool bug>
 __global__ void barrier_after_return(float* y, int n) {
   if (bug && static_cast<int>(threadIdx.x) >= n) return;
@@ -282,6 +296,19 @@ int main() {
   simulator.expect("shuffle_in_a_branch", failed, "lanes 16-31",
                    [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
   simulator.expect("shuffle_in_a_branch, right", fine, "", [&] { shuffle_in_a_branch<false><<<1, 32>>>(y); });
+  const auto value_of = [&](int i) {
+    float value = 0;
+    CUDA_CHECK(cudaMemcpy(&value, y + i, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+  };
+  simulator.expect("sum_by_few_lanes", failed, "uses what a shuffle read from a lane that took no part",
+                   [&] { sum_by_few_lanes<Reads::more_and_uses_them><<<1, 32>>>(y, 8); });
+  simulator.expect("sum_by_few_lanes, right", fine, "",
+                   [&] { sum_by_few_lanes<Reads::wanted_lanes><<<1, 32>>>(y, 8); });
+  simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
+  simulator.expect("sum_by_few_lanes, which leaves them", fine, "",
+                   [&] { sum_by_few_lanes<Reads::more_and_leaves_them><<<1, 32>>>(y, 8); });
+  simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
   simulator.expect("barrier_after_return", failed, "barrier not reached by all",
                    [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
   simulator.expect("barrier_after_return, right", fine, "",
@@ -321,11 +348,6 @@ int main() {
   const auto shuffles = [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); };
   const auto shuffles_in_a_branch = [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); };
   const auto returns_early = [&] { barrier_after_return<true><<<1, threads>>>(y, 40); };
-  const auto value_of = [&](int i) {
-    float value = 0;
-    CUDA_CHECK(cudaMemcpy(&value, y + i, sizeof value, cudaMemcpyDeviceToHost));
-    return value;
-  };
   for (const auto& [check, says] :
        {std::pair{"off", false}, {"warn", true}, {"off", false}, {"warn", false}}) {
     setenv("SIM_CHECK", check, 1);
