@@ -283,27 +283,28 @@ void find_in_cluster(Access& access) {
 void find_shared(Access& access) {
   Block& block = access.warp.block;
   std::vector<std::byte>& memory = block.shared;
+  const std::size_t size = access.lowest < block.reserved_shared ? block.shared_bytes : memory.size();
   access.regions[0] = shared_region(block);
   if (access.highest >> cluster_rank_shift != 0) return find_in_cluster(access);
-  if (access.contiguous && access.highest < memory.size() && memory.size() - access.highest >= access.bytes) {
+  if (access.contiguous && access.highest < size && size - access.highest >= access.bytes) {
     access.host[0] = memory.data() + access.lowest;
     return;
   }
   access.contiguous = false;
-  if (access.highest < memory.size() && memory.size() - access.highest >= access.bytes) {
+  if (access.highest < size && size - access.highest >= access.bytes) {
     return place(access, memory.data(), 0);
   }
   const auto where = [&] {
-    std::string size = std::to_string(memory.size()) + " bytes";
+    std::string text = std::to_string(size) + " bytes";
     const std::size_t dynamic = block.launch.configuration.dynamic_shared_bytes;
-    if (dynamic > 0 && dynamic < memory.size()) {
-      size += ": " + std::to_string(memory.size() - dynamic) + " of its __shared__ variables, then the " +
+    if (dynamic > 0 && dynamic < size) {
+      text += ": " + std::to_string(size - dynamic) + " of its __shared__ variables, then the " +
               std::to_string(dynamic) + " of the launch";
     }
-    return "and the block has " + size;
+    return "and the block has " + text;
   };
   find_within(
-      access, memory.size(), [&](int) { return memory.data(); }, where);
+      access, size, [&](int) { return memory.data(); }, where);
 }
 
 /// Each lane has its own; it is neither counted nor watched.

@@ -33,7 +33,11 @@ void fill3(std::byte* area, std::uint32_t offset, const Dim3& value) {
 
 Block::Block(Launch& of)
     : launch(of),
-      shared(of.shared_bytes()),
+      shared_bytes(of.shared_bytes()),
+      // Not next to it, so that what goes past the end is seen.
+      reserved_shared((shared_bytes + 2 * reserved_shared_bytes) / reserved_shared_bytes *
+                      reserved_shared_bytes),
+      shared(of.program.uses_reserved_shared ? reserved_shared + reserved_shared_bytes : shared_bytes),
       shared_written(shared.size()),
       shared_shadow(shared.size()),
       in_flight(shared.size()),
@@ -50,7 +54,8 @@ Block::Block(Launch& of)
   fill(area(), block_slot::nwarpid, static_cast<std::uint32_t>(warps.size()));
   fill(area(), block_slot::nsmid, 1);
   fill(area(), block_slot::dynamic_shared, configuration.dynamic_shared_bytes);
-  fill(area(), block_slot::total_shared, static_cast<std::uint32_t>(shared.size()));
+  fill(area(), block_slot::total_shared, static_cast<std::uint32_t>(shared_bytes));
+  fill(area(), block_slot::reserved_shared, static_cast<std::uint32_t>(reserved_shared));
   fill(area(), block_slot::grid_workspace, static_cast<std::uint32_t>(configuration.grid_workspace >> 32U));
   fill(area(), block_slot::grid_workspace + warp_size * sizeof(std::uint32_t),
        static_cast<std::uint32_t>(configuration.grid_workspace));
@@ -94,6 +99,11 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   fill3(area(), block_slot::ctaid, index);
   std::fill(shared.begin(), shared.end(), std::byte{0xff});
   shared_written.clear();
+  if (launch.program.uses_reserved_shared) {  // a GPU has set it to 0
+    std::fill_n(shared.begin() + static_cast<std::ptrdiff_t>(reserved_shared), reserved_shared_bytes,
+                std::byte{0});
+    shared_written.add(reserved_shared, reserved_shared_bytes);
+  }
   acquired.clear();
   for (const std::uint32_t knowledge : launch.knows) acquired.add(knowledge);
   arrived.fill(0);

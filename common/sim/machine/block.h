@@ -29,7 +29,10 @@ class Block {
   std::uint64_t number = 0;  ///< in the grid
   std::uint64_t id = 0;      ///< the same, unlike that of any block of a launch on another device
   Dim3 index;
-  std::vector<std::byte> shared;
+  const std::size_t shared_bytes;  ///< of the program, from 0 on
+  const std::size_t
+      reserved_shared;  ///< where the reserved bytes begin; behind all there is if the program has none
+  std::vector<std::byte> shared;  ///< with them
   ByteSet shared_written;
   RaceShadow shared_shadow;
   std::byte* registers_of(const Warp& warp) const;

@@ -13,7 +13,7 @@ struct SpecialRegister {
 
 constexpr std::uint32_t one = warp_size * sizeof(std::uint32_t);
 
-constexpr std::array<SpecialRegister, 41> special_registers{{
+constexpr std::array<SpecialRegister, 42> special_registers{{
     {"%tid.x", Base::warp, warp_slot::tid},
     {"%tid.y", Base::warp, warp_slot::tid + one},
     {"%tid.z", Base::warp, warp_slot::tid + 2 * one},
@@ -39,6 +39,7 @@ constexpr std::array<SpecialRegister, 41> special_registers{{
     {"%dynamic_smem_size", Base::block, block_slot::dynamic_shared},
     {"%total_smem_size", Base::block, block_slot::total_shared},
     {"%aggr_smem_size", Base::block, block_slot::total_shared},
+    {reserved_shared_register, Base::block, block_slot::reserved_shared},
     {"%clusterid.x", Base::block, block_slot::cluster + 0 * one},
     {"%clusterid.y", Base::block, block_slot::cluster + 1 * one},
     {"%clusterid.z", Base::block, block_slot::cluster + 2 * one},

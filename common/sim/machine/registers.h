@@ -39,8 +39,12 @@ inline constexpr std::uint32_t cluster =
     2048;  ///< %clusterid, %nclusterid, %cluster_ctaid, %cluster_nctaid: 3 each
 inline constexpr std::uint32_t cluster_ctarank = 3584;
 inline constexpr std::uint32_t cluster_nctarank = 3712;
-inline constexpr std::uint32_t bytes = 3840;
+inline constexpr std::uint32_t reserved_shared = 3840;
+inline constexpr std::uint32_t bytes = 3968;
 }  // namespace block_slot
+
+/// Where the shared memory lies that cooperative groups have for tiles of several warps.
+inline constexpr std::string_view reserved_shared_register = "%reserved_smem_offset_1";
 
 /// "%tid.x" -> where it lies.
 std::optional<Operand> special_register(std::string_view name);

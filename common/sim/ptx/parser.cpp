@@ -794,6 +794,7 @@ Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exac
   }
   if (const auto special = special_register(operand.text)) {
     if (exact_width && special->bytes != size_of(type)) throw Unsupported();
+    program_.uses_reserved_shared |= operand.text == reserved_shared_register;
     return *special;
   }
   const auto variable = find_variable(operand.text);

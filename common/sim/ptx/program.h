@@ -69,6 +69,9 @@ class Warp;
 struct Instruction;
 using Handler = void (*)(Warp&, const Instruction&, LaneMask);
 
+/// Of a block's shared memory, beside what the program has.
+inline constexpr std::size_t reserved_shared_bytes = 1024;
+
 inline constexpr std::size_t max_operands = 9;
 /// In Instruction::results, of a matrix instruction: registers are written that are not among its operands.
 inline constexpr std::uint16_t more_results = 1U << max_operands;
@@ -151,6 +154,7 @@ struct Program {
   std::uint32_t register_bytes = 0;  ///< of one warp
   std::vector<std::byte> constants;
   std::uint32_t static_shared_bytes = 0;
+  bool uses_reserved_shared = false;
   std::vector<SharedVariable> shared_variables;
   std::uint32_t local_bytes = 0;        ///< of one lane
   std::uint32_t max_block_threads = 0;  ///< .maxntid; 0: not declared

@@ -280,7 +280,7 @@ inline constexpr int max_blocks_per_multiprocessor = 32;
 inline constexpr int shared_per_block = 48 * 1024;
 inline constexpr int shared_per_block_optin = 227 * 1024;
 inline constexpr int shared_per_multiprocessor = 228 * 1024;
-inline constexpr int reserved_shared_per_block = 1024;
+inline constexpr int reserved_shared_per_block = sim::reserved_shared_bytes;
 inline constexpr int registers = 65536;
 inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
 /// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and

@@ -1,4 +1,6 @@
 // One planted bug for each kind of fault, which must be found, and its correct twin, which must not.
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <mma.h>
@@ -134,6 +136,17 @@ __global__ void shuffle_in_a_branch(float* y) {
   if (threadIdx.x < 16) value = __shfl_xor_sync(bug ? 0xffffffffu : 0xffffu, value, 1);
   __syncthreads();
   y[threadIdx.x] = value;
+}
+/// Tiles of several warps meet in shared memory that is none of the program's.
+template <bool bug>
+__global__ void tile_of_two_warps(float* y) {
+  extern __shared__ float s[];
+  __shared__ cooperative_groups::block_tile_memory<threads> scratch;
+  const auto block = cooperative_groups::this_thread_block(scratch);
+  const auto tile = cooperative_groups::tiled_partition<threads>(block);
+  s[threadIdx.x + (bug ? 1 : 0)] = 1;
+  tile.sync();
+  y[threadIdx.x] = cooperative_groups::reduce(tile, s[threadIdx.x], cooperative_groups::plus<float>());
 }
 enum class Reads { wanted_lanes, more_and_uses_them, more_and_leaves_them };
 /// Of the first n lanes. The mask names all that take part, whatever is read.
@@ -309,6 +322,13 @@ int main() {
   simulator.expect("sum_by_few_lanes, which leaves them", fine, "",
                    [&] { sum_by_few_lanes<Reads::more_and_leaves_them><<<1, 32>>>(y, 8); });
   simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
+  const auto in_tile = [&]<bool bug>() {
+    tile_of_two_warps<bug><<<1, threads, threads * sizeof(float)>>>(y);
+  };
+  simulator.expect("tile_of_two_warps", cudaErrorIllegalAddress, "out of bounds",
+                   [&] { in_tile.template operator()<true>(); });
+  simulator.expect("tile_of_two_warps, right", fine, "", [&] { in_tile.template operator()<false>(); });
+  simulator.check(value_of(threads - 1) == threads, "its result", "tile_of_two_warps ");
   simulator.expect("barrier_after_return", failed, "barrier not reached by all",
                    [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
   simulator.expect("barrier_after_return, right", fine, "",
