@@ -131,7 +131,7 @@ def problems(svg: str) -> list[str]:
     variables = {name: found for _, body in rules(in_dark[1]) for name, found in body.items() if name.startswith("--")}
     width = float(root.get("viewBox", "").split()[2])
     boxes: dict[str, list[tuple[Box, str]]] = {page: [] for page in PAGES}
-    found: list[str] = []
+    found = [] if root.get("width") else ["has no width: a wide page stretches it over all of its own"]
     for elements in with_ancestors(root):
         element = elements[-1]
         words = "".join(element.itertext()).strip() if element.tag == SVG + "text" else ""
@@ -170,7 +170,7 @@ def test_pictures_can_be_read(name: str) -> None:
     assert problems((ROOT / name).read_text(encoding="utf-8")) == []
 
 
-HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 100" font-size="14"><style>text { fill: #1f2328; } '
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 100" width="480" font-size="14"><style>text { fill: #1f2328; } '
 BOTH = f"""{HEAD}.a {{ stroke: #0072b2; }}
 @media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} .a {{ stroke: #56b4e9; }} }}</style>"""
 
@@ -180,6 +180,7 @@ BOTH = f"""{HEAD}.a {{ stroke: #0072b2; }}
     {
         f'{BOTH}<g class="a"><path/></g><text>right</text></svg>': "",
         f"{HEAD}</style></svg>": "has no colours for a dark page",
+        f"{BOTH}</svg>".replace('width="480" ', ""): "has no width: a wide page stretches it over all of its own",
         f'{BOTH}<text font-size="13">small</text></svg>': "text of 9.7 px at 358 px: small",
         f'{BOTH}<g font-size="12"><text>small</text></g></svg>': "text of 8.9 px at 358 px: small",
         f'{BOTH}<path stroke="#e3e6ea"/></svg>': "stroke #e3e6ea on a light page: contrast 1.3, not 3.0",

@@ -226,6 +226,8 @@ def test_by_keyboard(page: Any) -> None:
     names = []
     for _ in range(12):
         names.append(page.evaluate("document.activeElement.name || document.activeElement.tagName"))
+        focus = page.evaluate("(({outlineStyle, outlineWidth}) => [outlineStyle, outlineWidth])(getComputedStyle(document.activeElement))")
+        assert focus == ["solid", "2px"], names[-1]
         page.keyboard.press("Tab")
     assert [name for name in names if name in ("dtype", "rows", "cols")] == ["dtype", "rows", "cols"]
     page.focus("#ask input[name=cols]")

@@ -413,6 +413,8 @@ def test_every_kind_of_step_has_words_and_a_picture(browser: Any, tmp_path: Path
          "to blocks 0, 1 of the cluster", "lane 1: block 1, byte 64"),
         ({"what": "bulk copy", "space": "global", "bytes": 8192, "of": 0, "lanes": [32] + [None] * 31,
           "rose": {"global_loads": {"sectors": 256, "bytes": 8192}}}, "1 lane for 8,192 bytes, 256 sectors", "and 128 more sectors"),
+        ({"what": "store", "space": "shared", "bytes": 8, "lanes": [0] + [None] * 31, "words": [[1] + [None] * 31]},
+         "1 lane × 8 bytes, of a mbarrier: what is done to one is not counted as an access.", "The values"),
     ]  # fmt: skip
     steps = [{"block": 0, "warp": 0, "at": 0, "rose": {}, **event} for event, _, _ in said]
     launch = {"kernel": "void mine<4>", "grid": [1, 1, 1], "block": [32, 1, 1], "places": [""], "lines": {}, "counters": {"votes": 4},

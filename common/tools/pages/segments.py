@@ -11,6 +11,7 @@ PICTURE = "13_dispatch/segments.svg"
 MOST_COLS, MOST_ROWS = 500_000, 1 << 20
 LEAST_COLS = 8
 LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 280, 390
+SHOWN = 480  # px: how wide a page shows it that has the room, as the pictures of the other lessons
 LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
 # Of the forward kernels: what the picture calls them. Each stage has a colour.
 NAMES = {
@@ -116,5 +117,6 @@ def drawn(root: Path) -> str:
     height, words = TOP + APART * len(PANELS) - 40, alt(root)
     style = "<style>text { font-family: sans-serif; font-size: 18px; fill: #1f2328; } .in_box { fill: #1f2328; }\n"
     style += "@media (prefers-color-scheme: dark) { text { fill: #f0f6fc; } .in_box { fill: #1f2328; } }</style>"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" role="img" aria-label="{words}">'
+    size = f'viewBox="0 0 640 {height}" width="{SHOWN}" height="{height * SHOWN / 640:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{words}">'
     return "\n".join([head, f"<title>{words}</title>", style, *parts, "</svg>", ""])
