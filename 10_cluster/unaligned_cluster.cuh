@@ -75,6 +75,7 @@ struct UnalignedClusterRow {
     int size = 2;
     while (size < cluster_size && row_bytes > size * wanted_part_bytes) size *= 2;
     const int part_packs = packs_of_part(round_up(row_bytes, 16), size);
+    // Floats want twice the threads; 16 bits would lose by them.
     int packs_per_thread = element_bytes == 4 ? 4 : 8;
     while (part_packs > packs_per_thread * 1024) packs_per_thread *= 2;
     return {.cluster_size = size,

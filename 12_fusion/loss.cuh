@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(1024) drawn_rows_loss(const T* x, const std::i
 
 struct OneRead {
   static constexpr int packs_per_turn = 4;
-  static constexpr int most_threads =
-      256;  ///< small blocks: while the threads of one meet, others of the SM read
+  /// Small blocks: while the threads of one meet, others of the SM read.
+  static constexpr int most_threads = 256;
 
   /// A warp for a row that two turns of it read, four of them a block.
   static dim3 block(std::int64_t row_bytes) {

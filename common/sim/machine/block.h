@@ -30,8 +30,8 @@ class Block {
   std::uint64_t id = 0;      ///< the same, unlike that of any block of a launch on another device
   Dim3 index;
   const std::size_t shared_bytes;  ///< of the program, from 0 on
-  const std::size_t
-      reserved_shared;  ///< where the reserved bytes begin; behind all there is if the program has none
+  /// Where the reserved bytes begin. Of a program that does not use them: behind all that there is.
+  const std::size_t reserved_shared;
   std::vector<std::byte> shared;  ///< with them
   ByteSet shared_written;
   RaceShadow shared_shadow;

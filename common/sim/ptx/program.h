@@ -99,8 +99,8 @@ struct alignas(64) Instruction {
   bool selects : 1 = false;   ///< operands[1] or, without operands[3], operands[2]
   bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
-  std::uint16_t results =
-      0;                     ///< a bit for each operand that is written, but for predicates; see more_results
+  /// A bit for each operand that is written, but for predicates; see more_results.
+  std::uint16_t results = 0;
   std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
   std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
 };
