@@ -270,8 +270,8 @@ void find_in_cluster(Access& access) {
     if (rank > blocks.size())
       out_of_bounds(access, lane, "and the cluster has " + std::to_string(blocks.size()) + " blocks");
     Block& owner = rank == 0 ? access.warp.block : blocks[rank - 1];
-    if (offset > owner.shared.size() || owner.shared.size() - offset < access.bytes) {
-      out_of_bounds(access, lane, "and a block has " + std::to_string(owner.shared.size()) + " bytes");
+    if (offset > owner.shared_bytes || owner.shared_bytes - offset < access.bytes) {
+      out_of_bounds(access, lane, "and a block has " + std::to_string(owner.shared_bytes) + " bytes");
     }
     check_is_there(access.warp, lane, owner);
     access.regions[l] = shared_region(owner);

@@ -255,12 +255,15 @@ std::uint32_t Warp::run_straight(std::uint32_t at, std::uint32_t stop, LaneMask 
 
 // ---- What nobody knows
 
+Warp::Unknown Warp::unknown_of(const Operand& operand) const {
+  if (operand.base != Base::warp || operand.bytes == 0) return {};
+  const auto found = std::find_if(unknown_.begin(), unknown_.end(),
+                                  [&](const Unknown& unknown) { return unknown.offset == operand.offset; });
+  return found != unknown_.end() ? *found : Unknown{};
+}
+
 LaneMask Warp::unknown_lanes_of(const Operand& operand) const {
-  if (operand.base != Base::warp || operand.bytes == 0) return 0;
-  for (const Unknown& unknown : unknown_) {
-    if (unknown.offset == operand.offset) return unknown.lanes;
-  }
-  return 0;
+  return unknown_of(operand).lanes;
 }
 
 void Warp::set_unknown_lanes(const Operand& operand, LaneMask written, const Unknown& now) {
@@ -285,12 +288,10 @@ void Warp::follow_unknown(const Instruction& instruction, LaneMask lanes) {
   }
   Unknown used;
   const auto use = [&](const Operand& operand, LaneMask by) {
-    if (operand.base != Base::warp || operand.bytes == 0) return;
-    for (const Unknown& unknown : unknown_) {
-      if (unknown.offset != operand.offset || (unknown.lanes & by) == 0) continue;
-      used.lanes |= unknown.lanes & by;
-      used.shuffle = unknown.shuffle;
-    }
+    const Unknown unknown = unknown_of(operand);
+    if ((unknown.lanes & by) == 0) return;
+    used.lanes |= unknown.lanes & by;
+    used.shuffle = unknown.shuffle;
   };
   if (instruction.selects) {
     const LaneMask choice = mask_of(instruction.operands[3]);

@@ -143,6 +143,8 @@ class Warp {
   /// Before an instruction other than a shuffle: its results are unknown where what they are made of is. Storing them is
   /// suspicious. What is compared with them is not followed: code may look at them before it knows that they are of no use.
   void follow_unknown(const Instruction& instruction, LaneMask lanes);
+  /// Without lanes where all is known.
+  [[nodiscard]] Unknown unknown_of(const Operand& operand) const;
   void set_unknown_lanes(const Operand& operand, LaneMask written, const Unknown& now);
   /// Of the lanes those whose predicate says so.
   [[nodiscard]] LaneMask lanes_that_execute(const Instruction& instruction, LaneMask lanes) const {

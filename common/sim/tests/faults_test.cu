@@ -148,7 +148,7 @@ __global__ void tile_of_two_warps(float* y) {
   tile.sync();
   y[threadIdx.x] = cooperative_groups::reduce(tile, s[threadIdx.x], cooperative_groups::plus<float>());
 }
-enum class Reads { wanted_lanes, more_and_uses_them, more_and_leaves_them };
+enum class Reads { wanted_lanes, more_and_uses_them, more_and_leaves_them, lanes_that_read_more };
 /// Of the first n lanes. The mask names all that take part, whatever is read.
 template <Reads reads>
 __global__ void sum_by_few_lanes(float* y, int n) {
@@ -156,7 +156,9 @@ __global__ void sum_by_few_lanes(float* y, int n) {
   const unsigned mask = __ballot_sync(0xffffffffu, lane < n);
   if (lane >= n) return;
   float sum = 1;
-  for (int distance = reads == Reads::wanted_lanes ? n / 2 : 16; distance > 0; distance /= 2) {
+  if (reads == Reads::lanes_that_read_more) sum += __shfl_down_sync(mask, sum, n / 2);
+  for (int distance = reads == Reads::wanted_lanes || reads == Reads::lanes_that_read_more ? n / 2 : 16;
+       distance > 0; distance /= 2) {
     const float other = __shfl_down_sync(mask, sum, distance);
     if (reads != Reads::more_and_leaves_them || lane + distance < n) sum += other;
   }
@@ -316,6 +318,9 @@ int main() {
   };
   simulator.expect("sum_by_few_lanes", failed, "uses what a shuffle read from a lane that took no part",
                    [&] { sum_by_few_lanes<Reads::more_and_uses_them><<<1, 32>>>(y, 8); });
+  simulator.expect("sum_by_few_lanes, of those who read more", failed,
+                   "uses what a shuffle read from a lane that took no part",
+                   [&] { sum_by_few_lanes<Reads::lanes_that_read_more><<<1, 32>>>(y, 8); });
   simulator.expect("sum_by_few_lanes, right", fine, "",
                    [&] { sum_by_few_lanes<Reads::wanted_lanes><<<1, 32>>>(y, 8); });
   simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
