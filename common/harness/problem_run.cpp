@@ -11,6 +11,7 @@
 #include "common/harness/errors.h"
 #include "common/harness/reference.h"
 #include "common/harness/simulator.h"
+#include "common/harness/streams.h"
 
 namespace {
 
@@ -130,6 +131,7 @@ void fill_device_inputs(const Problem& problem, InputKind kind, std::uint64_t se
 
 /// See checksum; `data` is a device pointer.
 std::uint64_t device_checksum(const Tensor& tensor, const void* data) {
+  const CurrentDevice current(tensor.device);
   if (simulator() == nullptr) return checksum(tensor, data, Space::device);
   return checksum(tensor, copy_to_host(tensor, data).data(), Space::host);
 }
