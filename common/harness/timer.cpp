@@ -38,9 +38,12 @@ std::vector<GraphExec> capture(const Streams& streams, const std::function<void(
     (void)cudaGetLastError();
     throw;
   }
+  // None is made ready while another one's capture goes on: that is an error on a GPU.
+  std::vector<std::pair<Graph, cudaError_t>> captured;
+  for (int device = 0; device < streams.devices(); ++device) captured.push_back(end_capture(device));
   std::vector<GraphExec> execs;
   for (int device = 0; device < streams.devices(); ++device) {
-    const auto [graph, error] = end_capture(device);
+    const auto& [graph, error] = captured[static_cast<std::size_t>(device)];
     CUDA_CHECK(error);
     const CurrentDevice current(device);
     cudaGraphExec_t exec = nullptr;

@@ -139,11 +139,13 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
                 return False
             return cols <= 16 * 1024 * 8 * pack if device == "sim" else None
     if stage == "14_several_gpus" and variant == "device_exchange":
+        if any(number % pack for number in (cols, *offsets)):
+            return False
         devices = int(os.environ.get("SIM_DEVICES", "1"))
         if device != "sim" or devices < 2 or float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
             return None if device != "sim" else False
         widest = min(-(-cols // devices + 15) // 16 * 16, cols)  # in whole sectors
-        return not any(number % pack for number in (cols, *offsets)) and widest <= (227 * 1024 - 1024) // 128 * 8 * pack * 16
+        return widest <= (227 * 1024 - 1024) // 128 * 8 * pack * 16
     return True
 
 
