@@ -14,12 +14,14 @@
 #include "10_cluster/tickets.cuh"
 #include "14_several_gpus/mailbox.cuh"
 
-template <class Op, class T, int packs_per_thread>
-__global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blocks_per_sm(packs_per_thread))
+constexpr int exchange_packs_per_thread = 16;
+
+template <class Op, class T>
+__global__ void __launch_bounds__(1024, 1)
     exchange_parts(Part<T> part, int piece_packs, Mail mail, TicketCounter* tickets) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
-  constexpr int packs_of_group = packs_per_thread / copy_groups;
+  constexpr int packs_of_group = exchange_packs_per_thread / copy_groups;
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ ClusterExchange<Op> exchange;
   __shared__ MaxSum total;
@@ -117,33 +119,36 @@ struct DeviceExchange {
     return static_cast<std::size_t>(rows * ranks) * words_of_message<Op> * sizeof(MailWord);
   }
 
-  /// Calls use(kernel, layout) with what fits parts of so many columns.
-  template <class Op, class T, class Use>
-  static auto with_kernel(std::int64_t cols, Use use) {
-    const RowOnCluster row = Tickets::layout(cols * std::int64_t{sizeof(T)}, sizeof(T));
-    if constexpr (sizeof(T) == 4) {
-      if (row.packs_per_thread == 4) return use(exchange_parts<Op, T, 4>, row);
+  /// Two blocks of a cluster keep most of a GPU's SMs busy, sixteen leave some empty. But an SM should hold several: while
+  /// one exchanges, others read and write.
+  static RowOnCluster layout(std::int64_t part_bytes) {
+    constexpr int most_packs_wanted = 80 * 1024 / 16;
+    int cluster_size = 2;
+    while (cluster_size < most_blocks_of_cluster &&
+           packs_of_part(part_bytes, cluster_size) > most_packs_wanted) {
+      cluster_size *= 2;
     }
-    return row.packs_per_thread == 8 ? use(exchange_parts<Op, T, 8>, row)
-                                     : use(exchange_parts<Op, T, 16>, row);
+    const int piece_packs = packs_of_part(part_bytes, cluster_size);
+    return {.cluster_size = cluster_size,
+            .part_packs = piece_packs,
+            .packs_per_thread = exchange_packs_per_thread,
+            .shared_bytes = piece_packs * 16};
   }
 
   /// How many clusters the current GPU holds at a time. To be called on each before the first launch on any: it loads the kernel,
   /// which may have to wait for kernels that run, and those may already wait for this GPU.
   template <class Op, class T>
   static int clusters(std::int64_t cols) {
-    return with_kernel<Op, T>(
-        cols, [](auto kernel, const RowOnCluster& row) { return clusters_at_once(kernel, row); });
+    return clusters_at_once(exchange_parts<Op, T>, layout(cols * std::int64_t{sizeof(T)}));
   }
 
   template <class Op, class T>
   static void launch(const Part<T>& part, const Mail& mail, void* workspace, cudaStream_t stream) {
-    const std::int64_t rows = part.shape.rows;
+    const auto [rows, cols] = part.shape;
     if (rows == 0) return;
-    with_kernel<Op, T>(part.shape.cols, [&](auto kernel, const RowOnCluster& row) {
-      const std::int64_t clusters = min(rows, std::int64_t{clusters_at_once(kernel, row)});
-      launch_clusters(kernel, row, clusters, stream, part, row.part_packs, mail,
-                      static_cast<TicketCounter*>(workspace));
-    });
+    const RowOnCluster row = layout(cols * std::int64_t{sizeof(T)});
+    const std::int64_t at_once = min(rows, std::int64_t{clusters<Op, T>(cols)});
+    launch_clusters(exchange_parts<Op, T>, row, at_once, stream, part, row.part_packs, mail,
+                    static_cast<TicketCounter*>(workspace));
   }
 };

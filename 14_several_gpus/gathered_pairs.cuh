@@ -160,12 +160,15 @@ class ExchangeStreams {
 };
 
 /// Of rows x widest_cols, the widest part: all rows at once, or chunks of at most chunk_bytes of it, which must be the same on
-/// all GPUs. Blocks share a row where a block for each row would leave the GPU idle.
+/// all GPUs. Blocks share a row: where a block for each row would leave the GPU idle, and where a row is longer than 32 KiB,
+/// because the last blocks of a kernel leave it idle, too, for as long as they take.
 inline Cutting cut_rows(Shape widest, std::size_t element_bytes, std::size_t chunk_bytes) {
-  const std::size_t row_bytes = static_cast<std::size_t>(widest.cols) * element_bytes;
-  const auto rows = max(static_cast<std::int64_t>(chunk_bytes / row_bytes), std::int64_t{1});
+  const std::int64_t row_bytes = widest.cols * static_cast<std::int64_t>(element_bytes);
+  const auto rows =
+      max(static_cast<std::int64_t>(chunk_bytes / static_cast<std::size_t>(row_bytes)), std::int64_t{1});
   const std::int64_t chunk_rows = min(rows, max(widest.rows, std::int64_t{1}));
-  return {chunk_rows, TwoKernels<Dependence::complete>::split({chunk_rows, widest.cols})};
+  const std::int64_t pieces = TwoKernels<Dependence::complete>::split({chunk_rows, widest.cols}).parts;
+  return {chunk_rows, split_columns(widest.cols, max(pieces, divide_up(row_bytes, std::int64_t{32 << 10})))};
 }
 
 /// workspaces: of each rank of this process its own messages, and those of all `world` ranks.

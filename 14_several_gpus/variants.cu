@@ -110,7 +110,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& device
   if (problem.shape.rows > most_rows_to_draw) return "rows are drawn by 32 bits: at most 2147483648 rows";
   const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
   const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t most_cols = shared_bytes / 128 * 128 * Tickets::cluster_size / size;
+  const std::int64_t most_cols = shared_bytes / 128 * 128 * most_blocks_of_cluster / size;
   if (widest_part(problem).cols > most_cols) {
     return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
            " columns of it";
@@ -120,7 +120,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& device
     clusters = DeviceExchange::clusters<Op, T>(widest_part(problem).cols);
     return Plan{};
   });
-  return clusters > 0 ? "" : "the GPU holds no cluster of 16 such blocks";
+  return clusters > 0 ? "" : "the GPU holds no cluster of so many such blocks";
 }
 
 Variant device_exchange(const Gpus& gpus) {

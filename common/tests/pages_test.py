@@ -96,14 +96,14 @@ def test_values(lessons: Repository, marker: str, text: str) -> None:
 
 
 def of_several(name: str, **more: object) -> dict:
-    shape = {"dtype": "f32", "rows": 8, "cols": 64, "op": "softmax"}
+    shape = {"gpus": 2, "dtype": "f32", "rows": 8, "cols": 64, "op": "softmax"}
     return {"stage": "14_several_gpus", "variant": name, **shape, "status": "verified", "reason": "", "copy_us": 3.0, **more}
 
 
 def test_several_gpus(lessons: Repository) -> None:
     text = block("several_gpus shapes=f32:8x64")
     assert filled(lessons, text).startswith("*Not measured yet")
-    data = {"recorded": lessons.data()["recorded"], "machine": {"gpu": "NVIDIA Fake 1"}, "gpus": 2, "results": [
+    data = {"recorded": lessons.data()["recorded"], "machine": {"gpu": "NVIDIA Fake 1"}, "results": [
         of_several("chunked", time_us=6.0),
         of_several("device_exchange", time_us=None, copy_us=None, status="not applicable", reason="cols > 2048"),
         of_several("copy", stage="", time_us=4.0, copy_us=None),

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Callable
 
@@ -59,9 +60,9 @@ def test_device_exchange(gpus: int, op: str, words: int) -> None:
     of_part = COLS // gpus // 4 // 32 if op == "softmax" else 1
     assert found["global_store_requests"] == gpus * (ROWS * (of_part + words + 1) + 1)
     assert found["atomics"] == gpus * ROWS
-    # Two in the exchange of the cluster; of what is written one more, once the others have answered.
+    # Of two blocks in a cluster. Two in its exchange; of what is written one more, once the others have answered.
     barriers = 3 if op == "softmax" else 2
-    assert found["block_barriers"] == gpus * ROWS * 16 * barriers
+    assert found["block_barriers"] == gpus * ROWS * 2 * barriers
 
 
 @pytest.mark.parametrize("gpus", [2, 4])
@@ -102,3 +103,23 @@ def test_one_gpu() -> None:
     assert list(lines) == sorted(VARIANTS)
     assert all(("1 verified" in line) == (name != "device_exchange") for name, line in lines.items())
     assert "needs another GPU" in run(1, "--variant", "device_exchange").stdout
+
+
+def tool(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "common/tools"), "several_gpus", "--build", str(STAGE.parent), *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_what_would_be_recorded() -> None:
+    """The tool that records, on the simulator."""
+    if not os.access(STAGE, os.X_OK):
+        pytest.skip(f"{STAGE.name} is not built: it needs NCCL")
+    done = tool("--simulated", "--gpus", "4,2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split(" GPUs: ")[0] for line in lines] == ["2"] * 20 + ["4"] * 20  # two dtypes, two more operations
+    assert all(line.endswith(("verified", "not applicable")) for line in lines)
+    assert sum("device_exchange: verified" in line for line in lines) in (8, 0)  # not before compute capability 9.0
+    refused = tool("--simulated", "--gpus", "2,none")
+    assert (refused.returncode, "accepted: whole numbers from 1 to 64" in refused.stderr) == (2, True)
+    assert tool("--gpus", "64").returncode == 3

@@ -485,8 +485,8 @@ SWEEP: Json = {
 COUNTS = Each("counted", {**PLACE, **STATUS, **METRICS}, check_counted)
 COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}  # simulator.json
 # <gpu>-several.json: of a peer little is known.
-OF_SEVERAL = {**PLACE, "op": NAME, "stage": RESULT["stage"], "time_us": NUMBER, OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON}}
-SEVERAL: Json = {"recorded": HEADER, "machine": MACHINE, "gpus": SIZE, "results": Each("result", OF_SEVERAL, check_of_several)}
+OF_SEVERAL = {**PLACE, "gpus": SIZE, "op": NAME, "stage": RESULT["stage"], "time_us": NUMBER, OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON}}
+SEVERAL: Json = {"recorded": HEADER, "machine": MACHINE, "results": Each("result", OF_SEVERAL, check_of_several)}
 PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 
 

@@ -549,7 +549,7 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 # --- Several GPUs ------------------------------------------------------------------------------------
 
 
-def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> str:
+def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus: str = "2") -> str:
     """Stage 14 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
     files = results.recorded_files(context.results, "-several")
     if not files:
@@ -558,7 +558,7 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> st
     data = results.load(path, results.SEVERAL)
     columns = shapes_in(shapes)
     table = Table(1, "µs, and % of the copy", *map(shape_text, columns))
-    found = {(r["variant"], shape_of(r)): r for r in data["results"] if r["op"] == op}
+    found = {(r["variant"], shape_of(r)): r for r in data["results"] if r["op"] == op and r["gpus"] == int(gpus)}
 
     def at(variant: str, shape: Shape) -> Json:
         if (variant, shape) not in found:
@@ -575,7 +575,7 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax") -> st
                 percent = 100 * (result.get("copy_us") or copy or 0) / result["time_us"]
                 cells.append(f"{time_text(result['time_us'])}, {percent:.0f} %")
         table.rows.append([variant.replace("_", " ") if variant.startswith("torch") else variant, *cells])
-    machine = {**data["machine"], "gpu": f"{data['gpus']} × {data['machine']['gpu']}"}
+    machine = {**data["machine"], "gpu": f"{gpus} × {data['machine']['gpu']}"}
     return table.text(caption(data["recorded"], machine, "python3 common/tools several_gpus", after=f", {op}"))
 
 
