@@ -45,23 +45,13 @@ struct Mail {
         ncclGetLsaPointer(window, number % 2 * bytes_of_turn + message * sizeof(MailWord), at));
   }
 
-  /// The message at that place, as soon as it is there. All its words are asked for before the first is looked at.
-  template <class Op>
-  __device__ Message<Op> wait_for(MailWord* place, unsigned number, int from, std::int64_t row) const {
+  /// One word after the other: the second is there when the first is, and whoever looks for both is in the way of what comes.
+  __device__ MailWord wait_for(MailWord* place, unsigned number, int from, std::int64_t row) const {
+    const cuda::atomic_ref<MailWord, cuda::thread_scope_system> word(*place);
     const long long begin = clock64();
     for (;;) {
-      MailWord words[words_of_message<Op>];
-      for (int i = 0; i < words_of_message<Op>; ++i) {
-        words[i] =
-            cuda::atomic_ref<MailWord, cuda::thread_scope_system>(place[i]).load(cuda::memory_order_relaxed);
-      }
-      Message<Op> message;
-      bool has_come = true;
-      for (int i = 0; i < words_of_message<Op>; ++i) {
-        has_come = has_come && words[i] >> 32 == number;
-        reinterpret_cast<unsigned*>(&message)[i] = static_cast<unsigned>(words[i]);
-      }
-      if (has_come) return message;
+      const MailWord got = word.load(cuda::memory_order_relaxed);
+      if (got >> 32 == number) return got;
       if (clock64() - begin > most_cycles_to_wait) fail(from, row);
     }
   }
@@ -97,7 +87,12 @@ __device__ Message<Op> exchange_messages(const Mail& mail, const Message<Op>& ow
   }
   Message<Op> total{};
   for (int from = lane; from < mail.ranks; from += 32) {
-    const auto message = mail.wait_for<Op>(mail.place<Op>(mail.rank, row, from, number), number, from, row);
+    MailWord* const place = mail.place<Op>(mail.rank, row, from, number);
+    Message<Op> message{};
+    for (int i = 0; i < words; ++i) {
+      reinterpret_cast<unsigned*>(&message)[i] =
+          static_cast<unsigned>(mail.wait_for(place + i, number, from, row));
+    }
     total = merge_messages(total, message);
   }
   total.pair = warp_merge<Op>(total.pair);
