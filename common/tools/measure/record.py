@@ -55,6 +55,8 @@ LESSONS = (
     Lesson("f32", 16, (32000, 151936), since="05"),
     Lesson("f32", 64, (32000,), since="05"),
     Lesson("bf16", 8, (262144,), since="05"),
+    Lesson("f32", 1, (50257, 1000003), since="05"),
+    Lesson("bf16", 16, (50257,), since="05"),
     # The gradient: two reads and one write.
     Lesson("f16", 49152, (128, 1024, 4096, 8192, 16384, 32768), "softmax_backward"),
     Lesson("f32", 1024, (32768, 131072), "softmax_backward"),
