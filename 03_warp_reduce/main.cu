@@ -71,6 +71,11 @@ Stage stage() {
                .prepare = launches_load_store<NarrowGroups<1, 2>>,
                .traffic = whole_passes(1, 1, warps_alone),
                .unsupported = too_wide_for_one_pack},
+              {.name = "two_packs_two_rows",
+               .idea = "both: two packs of each of two rows",
+               .prepare = launches_load_store<NarrowGroups<2, 2>>,
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_two_packs},
           }};
 }
 

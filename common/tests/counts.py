@@ -97,9 +97,9 @@ def warp_reduce(r: Row) -> Expected:
     yield "passes", r.passes
     yield "shared_wavefronts", 0
     yield "block_barriers", 0
-    if r.variant in ("narrow_groups", "two_packs_per_lane", "two_rows_per_access"):
-        rows_at_once = 2 if r.variant == "two_rows_per_access" else 1
-        packs = 2 if r.variant == "two_packs_per_lane" else 1
+    if r.variant.startswith(("narrow_groups", "two_")):
+        rows_at_once = 2 if "two_rows" in r.variant else 1
+        packs = 2 if "two_packs" in r.variant else 1
         lanes = min(32, power_of_two(divide_up(r.cols, packs * pack(r))))  # so many packs each, as few as possible
         blocks = divide_up(r.rows, 128 / lanes * rows_at_once)
         yield "shuffles", 2 * (lanes.bit_length() - 1) * 4 * blocks * rows_at_once
