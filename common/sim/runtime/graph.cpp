@@ -66,8 +66,19 @@ Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
   };
 }
 
+/// By a capture of this thread, or, unless the captures say otherwise, of any.
+bool is_forbidden_by_a_capture() {
+  const auto streams = runtime().all_streams();
+  return std::any_of(streams.begin(), streams.end(), [](const sim::StreamState* stream) {
+    if (!stream->capture || stream->capture->mode == cudaStreamCaptureModeRelaxed) return false;
+    return stream->capture->mode == cudaStreamCaptureModeGlobal ||
+           stream->capture->by == std::this_thread::get_id();
+  });
+}
+
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   const std::lock_guard lock(runtime().mutex);
+  if (is_forbidden_by_a_capture()) return returned(cudaErrorStreamCaptureUnsupported);
   const sim::GraphState* state = runtime().graphs.find(graph);
   if (exec == nullptr || state == nullptr) return returned(cudaErrorInvalidValue);
   auto steps = in_order(*state);

@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -104,6 +105,8 @@ struct GraphExecState {
 /// Streams that wait for events of one another, from the stream on which it began.
 struct Capture {
   const struct StreamState* origin = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id by{};
   unsigned long long id = 0;
   bool invalid = false;
   bool ended = false;

@@ -241,13 +241,15 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 
 // ---- Captures
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   return with_stream(stream, [&](sim::StreamState& state) {
     static unsigned long long captures = 0;
     if (runtime().is_default(state)) return cudaErrorStreamCaptureUnsupported;
     if (state.capture) return cudaErrorIllegalState;
     state.capture = std::make_shared<sim::Capture>();
     state.capture->origin = &state;
+    state.capture->mode = mode;
+    state.capture->by = std::this_thread::get_id();
     state.capture->id = ++captures;
     state.last.clear();
     return cudaSuccess;
