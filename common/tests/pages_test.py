@@ -117,8 +117,17 @@ def test_several_gpus(lessons: Repository) -> None:
     rows = [row.strip("| ").split(" | ") for row in filled(lessons, text).splitlines()]
     assert rows[2:6] == [["chunked", "6.00, 50 %"], ["device_exchange", "–<sup>a</sup>"], ["copy", "4.00, 100 %"], ["torch eager", "40.0, 10 %"]]
     assert "2 × NVIDIA Fake 1" in rows[-1][0]
+    data["results"] += [of_several(name, time_us=9.0) | {"gpus": gpus} for gpus in (2, 4) for name in ("two_all_reduces", "host_collectives")]
+    data["results"] += [of_several(name, time_us=4.0) | {"gpus": 4} for name in ("chunked", "device_exchange", "copy")]
+    record()
+    rows = [row.strip("| ").split(" | ") for row in filled(lessons, block("predicted_gpus shape=f32:8x64")).splitlines()]
+    assert rows[0] == ["µs", "2 GPUs, predicted", "2 GPUs, measured", "4 GPUs, predicted", "4 GPUs, measured"]
+    # 2 copies of 4 µs and 2 exchanges of 15 µs; 1.5 and 1; 1 and 1; 1 and none.
+    predicted = {row[0]: row[1::2] for row in rows[2:6]}
+    assert predicted == {"two_all_reduces": ["38.0"] * 2, "host_collectives": ["21.0"] * 2, "chunked": ["19.0"] * 2, "device_exchange": ["4.00"] * 2}
+    assert (rows[2][2::2], rows[5][2::2], "2 and 4 × NVIDIA Fake 1" in rows[-1][0]) == (["9.00"] * 2, ["–", "4.00"], True)
     lessons.page(block("several_gpus shapes=f32:8x65"))
-    lessons.tool("generate", 1, "no chunked of softmax at f32:8x65 in nvidia-fake-1-several.json")
+    lessons.tool("generate", 1, "no chunked of softmax at f32:8x65 on 2 GPUs in nvidia-fake-1-several.json")
     lessons.page(text)
     for damage in ({"time_us": 0}, {"time_us": "6"}, {"variant": "<b>"}, {"cols": True}, {"copy_us": -1}):
         data["results"][0] = of_several("chunked", time_us=6.0) | damage

@@ -390,7 +390,7 @@ def check_each(found: Any, each: Each, name: str) -> None:
         where = f"{each.one} {number}"
         check(one, each.schema, where)
         each.then(one, where)
-        place = tuple(one[key] for key in (*PLACE, "op", "input") if key in each.schema)
+        place = tuple(one[key] for key in (*PLACE, "op", "input", "gpus") if key in each.schema)
         first = places.setdefault(place or (number,), number)
         if first != number:
             raise ToolError(f"{where} has the place of {each.one} {first}")
@@ -438,8 +438,8 @@ def check_recorded(entry: Json, where: str) -> None:
 
 
 def check_of_several(result: Json, where: str) -> None:
-    if result["time_us"] == 0:
-        raise ToolError(f"{where}: 'time_us' is 0")
+    if result["time_us"] == 0 or (result["time_us"] is None and result["status"] == "verified"):
+        raise ToolError(f"{where}: 'time_us' is {result['time_us']}")
     if result["time_us"] is None and "reason" not in result:
         raise ToolError(f"{where} has no time, and no 'reason'")
 
@@ -485,7 +485,11 @@ SWEEP: Json = {
 COUNTS = Each("counted", {**PLACE, **STATUS, **METRICS}, check_counted)
 COUNTED = {"command": COMMAND, "nvcc": (PLAIN, None), "counted": COUNTS}  # simulator.json
 # <gpu>-several.json: of a peer little is known.
-OF_SEVERAL = {**PLACE, "gpus": SIZE, "op": NAME, "stage": RESULT["stage"], "time_us": NUMBER, OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON}}
+OF_SEVERAL = {
+    **{name: RESULT[name] for name in (*PLACE, "op", "status", "time_us")},
+    "gpus": SIZE,
+    OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON},
+}
 SEVERAL: Json = {"recorded": HEADER, "machine": MACHINE, "results": Each("result", OF_SEVERAL, check_of_several)}
 PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 

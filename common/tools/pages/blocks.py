@@ -549,34 +549,80 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 # --- Several GPUs ------------------------------------------------------------------------------------
 
 
-def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus: str = "2") -> str:
-    """Stage 14 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
+# By variant, as the lesson derives it: copies of a part, and exchanges that somebody waits for.
+PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "chunked": (1.0, 1), "device_exchange": (1.0, 0)}
+EXCHANGE_US = 15.0
+
+
+class OfSeveralGpus:
+    """What is recorded of stage 14 and its peers, of one operation."""
+
+    def __init__(self, path: Path, op: str) -> None:
+        self.path, self.op = path, op
+        self.data = results.load(path, results.SEVERAL)
+        self.found = {(r["gpus"], r["variant"], shape_of(r)): r for r in self.data["results"] if r["op"] == op}
+
+    def at(self, gpus: int, variant: str, shape: Shape) -> Json:
+        if (gpus, variant, shape) not in self.found:
+            raise ToolError(f"no {variant} of {self.op} at {shape} on {gpus} GPUs in {self.path.name}")
+        return self.found[gpus, variant, shape]
+
+    def numbers(self) -> list[int]:
+        return sorted({gpus for gpus, _, _ in self.found})
+
+    def variants(self) -> list[str]:
+        return list(dict.fromkeys(variant for _, variant, _ in self.found))
+
+    def caption(self, gpus: str) -> str:
+        machine = {**self.data["machine"], "gpu": f"{gpus} × {self.data['machine']['gpu']}"}
+        return caption(self.data["recorded"], machine, "python3 common/tools several_gpus", after=f", {self.op}")
+
+
+def of_several_gpus(context: Context, op: str, make: Callable[[OfSeveralGpus], str]) -> str:
     files = results.recorded_files(context.results, "-several")
     if not files:
         return "*Not measured yet: `python3 common/tools several_gpus`, on a machine with several GPUs, fills in this table.*"
-    path = min(files.items())[1]
-    data = results.load(path, results.SEVERAL)
-    columns = shapes_in(shapes)
-    table = Table(1, "µs, and % of the copy", *map(shape_text, columns))
-    found = {(r["variant"], shape_of(r)): r for r in data["results"] if r["op"] == op and r["gpus"] == int(gpus)}
+    return make(OfSeveralGpus(min(files.items())[1], op))
 
-    def at(variant: str, shape: Shape) -> Json:
-        if (variant, shape) not in found:
-            raise ToolError(f"no {variant} of {op} at {shape} in {path.name}")
-        return found[variant, shape]
 
-    for variant in dict.fromkeys(name for name, _ in found):
-        cells = []
-        for shape in columns:
-            result, copy = at(variant, shape), at("copy", shape)["time_us"]
-            if result["time_us"] is None:
-                cells.append(table.not_applicable(result))
-            else:
-                percent = 100 * (result.get("copy_us") or copy or 0) / result["time_us"]
-                cells.append(f"{time_text(result['time_us'])}, {percent:.0f} %")
-        table.rows.append([variant.replace("_", " ") if variant.startswith("torch") else variant, *cells])
-    machine = {**data["machine"], "gpu": f"{gpus} × {data['machine']['gpu']}"}
-    return table.text(caption(data["recorded"], machine, "python3 common/tools several_gpus", after=f", {op}"))
+def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus: str = "2") -> str:
+    """Stage 14 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
+    columns, number = shapes_in(shapes), int(gpus)
+
+    def make(recorded: OfSeveralGpus) -> str:
+        table = Table(1, "µs, and % of the copy", *map(shape_text, columns))
+        for variant in recorded.variants():
+            cells = []
+            for shape in columns:
+                result, copy = recorded.at(number, variant, shape), recorded.at(number, "copy", shape)["time_us"]
+                if result["time_us"] is None:
+                    cells.append(table.not_applicable(result))
+                else:
+                    percent = 100 * (result.get("copy_us") or copy or 0) / result["time_us"]
+                    cells.append(f"{time_text(result['time_us'])}, {percent:.0f} %")
+            table.rows.append([variant.replace("_", " ") if variant.startswith("torch") else variant, *cells])
+        return table.text(recorded.caption(gpus))
+
+    return of_several_gpus(context, op, make)
+
+
+def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> str:
+    """Of each number of GPUs that was measured what the lesson's arithmetic makes of the copy, beside what a variant took."""
+    place = parse_shape(shape)
+
+    def make(recorded: OfSeveralGpus) -> str:
+        numbers = recorded.numbers()
+        table = Table(1, "µs", *(f"{gpus} GPUs, {what}" for gpus in numbers for what in ("predicted", "measured")))
+        for variant, (copies, exchanges) in PREDICTED.items():
+            cells = []
+            for gpus in numbers:
+                took, copy = recorded.at(gpus, variant, place)["time_us"], recorded.at(gpus, "copy", place)["time_us"]
+                predicted = time_text(copies * copy + exchanges * EXCHANGE_US) if copy else NOTHING
+                cells += [predicted, time_text(took) if took else NOTHING]
+            table.rows.append([variant, *cells])
+        return table.text(recorded.caption(" and ".join(map(str, numbers))))
+
+    return of_several_gpus(context, op, make)
 
 
 def segments_block(context: Context) -> str:
@@ -595,6 +641,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "sweep": sweep_block,
     "libraries": libraries_block,
     "several_gpus": several_gpus_block,
+    "predicted_gpus": predicted_gpus_block,
     "segments": segments_block,
 }
 VALUES: dict[str, Callable[..., str]] = {
