@@ -14,8 +14,11 @@
 #include "10_cluster/tickets.cuh"
 #include "14_several_gpus/mailbox.cuh"
 
+/// So many that a block has few threads: then registers allow as many blocks on an SM as shared memory does.
 constexpr int exchange_packs_per_thread = 16;
 
+/// Left to itself the compiler takes fewer registers than the 64 that 1024 threads may have, and the kernel is slower: hence the
+/// "at least 1 block".
 template <class Op, class T>
 __global__ void __launch_bounds__(1024, 1)
     exchange_parts(Part<T> part, int piece_packs, Mail mail, TicketCounter* tickets) {

@@ -50,7 +50,7 @@ def peers(python: str) -> list[Json]:
 def visible_gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return visible.split(",")
+        return [gpu for gpu in visible.split(",") if gpu]
     if not shutil.which("nvidia-smi"):
         return []
     return [str(i) for i in range(len(results.run_process(["nvidia-smi", "--list-gpus"], 60).stdout.splitlines()))]
