@@ -68,6 +68,7 @@ def test_whatever_goes_wrong_nothing_is_written(repository: Repository, mode: st
     repository.mode("02_tiled" if mode == "twice" else "03_fast", mode)
     printed = repository.tool(f"record --quick --out {repository.file}", 1, named)
     assert ("JSON" in printed) == (mode == "garbage"), printed
+    assert ("03_fast f32 49152 x 1024: FAILED" in printed) == (mode.split()[0] in ("wrong", "failed", "exit", "garbage")), printed
     assert (repository.file.read_text(), repository.files()) == ("the old recording", [repository.file.name])
 
 

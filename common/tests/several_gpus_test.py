@@ -1,6 +1,7 @@
 """Stage 14 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -105,9 +106,9 @@ def test_one_gpu() -> None:
     assert "needs another GPU" in run(1, "--variant", "device_exchange").stdout
 
 
-def tool(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "common/tools"), "several_gpus", "--build", str(STAGE.parent), *options]
-    return subprocess.run(command, capture_output=True, text=True)
+def tool(*options: str, build: Path = STAGE.parent, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "common/tools"), "several_gpus", "--build", str(build), *options]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
 
 
 def test_what_would_be_recorded() -> None:
@@ -123,3 +124,35 @@ def test_what_would_be_recorded() -> None:
     refused = tool("--simulated", "--gpus", "2,none")
     assert (refused.returncode, "accepted: whole numbers from 1 to 64" in refused.stderr) == (2, True)
     assert tool("--gpus", "64").returncode == 3
+
+
+# A stage that takes a microsecond for each GPU that it sees, and PyTorch, which takes a second.
+FAKE_STAGE = f"""#!{sys.executable}
+import json, os, sys
+of = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+one = {{"stage": "14_several_gpus", "variant": "chunked", "dtype": of["--dtype"], "op": of["--op"], "rows": int(of["--rows"]),
+       "cols": int(of["--cols"]), "status": os.environ["STATUS"], "reason": "", "time_us": len(gpus), "percent_of_copy": 1}}
+print(json.dumps({{"machine": {{"gpu": "NVIDIA Fake 1"}}, "results": [one]}}))
+"""
+FAKE_PYTHON = """#!/bin/sh
+echo '[{"stage": "peers", "variant": "torch_eager", "dtype": "f32", "op": "softmax", "rows": 1, "cols": 2, "status": "verified", "time_us": 1e6}]'
+"""
+
+
+def test_what_is_recorded(tmp_path: Path) -> None:
+    for name, text in (("14_several_gpus", FAKE_STAGE), ("python", FAKE_PYTHON)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    out = tmp_path / "several.json"
+    options = ("--gpus", "4,2", "--commit", "0123456789", "--out", str(out), "--python", str(tmp_path / "python"))
+    seen = {"build": tmp_path, "CUDA_VISIBLE_DEVICES": "7,6,5,4,3"}
+    failed = tool(*options, STATUS="wrong", **seen)  # type: ignore[arg-type]
+    assert (failed.returncode, "2 GPUs: chunked bf16:4096x151936: wrong" in failed.stderr, out.exists()) == (1, True, False)
+    done = tool(*options, STATUS="verified", **seen)  # type: ignore[arg-type]
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())["results"]
+    times = {(one["gpus"], one["variant"]): one["time_us"] for one in found}
+    assert times == {(gpus, name): time for gpus in (2, 4) for name, time in (("chunked", gpus), ("torch_eager", 1e6))}
+    assert len(found) == 2 * (6 + 1)  # the lesson's shapes
+    assert tool("--gpus", "6", **seen).returncode == 3  # type: ignore[arg-type]
