@@ -116,6 +116,13 @@ def test_programs(patient: Patient, change: dict[str, str | None], part: str, st
     patient.check(part, state, mend)
 
 
+@pytest.mark.parametrize("code", [0, 70])
+def test_a_build_that_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int) -> None:
+    monkeypatch.setattr(doctor, "build", lambda *_: code)
+    monkeypatch.setattr(doctor, "CHECKS", {"GPU": lambda _: doctor.Finding("ok", "a GPU", "")})
+    assert (doctor.main(["--build"]), "The build failed" in capsys.readouterr().out) == (code != 0, code != 0)
+
+
 def test_built(patient: Patient) -> None:
     patient.check("built", "ok", "./run builds the others (02)")
     assert patient.findings()["built"].found == "1 of 2 stages, the checks of 0 of 1 exercises"

@@ -205,6 +205,13 @@ def test_numbers(world: World) -> None:
     assert {r["round_difference_percent"] for r in data["results"]} == {None}
 
 
+def test_the_larger_spread_of_two_rounds_is_shown() -> None:
+    problem = Problem("f32", 4, 8, "softmax")
+    once = sweep_journal.Measurement(str(problem), "", time_us=2, copy_us=1)
+    rounds = [once._replace(round=number, spread_percent=spread) for number, spread in enumerate((1, 3, 2))]
+    assert sweep_tables.row({}, problem, rounds, 2)["spread_percent"] == 3
+
+
 def test_noisy(world: World) -> None:
     large, small = 33 << 20, 32 << 20
     noisy = [(large, 3.1, 0.0), (small, 0.0, 5.1)]

@@ -71,6 +71,13 @@ def test_the_sums_of_a_trace_are_the_counters(stage: str, dtype: str) -> None:
             assert lines == launch["counters"]
 
 
+def test_only_lanes_of_one_step_are_shortened() -> None:
+    even = list(range(0, 128, 4))
+    assert watch.shorter(even) == [0, 4]
+    for lanes in ([*even[:-1], 0], [None, *even[1:]]):
+        assert watch.shorter(lanes) == lanes
+
+
 def test_what_is_left_out_is_said() -> None:
     (whole,) = record("04_smem_bank_conflict", "vector_layout", rows=2)["launches"]
     (part,) = record("04_smem_bank_conflict", "vector_layout", blocks="1", warps="0-1", rows=2)["launches"]
