@@ -110,6 +110,14 @@ std::string doubts(const TimedVariant& timed) {
   return text;
 }
 
+JsonMembers json_members(const TimedVariant& timed) {
+  return {{"time_us", json_number(timed.variant.median_us)},
+          {"spread_percent", json_number(timed.variant.spread_percent)},
+          {"copy_us", json_number(timed.copy.median_us)},
+          {"copy_spread_percent", json_number(timed.copy.spread_percent)},
+          {"note", json_quoted(doubts(timed))}};
+}
+
 std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device) {
   if (l2 == L2::warm) return 1;
   const std::size_t set_bytes = std::max<std::size_t>(bytes_per_set, 1);

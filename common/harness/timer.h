@@ -13,6 +13,7 @@
 
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device.h"
+#include "common/harness/json.h"
 #include "common/harness/streams.h"
 
 enum class L2 { cold, warm };
@@ -41,6 +42,9 @@ struct TimedVariant {
 /// below the highest, whatever the reason (heat, power, a lock); "did not settle: spread 12 %" where the
 /// samples disagree too much for the median to be good to about one percent; both, or "".
 std::string doubts(const TimedVariant& timed);
+
+/// With what doubts() says.
+JsonMembers json_members(const TimedVariant& timed);
 
 /// How long to measure.
 struct Sampling {

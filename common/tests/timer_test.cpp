@@ -171,6 +171,15 @@ TEST(Timer, ColdBufferSetsExceedThreeTimesTheL2) {
   EXPECT_EQ(buffer_sets_for(24 * mebibyte, L2::warm, device), 1U);
 }
 
+TEST(Timer, EachNumberHasItsNameInJson) {
+  const JsonMembers wanted{{"time_us", "1"},
+                           {"spread_percent", "2"},
+                           {"copy_us", "3"},
+                           {"copy_spread_percent", "4"},
+                           {"note", R"("throttled: SM clock 1200 of 1980 MHz")"}};
+  EXPECT_EQ(json_members({{1, 2}, {3, 4}, {1200, 1980}}), wanted);
+}
+
 TEST(Timer, SaysWhatSpeaksAgainstItsNumbers) {
   const auto doubts_of = [](double spread, double copy_spread, SmClock clock) {
     return doubts({{10, spread}, {8, copy_spread}, clock});

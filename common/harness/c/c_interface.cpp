@@ -271,10 +271,6 @@ int softmax_time(softmax_session* session, int contender, int repeats, int warm_
         contender == copy_index ? ProblemRun::Timed{run.time_copy(session->timer, sampling), {true}}
                                 : run.time(asked.variant, session->timer, sampling, asked.tolerance_factor);
     if (!verdict.correct) throw WrongResultError(verdict.explanation);
-    told = json_object({{"time_us", json_number(timed.variant.median_us)},
-                        {"spread_percent", json_number(timed.variant.spread_percent)},
-                        {"copy_us", json_number(timed.copy.median_us)},
-                        {"copy_spread_percent", json_number(timed.copy.spread_percent)},
-                        {"note", json_quoted(doubts(timed))}});
+    told = json_object(json_members(timed));
   });
 }
