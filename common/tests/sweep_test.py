@@ -29,6 +29,7 @@ from measure import peers, results, sweep, sweep_journal, sweep_options, sweep_t
 from measure.harness import Contender, HarnessError, Timing, Verdict, WrongResult
 from measure.peers import Candidate, Missing, NotApplicable, PeerContender, Problem, cudnn, on_torch
 from measure.results import Json, Shape
+from pages import blocks, charts
 
 STAGES = {"01_naive": [("slow", 50.0, 10**9)], "02_fast": [("packs", 99.0, 10**9), ("wide", 50.0, 10**9)]}
 NAMES = ["copy", "01_naive slow", "02_fast packs", "02_fast wide"]
@@ -203,6 +204,13 @@ def test_numbers(world: World) -> None:
     assert [r["copy_us"] for r in data["results"]] == [170.0, 170.0, 130.0, 170.0]
     data, _ = world.swept("--shapes", LARGE, "--rounds", "1")
     assert {r["round_difference_percent"] for r in data["results"]} == {None}
+
+
+def test_a_peer_is_known_wherever_peers_are_named() -> None:
+    known = sorted(peers.PEERS)
+    assert sorted([*peers._FILES, *on_torch.LIBRARIES]) == known, "measure/peers: what measures a peer, and PEERS"
+    assert sorted(blocks.PEER_NAMES) == known, "pages/blocks.py: how a peer is written"
+    assert sorted(charts.PEERS) == known, "pages/charts.py: how a peer looks"
 
 
 def test_the_larger_spread_of_two_rounds_is_shown() -> None:
