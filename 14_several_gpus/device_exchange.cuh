@@ -1,7 +1,7 @@
 // One kernel on each GPU, which keeps its part of a row on chip while it exchanges messages with the others, by stores into their
 // memory. It is stage 10's clusters that draw tickets, with one more step between merge and write.
 //
-// Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes for a row to each GPU. A message takes about two
+// Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes for a row to each other GPU. A message takes about two
 // microseconds. That hides where other clusters of an SM read or write meanwhile, and where a thread's packs of the next row
 // are requested as soon as those of this one are written.
 //
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(1024, 1)
 struct DeviceExchange {
   template <class Op>
   static std::size_t message_bytes(std::int64_t rows, int ranks) {
-    return static_cast<std::size_t>(rows * ranks) * words_of_message<Op> * sizeof(MailWord);
+    return static_cast<std::size_t>(rows * ranks) * sizeof(Letter<Op>);
   }
 
   /// Two blocks of a cluster keep most of a GPU's SMs busy, sixteen leave some empty. But an SM should hold several: while

@@ -4,16 +4,29 @@
 
 #include <nccl_device.h>
 
-#include <cuda/atomic>
+#include <cuda/std/bit>
 
 #include "14_several_gpus/part.cuh"
 #include "common/kernel/block_merge.cuh"
 
-/// Four bytes of a message with the number of the launch that they belong to. It is written and read in one piece, so that a word
-/// of this launch says by itself that it has come: no flag, and no fence between data and flag.
-using MailWord = unsigned long long;
+/// In one piece: cuda::atomic_ref does that with 8 bytes at most.
 template <class Op>
-inline constexpr int words_of_message = sizeof(Message<Op>) / sizeof(float);
+__device__ Letter<Op> read_letter(const Letter<Op>* from) {
+  ulonglong2 halves;
+  asm volatile("{ .reg .b128 both; ld.relaxed.sys.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+               : "=l"(halves.x), "=l"(halves.y)
+               : "l"(from)
+               : "memory");
+  return cuda::std::bit_cast<Letter<Op>>(halves);
+}
+
+template <class Op>
+__device__ void write_letter(Letter<Op>* to, const Letter<Op>& letter) {
+  const auto halves = cuda::std::bit_cast<ulonglong2>(letter);
+  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.sys.b128 [%0], both; }" ::"l"(to),
+               "l"(halves.x), "l"(halves.y)
+               : "memory");
+}
 
 /// For the host: who has waited for whom in vain. In its memory, which outlives a kernel that has failed.
 struct Overdue {
@@ -39,19 +52,19 @@ struct Mail {
   int ranks = 1;
 
   template <class Op>
-  __device__ MailWord* place(int at, std::int64_t row, int from, unsigned number) const {
-    const std::size_t message = static_cast<std::size_t>(row * ranks + from) * words_of_message<Op>;
-    return static_cast<MailWord*>(
-        ncclGetLsaPointer(window, number % 2 * bytes_of_turn + message * sizeof(MailWord), at));
+  __device__ Letter<Op>* place(int at, std::int64_t row, int from, unsigned number) const {
+    const std::size_t letter = static_cast<std::size_t>(row * ranks + from);
+    return static_cast<Letter<Op>*>(
+        ncclGetLsaPointer(window, number % 2 * bytes_of_turn + letter * sizeof(Letter<Op>), at));
   }
 
-  /// One word after the other: to ask for all of them at once was slower on two H200s.
-  __device__ MailWord wait_for(MailWord* place, unsigned number, int from, std::int64_t row) const {
-    const cuda::atomic_ref<MailWord, cuda::thread_scope_system> word(*place);
+  template <class Op>
+  __device__ Message<Op> wait_for(int from, std::int64_t row, unsigned number) const {
+    const Letter<Op>* const letter = place<Op>(rank, row, from, number);
     const long long begin = clock64();
     for (;;) {
-      const MailWord got = word.load(cuda::memory_order_relaxed);
-      if (got >> 32 == number) return got;
+      const Letter<Op> got = read_letter(letter);
+      if (got.launch == number) return got.message;
       if (clock64() - begin > most_cycles_to_wait) fail(from, row);
     }
   }
@@ -70,30 +83,18 @@ __device__ Message<Op> merge_messages(Message<Op> a, const Message<Op>& b) {
   return a;
 }
 
-/// Sends `own` to the same row of all ranks, if `sends`, and merges what all have sent, in the same order everywhere. A warp
+/// Sends `own` to the same row of all other ranks, if `sends`, and merges what all say, in the same order everywhere. A warp
 /// calls it; lane i has rank i.
 template <class Op>
 __device__ Message<Op> exchange_messages(const Mail& mail, const Message<Op>& own, bool sends,
                                          std::int64_t row, unsigned number) {
-  constexpr int words = words_of_message<Op>;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const auto bits = reinterpret_cast<const unsigned*>(&own);
   for (int to = lane; sends && to < mail.ranks; to += 32) {
-    MailWord* const place = mail.place<Op>(to, row, mail.rank, number);
-    for (int i = 0; i < words; ++i) {
-      const MailWord word = MailWord{number} << 32 | bits[i];
-      cuda::atomic_ref<MailWord, cuda::thread_scope_system>(place[i]).store(word, cuda::memory_order_relaxed);
-    }
+    if (to != mail.rank) write_letter(mail.place<Op>(to, row, mail.rank, number), {own, number});
   }
   Message<Op> total{};
   for (int from = lane; from < mail.ranks; from += 32) {
-    MailWord* const place = mail.place<Op>(mail.rank, row, from, number);
-    Message<Op> message{};
-    for (int i = 0; i < words; ++i) {
-      reinterpret_cast<unsigned*>(&message)[i] =
-          static_cast<unsigned>(mail.wait_for(place + i, number, from, row));
-    }
-    total = merge_messages(total, message);
+    total = merge_messages(total, from == mail.rank ? own : mail.wait_for<Op>(from, row, number));
   }
   total.pair = warp_merge<Op>(total.pair);
   if constexpr (is_loss<Op>) {

@@ -14,10 +14,9 @@ double gpus_without(std::int64_t cols, int gpus) {
   return without;
 }
 
-/// Each float of a message travels in a word of 8 bytes.
 template <class Op>
 double kib_sent(int gpus) {
-  return static_cast<double>(rows * (gpus - 1)) * sizeof(Message<Op>) / sizeof(float) * 8 / 1024;
+  return static_cast<double>(rows * (gpus - 1)) * sizeof(Letter<Op>) / 1024;
 }
 
 }  // namespace
@@ -36,17 +35,18 @@ int main(int argc, char** argv) {
            "Give away groups of 16 columns from the first GPU on."},
           {"kib_to_one",
            [] { return kib_sent<Softmax>(2); },
-           {{32, "Each float travels with 4 bytes of a number."},
-            {128, "To itself it sends nothing over the link."}},
-           "Rows, times two floats, times the bytes that a float travels in."},
+           {{32, "The number of the launch travels with the pair."},
+            {48, "12 bytes are not written in one piece."},
+            {128, "To itself it sends nothing."}},
+           "Rows, times the bytes of what holds two floats and a number, and is written in one piece."},
           {"kib_to_seven",
            [] { return kib_sent<Softmax>(8); },
            {{512, "How many others are there?"}, {64, "Each of the others is told."}},
            "What it tells one, it tells each of the others."},
           {"kib_of_a_loss",
            [] { return kib_sent<CrossEntropy>(2); },
-           {{64, "x at the label is one float more, also from a GPU that does not have it."}},
-           "How many floats are told of a row?"},
+           {{96, "Softmax leaves 4 of 16 bytes empty."}, {128, "16 bytes hold three floats and the number."}},
+           "How many floats are told of a row, and how many bytes are they with the number?"},
           {"kib_of_a_row",
            [] { return static_cast<double>(columns_of(0, 2, vocabulary).count) * 2 / 1024; },
            {{296.75, "GPU 0 has half of the columns."}},
