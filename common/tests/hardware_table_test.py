@@ -118,3 +118,18 @@ def test_a_variant_needs_two_shapes(table: Table, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(hardware_table, "COLS_OF_STAGE", {})
     table.tool("hardware_table", 1, "fewer than two shapes: 02_tiled narrow f32")
     assert table.files() == []
+
+
+def test_what_is_missing_is_added(table: Table) -> None:
+    def atomics() -> dict[str, int]:
+        return {results.place_of(entry): entry["ncu"]["atomics"] for entry in table.data()["entries"]}
+
+    table.recorded()
+    table.tool("hardware_table --missing", 1, "nothing is missing: all is recorded")
+    before = atomics()
+    table.change(lambda data: data["entries"].pop(3))
+    table.ncu_counts("atomics", lambda number: number + 7)  # by which what stays is known
+    table.tool("hardware_table --missing")
+    after = atomics()
+    assert after.keys() == before.keys()
+    assert [place for place in before if after[place] != before[place] + 7] == [list(before)[3]]

@@ -2,6 +2,7 @@
 
     python3 common/tools hardware_table           on a GPU: count with both, write the table's data
     python3 common/tools hardware_table 06 07     only of these stages; what is recorded of the others stays
+    python3 common/tools hardware_table --missing only what is not recorded yet, a new variant for example
     python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
 
 Writes common/results/<gpu>-simulator.json: per variant and shape what ncu and what the simulator counted in
@@ -138,6 +139,7 @@ def main(argv: list[str]) -> int | None:
     parser = Parser(TOOL, "Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="such as 03 (default: all)")
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
+    parser.add_argument("--missing", action="store_true", help="only what is not recorded yet")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
     parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
     parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command line program")
@@ -146,5 +148,6 @@ def main(argv: list[str]) -> int | None:
         return check(arguments)
     given = [results.stage_named(text, results.stage_names(arguments.root)) for text in arguments.stages]
     stages = results.stage_executables(arguments.root, arguments.build, given)
-    print(f"wrote {ncu.record(arguments, TOOL, '-simulator', stages, lambda: simulated(stages), METRICS, measured)}")
+    path = ncu.record(arguments, TOOL, "-simulator", stages, lambda: simulated(stages), METRICS, measured, missing=arguments.missing)
+    print(f"wrote {path}")
     return 0

@@ -189,15 +189,19 @@ def record(
     metrics: Sequence[str],
     kept: Callable[[Json], Json],
     options: Sequence[str] = (),
+    missing: bool = False,
 ) -> Path:
     """Measures the launches that `count` has counted on the simulator, and writes what is to be `kept` of each; returns
-    the file. What is recorded of other stages stays, with its own date and commit. Raises ToolError, and then has
-    written nothing."""
+    the file. What is recorded of other stages stays, with its own date and commit; if only what is `missing` is wanted, also
+    of these. Raises ToolError, and then has written nothing."""
     header = results.header(arguments, command)
     machine = results.machine_of(stages)
-    others = entries_of_others(arguments.root / "common/results", f"{results.gpu_slug(machine['gpu'])}{suffix}.json", stages)
+    others = entries_of_others(arguments.root / "common/results", f"{results.gpu_slug(machine['gpu'])}{suffix}.json", {} if missing else stages)
     program = find(arguments.ncu)
-    entries = count()
+    recorded = {place_of(entry) for entry in others}
+    entries = [entry for entry in count() if place_of(entry) not in recorded]
+    if not entries:
+        raise ToolError("nothing is missing: all is recorded")
     problems = measure(program, stages, entries, metrics, None, options)
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
