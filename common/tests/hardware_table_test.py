@@ -133,3 +133,9 @@ def test_what_is_missing_is_added(table: Table) -> None:
     after = atomics()
     assert after.keys() == before.keys()
     assert [place for place in before if after[place] != before[place] + 7] == [list(before)[3]]
+
+
+def test_a_variant_is_launched_with_its_own_operation(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which need not be the stage's usual one: with that, a stage here would refuse it."""
+    monkeypatch.setattr(results, "operation_of", lambda stage: "another")
+    table.recorded()

@@ -53,7 +53,7 @@ def test_units_are_nanoseconds_and_bytes_whatever_ncu_scales_them_to(text: str, 
 
 
 def entry_at(variant: str, cols: int) -> results.Json:
-    return {"stage": "01_naive", "variant": variant, "dtype": "f16", "rows": 64, "cols": cols}
+    return {"stage": "01_naive", "variant": variant, "dtype": "f16", "rows": 64, "cols": cols, "op": "softmax"}
 
 
 def measured(repository: Repository, entries: list[results.Json], *report: Path) -> list[str]:

@@ -36,7 +36,7 @@ EXTRA_SHAPES = {
     "13_dispatch": (Shape("f32", 1, 151936), Shape("bf16", 16, 50257)),
 }
 
-KEPT = (*results.PLACE, *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
+KEPT = (*results.PLACE, "op", *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
 STAGE_TIMEOUT_S = 300
 
 
@@ -108,6 +108,8 @@ def main(argv: list[str]) -> int | None:
     stages = results.stage_executables(arguments.root, arguments.build)
     work = [(stage, shape) for stage in stages for shape in (*DEFAULT_SHAPES, *EXTRA_SHAPES.get(stage, ()))]
     entries = simulate(stages, work)
+    for entry in entries:
+        del entry["op"]  # a variant does one
     out = arguments.root / "common/results/simulator.json"
     again = "python3 common/tools count"
     if arguments.check:

@@ -99,7 +99,7 @@ def simulated(stages: dict[str, Path]) -> list[Json]:
     if few:
         raise ToolError(f"fewer than two shapes: {', '.join(few)}; see COLS_OF_STAGE")
     return [
-        {name: entry[name] for name in results.PLACE}
+        {name: entry[name] for name in (*results.PLACE, "op")}
         | {"simulator": {name: counter.simulated(entry) for name, counter in COUNTERS.items()}}
         for entry in counted
     ]
@@ -107,6 +107,7 @@ def simulated(stages: dict[str, Path]) -> list[Json]:
 
 def measured(entry: Json) -> Json:
     kernels = entry.pop("kernels")
+    del entry["op"]  # a variant does one
     return {**entry, "ncu": {name: counter.hardware(kernels) for name, counter in COUNTERS.items()}}
 
 

@@ -105,8 +105,7 @@ def driver_script(stages: dict[str, Path], entries: Sequence[Json], folder: Path
     """A shell script that makes the launches: what the Nth printed, its process and its exit code go into N.*."""
     lines = []
     for n, e in enumerate(entries):
-        op = e.get("op") or results.operation_of(e["stage"])
-        launch = [str(stages[e["stage"]]), *results.stage_options(*shape_of(e), op, e["variant"])]
+        launch = [str(stages[e["stage"]]), *results.stage_options(*shape_of(e), e["op"], e["variant"])]
         launch += ["--device", "gpu", "--profile"]
         # exec keeps the process number, by which ncu names the launch's kernels.
         command = shlex.join(["bash", "-c", 'echo $$ >"$0"; exec "$@"', str(folder / f"{n}.pid"), *launch])

@@ -77,7 +77,7 @@ def count_all(
         stage, variant = counted["stage"], counted["variant"]
         shape = asked[stage, shape_of(counted)]
         if counted["status"] == "verified":
-            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op or results.operation_of(stage)}
+            place = {"stage": stage, "variant": variant, **shape._asdict(), "op": op or counted["op"]}
             entries.append({**place, "counted": counted, "kernels": []})
         else:
             others.append(f"{stage} {variant} at {shape}: {counted['reason']}")
