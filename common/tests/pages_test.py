@@ -120,7 +120,9 @@ def test_several_gpus(lessons: Repository) -> None:
     data["results"] += [of_several(name, time_us=9.0) | {"gpus": gpus} for gpus in (2, 4) for name in ("two_all_reduces", "host_collectives")]
     data["results"] += [of_several(name, time_us=4.0) | {"gpus": 4} for name in ("chunked", "device_exchange", "copy")]
     record()
-    rows = [row.strip("| ").split(" | ") for row in filled(lessons, block("predicted_gpus shape=f32:8x64")).splitlines()]
+    picture, _, *rows = [row.strip("| ").split(" | ") for row in filled(lessons, block("predicted_gpus shape=f32:8x64")).splitlines()]
+    assert picture[0].endswith("by number of GPUs](common/results/several-gpus.svg)")
+    assert "Softmax, f32 8 × 64, columns split over GPUs" in (lessons.results / "several-gpus.svg").read_text(encoding="utf-8")
     assert rows[0] == ["µs", "2 GPUs, predicted", "2 GPUs, measured", "4 GPUs, predicted", "4 GPUs, measured"]
     # 2 copies of 4 µs and 2 exchanges of 15 µs; 1.5 and 1; 1 and 1; 1 and none.
     predicted = {row[0]: row[1::2] for row in rows[2:6]}
@@ -133,6 +135,14 @@ def test_several_gpus(lessons: Repository) -> None:
         data["results"][0] = of_several("chunked", time_us=6.0) | damage
         record()
         lessons.tool("generate", 2, f"nvidia-fake-1-several.json is no results file: result 1: '{next(iter(damage))}' is ")
+
+
+def test_chart_over_the_number_of_gpus() -> None:
+    times = {"chunked": {2: 8.0, 4: 4.0}, "copy": {2: 4.0, 4: 2.0}, "torch_eager": {4: 16.0}}
+    data = charts.over_gpus({"gpu": "NVIDIA Fake 1"}, {"date_utc": "2099-01-01T00"}, results.Shape("f32", 8, 1000), times).data
+    (panel,) = data["panels"]
+    assert (data["cols"], data["across"], panel["copy"]["points"]) == ([2, 4], "GPUs", [[2, 16.0], [4, 32.0]])  # 64000 bytes
+    assert {line["label"]: line["points"] for line in panel["lines"]} == {"chunked": [[2, 8.0], [4, 16.0]], "torch_eager": [[4, 4.0]]}
 
 
 def test_text_around_the_markers_stays(lessons: Repository) -> None:

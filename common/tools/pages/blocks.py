@@ -573,6 +573,11 @@ class OfSeveralGpus:
     def variants(self) -> list[str]:
         return list(dict.fromkeys(variant for _, variant, _ in self.found))
 
+    def times(self, variant: str, shape: Shape) -> dict[int, float]:
+        """By number of GPUs, where it ran."""
+        found = {gpus: self.found.get((gpus, variant, shape)) for gpus in self.numbers()}
+        return {gpus: result["time_us"] for gpus, result in found.items() if result and result["time_us"]}
+
     def caption(self, gpus: str) -> str:
         machine = {**self.data["machine"], "gpu": f"{gpus} × {self.data['machine']['gpu']}"}
         return caption(self.data["recorded"], machine, "python3 common/tools several_gpus", after=f", {self.op}")
@@ -607,7 +612,8 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus:
 
 
 def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> str:
-    """Of each number of GPUs that was measured what the lesson's arithmetic makes of the copy, beside what a variant took."""
+    """Of each number of GPUs that was measured what the lesson's arithmetic makes of the copy, beside what a variant took; and
+    where there are several numbers, a chart over them."""
     place = parse_shape(shape)
 
     def make(recorded: OfSeveralGpus) -> str:
@@ -620,7 +626,14 @@ def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> s
                 predicted = time_text(copies * copy + exchanges * EXCHANGE_US) if copy else NOTHING
                 cells += [predicted, time_text(took) if took else NOTHING]
             table.rows.append([variant, *cells])
-        return table.text(recorded.caption(" and ".join(map(str, numbers))))
+        made = table.text(recorded.caption(" and ".join(map(str, numbers))))
+        if len(numbers) == 1:
+            return made
+        times = {variant: recorded.times(variant, place) for variant in recorded.variants()}
+        shown = {variant: of_variant for variant, of_variant in times.items() if of_variant}
+        chart = charts.over_gpus(recorded.data["machine"], recorded.data["recorded"], place, shown)
+        context.charts["several-gpus.svg"] = chart
+        return f"![{chart.alt}]({context.link('common/results/several-gpus.svg')})\n\n{made}"
 
     return of_several_gpus(context, op, make)
 

@@ -144,6 +144,24 @@ def bandwidth(
     return Chart("bandwidth", title, subtitle(recorded), note, f"{title}, by number of columns", data)
 
 
+def over_gpus(machine: Json, header: Json, shape: Shape, times: dict[str, dict[int, float]]) -> Chart:
+    """Effective bandwidth of all GPUs together over their number. `times`: of each variant and number of GPUs, in us; the copy is
+    one of them."""
+    numbers = sorted(times["copy"])
+
+    def line(variant: str, look: int) -> Json:
+        points = [[gpus, 2 * shape.tensor_bytes / us / 1000] for gpus, us in sorted(times[variant].items())]
+        return {"label": variant, "look": look, "points": points, "noisy": []}
+
+    others = [variant for variant in times if variant != "copy"]
+    panel = {"title": "", "copy": line("copy", -1), "lines": [line(variant, look) for look, variant in enumerate(others)]}
+    title = f"Softmax, {shape_text(shape)}, columns split over GPUs: effective bandwidth in GB/s"
+    where = f"{machine['gpu']}, recorded {header['date_utc'][:10]}"
+    note = "Bandwidth of all GPUs together: 2 · rows · cols · element size ÷ time. The copy: each GPU its part."
+    data = {"panels": [panel], "cols": numbers, "across": "GPUs"}
+    return Chart("bandwidth", title, where, note, f"{title}, by number of GPUs", data)
+
+
 def special_function_peak(machine: Json) -> Json | None:
     """10^9 special functions a second and how that was reckoned; None where the clock is not known."""
     clock, sms, per_clock = machine.get("max_sm_clock_mhz"), machine.get("multiprocessors"), SPECIAL_FUNCTIONS_PER_CLOCK

@@ -239,7 +239,7 @@ def bandwidth(figure: Any, data: Json) -> None:
     rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=list(map(panel_height, panels)))[:, 0]
     for axes, panel in zip(rows, panels):
         for line in sorted([panel["copy"], *panel["lines"]], key=lambda line: -line["points"][-1][1]):
-            # A width that a line has no point at is a gap, not a bridge.
+            # Where a line has no point is a gap, not a bridge.
             by_cols = dict(map(tuple, line["points"]))
             values = [by_cols.get(col, math.nan) for col in cols]
             axes.plot(cols, values, label=line["label"], clip_on=False, zorder=3, **look(line["look"]))
@@ -253,7 +253,7 @@ def bandwidth(figure: Any, data: Json) -> None:
         axes.set_ylabel("GB/s")
         if len(panels) > 1:
             axes.set_title(panel["title"], loc="left", weight="bold")
-        axes.set_xlabel("columns")
+        axes.set_xlabel(data.get("across", "columns"))
         below(axes)
 
 
