@@ -552,6 +552,7 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 # By variant, as the lesson derives it: copies of a part, and exchanges that somebody waits for.
 PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "chunked": (1.0, 1), "device_exchange": (1.0, 0)}
 EXCHANGE_US = 15.0
+OVER_GPUS = "several-gpus.svg"
 
 
 class OfSeveralGpus:
@@ -632,8 +633,8 @@ def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> s
         times = {variant: recorded.times(variant, place) for variant in recorded.variants()}
         shown = {variant: of_variant for variant, of_variant in times.items() if of_variant}
         chart = charts.over_gpus(recorded.data["machine"], recorded.data["recorded"], place, shown)
-        context.charts["several-gpus.svg"] = chart
-        return f"![{chart.alt}]({context.link('common/results/several-gpus.svg')})\n\n{made}"
+        context.charts[OVER_GPUS] = chart
+        return f"![{chart.alt}]({context.link(f'common/results/{OVER_GPUS}')})\n\n{made}"
 
     return of_several_gpus(context, op, make)
 
