@@ -125,7 +125,7 @@ def test_what_is_missing_is_added(table: Table) -> None:
         return {results.place_of(entry): entry["ncu"]["atomics"] for entry in table.data()["entries"]}
 
     table.recorded()
-    table.tool("hardware_table --missing", 1, "nothing is missing: all is recorded")
+    table.tool("hardware_table --missing", 1, "nothing is left to record")
     before = atomics()
     table.change(lambda data: data["entries"].pop(3))
     table.ncu_counts("atomics", lambda number: number + 7)  # by which what stays is known

@@ -200,7 +200,7 @@ def record(
     recorded = {place_of(entry) for entry in others}
     entries = [entry for entry in count() if place_of(entry) not in recorded]
     if not entries:
-        raise ToolError("nothing is missing: all is recorded")
+        raise ToolError("nothing is left to record")
     problems = measure(program, stages, entries, metrics, None, options)
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))

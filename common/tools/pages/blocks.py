@@ -310,13 +310,17 @@ CHARTS: dict[str, Callable[..., Chart]] = {
 }
 
 
-def chart_block(context: Context, file: str, kind: str, *words: str, **named: Any) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", file):
-        raise ToolError(f"'{file}' is not a file name like ladder-f32.svg")
-    chart = call(known("unknown chart", kind, CHARTS), context, words, named)
+def picture(context: Context, file: str, chart: Chart) -> str:
+    """Shows the chart, which generate draws."""
     if context.charts.setdefault(file, chart) != chart:
         raise ToolError(f"two different charts are named {file}")
     return f"![{chart.alt}]({context.link(f'common/results/{file}')})"
+
+
+def chart_block(context: Context, file: str, kind: str, *words: str, **named: Any) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*\.svg", file):
+        raise ToolError(f"'{file}' is not a file name like ladder-f32.svg")
+    return picture(context, file, call(known("unknown chart", kind, CHARTS), context, words, named))
 
 
 # --- What is counted -------------------------------------------------------------------------------
@@ -552,7 +556,6 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 # By variant, as the lesson derives it: copies of a part, and exchanges that somebody waits for.
 PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "chunked": (1.0, 1), "device_exchange": (1.0, 0)}
 EXCHANGE_US = 15.0
-OVER_GPUS = "several-gpus.svg"
 
 
 class OfSeveralGpus:
@@ -633,8 +636,7 @@ def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> s
         times = {variant: recorded.times(variant, place) for variant in recorded.variants()}
         shown = {variant: of_variant for variant, of_variant in times.items() if of_variant}
         chart = charts.over_gpus(recorded.data["machine"], recorded.data["recorded"], place, shown)
-        context.charts[OVER_GPUS] = chart
-        return f"![{chart.alt}]({context.link(f'common/results/{OVER_GPUS}')})\n\n{made}"
+        return f"{picture(context, 'several-gpus.svg', chart)}\n\n{made}"
 
     return of_several_gpus(context, op, make)
 
