@@ -97,15 +97,21 @@ void with_packs_per_thread(std::int64_t packs, Launch launch) {
   }
 }
 
+/// A line of the cache, so that a warp's access does not touch one more; less where the head would have more
+/// elements than the row has threads.
+template <class T>
+unsigned boundary_of_packs(dim3 block) {
+  unsigned boundary = 128;
+  while (boundary / sizeof(T) + elements_per_16_bytes < T >> block.x) boundary /= 2;
+  return boundary;
+}
+
 template <class Op, int N, class T>
 void launch_head_and_tail(const T* x, T* y, Shape shape, cudaStream_t stream) {
   const std::int64_t packs = shape.cols / N;
   with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
     const dim3 block = block_of_rows(packs, packs_per_thread);
-    // A line of the cache, so that a warp's access does not touch one more; less where the head would have
-    // more elements than the row has threads.
-    unsigned boundary = N == 1 ? sizeof(T) : 128;
-    while (boundary / sizeof(T) + N > block.x) boundary /= 2;
+    const unsigned boundary = N == 1 ? sizeof(T) : boundary_of_packs<T>(block);
     const unsigned grid = grid_for(divide_up(shape.rows, block.y));
     head_and_tail_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape, boundary);
     CUDA_CHECK(cudaGetLastError());

@@ -1,4 +1,5 @@
 #include "11_backward/exchange_gradient.cuh"
+#include "11_backward/head_and_tail.cuh"
 #include "11_backward/in_cluster.cuh"
 #include "11_backward/in_registers.cuh"
 #include "11_backward/in_shared_memory.cuh"
@@ -111,6 +112,11 @@ std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
                             "both rows must fit the registers of the GPU");
 }
 
+std::string too_wide_for_head_and_tail(const Problem& problem, const Device& device) {
+  const std::int64_t cols = most_packs_of_two_rows * 16 / element_bytes(problem);
+  return at_most_columns(cols, "both rows must fit the registers of a block")(problem, device);
+}
+
 const auto too_wide_for_a_warp =
     at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
@@ -166,6 +172,11 @@ Stage stage() {
                    .prepare = gradients<Cluster>,
                    .traffic = whole_passes(2, 1),
                    .unsupported = too_wide_for_a_cluster},
+                  {.name = "head_and_tail",
+                   .idea = "any width: packs and single elements in registers",
+                   .prepare = gradients<HeadAndTailOfTwoRows>,
+                   .traffic = whole_passes(2, 1),
+                   .unsupported = too_wide_for_head_and_tail},
                   {.name = "unaligned",
                    .idea = "any width at any place: rows go through shared memory as packs",
                    .prepare = gradients<Unaligned>,

@@ -1,5 +1,6 @@
 // The gradients of softmax and log-softmax: what the kernels of stage 11 can do, and their launches.
 #include "11_backward/exchange_gradient.cuh"
+#include "11_backward/head_and_tail.cuh"
 #include "11_backward/in_cluster.cuh"
 #include "11_backward/in_registers.cuh"
 #include "11_backward/in_shared_memory.cuh"
@@ -21,6 +22,8 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
       return matrix.in_packs && 2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;
     case cluster:
       return matrix.in_packs && fits_cluster<Cluster>(matrix, gpu);
+    case head_and_tail:
+      return matrix.row_bytes() <= most_packs_of_two_rows * 16;
     case unaligned:
       return matrix.cols <= 1 << 30;
     case unaligned_cluster:
@@ -55,6 +58,8 @@ void launch(Backward kernel, const T* y, const T* dy, T* dx, void* workspace, Sh
       return SharedMemory::launch<Op>(y, dy, dx, shape, stream);
     case cluster:
       return Cluster::launch<Op>(y, dy, dx, shape, stream);
+    case head_and_tail:
+      return HeadAndTailOfTwoRows::launch<Op>(y, dy, dx, shape, stream);
     case unaligned:
       return Unaligned::launch<Op>(y, dy, dx, shape, stream);
     case unaligned_cluster:

@@ -36,6 +36,7 @@ enum class Backward {
   block_registers,
   shared_memory,
   cluster,
+  head_and_tail,
   unaligned,
   unaligned_cluster,
   two_kernels,

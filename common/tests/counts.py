@@ -372,7 +372,7 @@ def backward(r: Row) -> Expected:
             yield "block_barriers", 2 * parts * r.rows
             yield "shuffles", (10 + 20) * (8 if small else 16) * parts * r.rows
         return
-    blocks, merges = 1, 2
+    blocks, merges, boundary = 1, 2, 16
     kept = packs * width
     if r.variant in ("block_registers", "two_floats"):
         tiles = ((128, 8), (128, 16), (256, 16), (512, 16), (1024, 16))
@@ -380,6 +380,13 @@ def backward(r: Row) -> Expected:
         merges = 4 if r.variant == "two_floats" else 2
     elif r.variant == "shared_memory":
         warps = min(divide_up(packs, 4 * 32), 32 if 4 * 128 * divide_up(r.cols * r.size, 128) > 227 * 1024 else 16)
+    elif r.variant == "head_and_tail":
+        packs_a_thread = next(each for each, most in ((1, 32), (2, 64), (4, 4096)) if r.cols // width <= most)
+        warps = max(1, divide_up(r.cols // width, 32 * packs_a_thread))
+        boundary = 128
+        while boundary // r.size + width > 32 * warps:
+            boundary //= 2
+        merges = 1 if warps == 1 else 2
     elif r.variant == "unaligned":
         kept = min(r.cols, ((227 * 1024 - 1024) // 2 - 2 * 128) // r.size)
         row_bytes = 16 * divide_up(kept * r.size, 16) + 128
@@ -390,14 +397,15 @@ def backward(r: Row) -> Expected:
         warps = max(divide_up(part, 8 * 32), 4)
     part_cols = part * width if blocks > 1 else r.cols
     begins = range(0, r.cols, part_cols)
-    of_rows = sum(requests(r, width, row * r.cols + begin, min(part_cols, r.cols - begin))
+    of_rows = sum(requests(r, width, row * r.cols + begin, min(part_cols, r.cols - begin), boundary)
                   for row in range(r.rows) for begin in begins)  # fmt: skip
     if r.variant == "cluster":
         of_rows = r.rows * sum(divide_up(max(min(part, packs - block * part), 0), 32) for block in range(blocks))
     yield "passes", r.passes
     if kept >= r.cols:
         yield "global_load_requests", 2 * of_rows
-    yield "block_barriers", (4 if r.variant == "unaligned" else (3 if r.variant == "unaligned_cluster" else 2) * blocks) * r.rows
+    barriers = {"unaligned": 4, "unaligned_cluster": 3 * blocks, "head_and_tail": 2 * (warps > 1)}.get(r.variant, 2 * blocks)
+    yield "block_barriers", barriers * r.rows
     if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) > 9 and r.variant != "block_registers":
         return  # for newer ones nvcc splits stores, and shuffles more
     yield "global_store_requests", of_rows

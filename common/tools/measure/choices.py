@@ -118,6 +118,7 @@ WORKS = [
             "block_registers": "11_backward",
             "shared_memory": "11_backward",
             "cluster": "11_backward",
+            "head_and_tail": "11_backward",
             "unaligned": "11_backward",
             "unaligned_cluster": "11_backward",
             "two_kernels": "11_backward",
