@@ -2,6 +2,7 @@
 #pragma once
 
 #include "08_unaligned_rows/head_and_tail.cuh"
+#include "11_backward/in_registers.cuh"
 #include "11_backward/row_gradient.cuh"
 #include "11_backward/unaligned.cuh"
 
@@ -51,9 +52,14 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-constexpr std::int64_t most_packs_of_two_rows = 4096;  // of each, 4 for each of 1024 threads
+/// A row takes a pack of each matrix a thread as long as one warp is enough; then 16 elements. Of more in 16 bits nvcc 13.0 makes
+/// all floats before the merge, instead of twice: twice the registers, and half the blocks on an SM.
+template <int N>
+constexpr PackTile gradient_tiles[] = {
+    {.packs_per_thread = 1, .most_packs = 32},
+    {.packs_per_thread = 16 / N, .most_packs = widest_gradient_tile.cols() / N}};
 
-/// A row of at most so many packs, and some elements. Through shared memory where the three do not lie equally far past a pack.
+/// cols <= widest_gradient_tile.cols(). Through shared memory where the three do not lie equally far past a pack.
 struct HeadAndTailOfTwoRows {
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
@@ -63,14 +69,13 @@ struct HeadAndTailOfTwoRows {
     }
     if (shape.rows == 0) return;
     const std::int64_t packs = shape.cols / N;
-    with_first_tile_that_fits<PackTile{1, 32}, PackTile{2, 64}, PackTile{4, most_packs_of_two_rows}>(
-        packs, [&]<PackTile tile>() {
-          const dim3 block = block_of_rows(packs, tile.packs_per_thread);
-          const unsigned boundary = boundary_of_packs<T>(block);
-          const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-          head_and_tail_backward<Op, tile.packs_per_thread>
-              <<<grid, block, 0, stream>>>(y, dy, dx, shape, boundary);
-          CUDA_CHECK(cudaGetLastError());
-        });
+    with_first_tile_that_fits<gradient_tiles<N>[0], gradient_tiles<N>[1]>(packs, [&]<PackTile tile>() {
+      const dim3 block = block_of_rows(packs, tile.packs_per_thread);
+      const unsigned boundary = boundary_of_packs<T>(block);
+      const unsigned grid = grid_for(divide_up(shape.rows, block.y));
+      head_and_tail_backward<Op, tile.packs_per_thread>
+          <<<grid, block, 0, stream>>>(y, dy, dx, shape, boundary);
+      CUDA_CHECK(cudaGetLastError());
+    });
   }
 };

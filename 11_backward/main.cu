@@ -112,11 +112,8 @@ std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
                             "both rows must fit the registers of the GPU");
 }
 
-std::string too_wide_for_head_and_tail(const Problem& problem, const Device& device) {
-  const std::int64_t cols = most_packs_of_two_rows * 16 / element_bytes(problem);
-  return at_most_columns(cols, "both rows must fit the registers of a block")(problem, device);
-}
-
+const auto too_wide_for_head_and_tail =
+    at_most_columns(widest_gradient_tile.cols(), "both rows must fit the registers of a block");
 const auto too_wide_for_a_warp =
     at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");

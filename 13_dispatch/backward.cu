@@ -23,7 +23,7 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
     case cluster:
       return matrix.in_packs && fits_cluster<Cluster>(matrix, gpu);
     case head_and_tail:
-      return matrix.row_bytes() <= most_packs_of_two_rows * 16;
+      return matrix.lie_alike && matrix.cols <= widest_gradient_tile.cols();
     case unaligned:
       return matrix.cols <= 1 << 30;
     case unaligned_cluster:

@@ -95,8 +95,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return cols <= 1024
         if variant in ("unaligned", "two_kernels"):
             return True
-        if variant == "head_and_tail":  # 4 packs of each row for each of 1024 threads
-            return cols <= 4 * 1024 * pack
+        if variant == "head_and_tail":
+            return cols <= 16384
         if variant.endswith("cluster") and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
             return False
         if variant == "unaligned_cluster":  # less two lines for each row, which may begin anywhere in one

@@ -381,7 +381,7 @@ def backward(r: Row) -> Expected:
     elif r.variant == "shared_memory":
         warps = min(divide_up(packs, 4 * 32), 32 if 4 * 128 * divide_up(r.cols * r.size, 128) > 227 * 1024 else 16)
     elif r.variant == "head_and_tail":
-        packs_a_thread = next(each for each, most in ((1, 32), (2, 64), (4, 4096)) if r.cols // width <= most)
+        packs_a_thread = next(each for each, most in ((1, 32), (16 // width, 16384 // width)) if r.cols // width <= most)
         warps = max(1, divide_up(r.cols // width, 32 * packs_a_thread))
         boundary = 128
         while boundary // r.size + width > 32 * warps:
