@@ -1,3 +1,4 @@
+#include "06_online/evict_last.cuh"
 #include "06_online/online.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
@@ -26,6 +27,11 @@ Stage stage() {
               {.name = "fused",
                .idea = "the row stays in the registers of a block",
                .prepare = launches_load_store<FusedRegisterSoftmax>,
+               .traffic = fused_passes,
+               .unsupported = too_wide},
+              {.name = "fused_evict_last",
+               .idea = "the same, what is read stays in the L2 longer than what is written",
+               .prepare = launches<FusedEvictLast>,
                .traffic = fused_passes,
                .unsupported = too_wide},
               {.name = "three_pass_tile",

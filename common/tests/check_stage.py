@@ -60,7 +60,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if device != "sim" and MIN_SHARED_COLS < cols <= MAX_SHARED_COLS:
             return None
         return cols <= MAX_SHARED_COLS
-    if stage == "06_online" and variant == "fused":
+    if stage == "06_online" and variant in ("fused", "fused_evict_last"):
         return cols <= 32768
     if stage == "08_unaligned_rows":
         return cols <= {"flat_span": 528, "row_in_flight": 1 << 30}.get(variant, 32760)

@@ -147,7 +147,7 @@ def online(r: Row) -> Expected:
     if r.variant.startswith("three_pass_tile"):
         yield "special_function_lanes", 2 * r.rows * r.cols
         return
-    if r.variant == "fused":
+    if r.variant in ("fused", "fused_evict_last"):
         # The first tile that holds the row: threads, and columns of each, and a factor for each thread.
         two_packs = 8 if pack(r) == 4 else 16
         tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256)), (256, 16), (512, 16), (512, 32), (1024, 32)
