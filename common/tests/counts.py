@@ -653,6 +653,8 @@ TWINS = {
     "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                          lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                          and second.has("st.global.cs")),
+    "06_online": Twins("fused", "fused_evict_last", "the reads have a cache hint",
+                       lambda first, second: not first.has("L2::cache_hint") and second.has("L2::cache_hint"), since=80),
     "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
                           lambda first, second: not first.has("griddepcontrol.wait")
                           and second.has("griddepcontrol.wait"), since=90),

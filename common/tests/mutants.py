@@ -382,6 +382,8 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("no_barrier_before_the_sum", "unaligned --rows 7 --cols 1001 --offset 1,2", "read of .* bytes of shared memory",
             (UNALIGNED, "    __pipeline_wait_prior(0);\n    __syncthreads();\n =>     __pipeline_wait_prior(0);\n"),
             (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"), at="= float(address[i]);", file=FLIGHT),
+        wrong_result("single_elements_do_not_count", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements wrong",
+            ("11_backward/head_and_tail.cuh", "    add_packs<Op>(sum, y_single, dy_single);\n => ")),
         wrong_result("every_block_has_the_same_sums", "two_kernels --rows 7 --cols 10000", "first at row 1, column 0",
             (SPLIT_GRADIENT, "sums[row * gridDim.x + i]); => sums[i]);")),
     ],
@@ -394,8 +396,6 @@ GROUPS: dict[str, list[Mistake]] = {
             at="__pipeline_memcpy_async(kept"),
         wrong_result("the_tail_is_forgotten", "unaligned --rows 2 --cols 1001", "[0-9]+ of 2002 elements never written",
             (CUT, "tail = (count - head) % N; => tail = 0;")),
-        wrong_result("single_elements_do_not_count", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements wrong",
-            ("11_backward/head_and_tail.cuh", "    add_packs<Op>(sum, y_single, dy_single);\n => ")),
         fault("a_column_too_many", "block_registers --rows 1 --cols 1000",
             "read of 16 bytes of global memory at .*, which nobody has written yet",
             (IN_REGISTERS, "const auto exists = [&](int pack) { return col(pack) < shape.cols; }; => "
