@@ -101,8 +101,9 @@ void with_packs_per_thread(std::int64_t packs, Launch launch) {
 /// elements than the row has threads.
 template <class T>
 unsigned boundary_of_packs(dim3 block) {
+  constexpr int N = elements_per_16_bytes<T>;
   unsigned boundary = 128;
-  while (boundary / sizeof(T) + elements_per_16_bytes < T >> block.x) boundary /= 2;
+  while (boundary / sizeof(T) + N > block.x) boundary /= 2;
   return boundary;
 }
 

@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// A row takes a pack of each matrix a thread as long as one warp is enough; then 16 elements. Of more in 16 bits nvcc 13.0 makes
-/// all floats before the merge, instead of twice: twice the registers, and half the blocks on an SM.
+/// A row takes a pack of each matrix a thread as long as one warp is enough; then 16 elements. Of more in 16 bits nvcc 13.0 keeps
+/// the floats that it made for the sum, where it could make them again: twice the registers, and half the blocks on an SM.
 template <int N>
 constexpr PackTile gradient_tiles[] = {
     {.packs_per_thread = 1, .most_packs = 32},

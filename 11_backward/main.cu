@@ -59,9 +59,12 @@ std::string not_packs_or_wider(const Problem& problem, const Device& device, std
   return no_packs.empty() ? at_most_columns(cols, reason)(problem, device) : no_packs;
 }
 
+const auto too_wide_for_registers =
+    at_most_columns(widest_gradient_tile.cols(), "both rows must fit the registers of a block");
+
 std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
-  return not_packs_or_wider(problem, device, widest_gradient_tile.cols(),
-                            "both rows must fit the registers of a block");
+  const std::string no_packs = not_whole_packs(problem);
+  return no_packs.empty() ? too_wide_for_registers(problem, device) : no_packs;
 }
 
 std::string not_for_two_floats(const Problem& problem, const Device& device) {
@@ -112,8 +115,6 @@ std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
                             "both rows must fit the registers of the GPU");
 }
 
-const auto too_wide_for_head_and_tail =
-    at_most_columns(widest_gradient_tile.cols(), "both rows must fit the registers of a block");
 const auto too_wide_for_a_warp =
     at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
@@ -173,7 +174,7 @@ Stage stage() {
                    .idea = "any width: packs and single elements in registers",
                    .prepare = gradients<HeadAndTailOfTwoRows>,
                    .traffic = whole_passes(2, 1),
-                   .unsupported = too_wide_for_head_and_tail},
+                   .unsupported = too_wide_for_registers},
                   {.name = "unaligned",
                    .idea = "any width at any place: rows go through shared memory as packs",
                    .prepare = gradients<Unaligned>,

@@ -200,6 +200,14 @@ def requests(r: Row, width: int, begin: int, count: int, boundary: int = 16) -> 
     return sum(divide_up(accesses, 32) for accesses in cut(r, width, begin, count, boundary))
 
 
+def boundary_of_packs(r: Row, width: int, warps: int) -> int:
+    """A line of the cache; less where a row's threads would be fewer than the single elements before it."""
+    boundary = 128
+    while boundary // r.size + width > 32 * warps:
+        boundary //= 2
+    return boundary
+
+
 def unaligned_rows(r: Row) -> Expected:
     if r.variant == "flat_span":
         yield from flat_span(r)
@@ -215,9 +223,7 @@ def unaligned_rows(r: Row) -> Expected:
     tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
     packs_a_thread = next(each for each, most in tiles if packs <= most)
     warps = max(1, divide_up(packs, 32 * packs_a_thread))
-    boundary = r.size if width == 1 else 128
-    while r.variant == "head_and_tail" and boundary // r.size + width > 32 * warps:
-        boundary //= 2
+    boundary = r.size if width == 1 else boundary_of_packs(r, width, warps) if r.variant == "head_and_tail" else 128
     if r.variant == "row_in_flight":
         # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
         of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
@@ -383,9 +389,7 @@ def backward(r: Row) -> Expected:
     elif r.variant == "head_and_tail":
         packs_a_thread = next(each for each, most in ((1, 32), (16 // width, 16384 // width)) if r.cols // width <= most)
         warps = max(1, divide_up(r.cols // width, 32 * packs_a_thread))
-        boundary = 128
-        while boundary // r.size + width > 32 * warps:
-            boundary //= 2
+        boundary = boundary_of_packs(r, width, warps)
         merges = 1 if warps == 1 else 2
     elif r.variant == "unaligned":
         kept = min(r.cols, ((227 * 1024 - 1024) // 2 - 2 * 128) // r.size)
