@@ -1,4 +1,3 @@
-#include "06_online/evict_last.cuh"
 #include "06_online/online.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
@@ -31,7 +30,7 @@ Stage stage() {
                .unsupported = too_wide},
               {.name = "fused_evict_last",
                .idea = "the same, what is read stays in the L2 longer than what is written",
-               .prepare = launches<FusedEvictLast>,
+               .prepare = launches_load_store<FusedRegisterSoftmax, EvictLastLoad>,
                .traffic = fused_passes,
                .unsupported = too_wide},
               {.name = "three_pass_tile",

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "06_online/online.cuh"
+#include "common/harness/current_device.cuh"
 
 /// How a row is cut: into parts of part_cols columns, the last perhaps narrower.
 struct Split {
@@ -112,15 +113,6 @@ __global__ void __launch_bounds__(split_block_size)
 }
 
 constexpr std::int64_t max_grid_rows = 65535;  // blocks in y
-
-/// What the current device says of itself.
-inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
-  return value;
-}
 
 /// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. Where packs do not cover the rows, it
 /// takes single elements. A GPU without programmatic dependent launch (before compute capability 9.0) runs the

@@ -1,22 +1,21 @@
 // Several narrow rows as one span: it enters and leaves shared memory as aligned packs, whatever the width.
 #pragma once
 
-#include <cuda_pipeline.h>
-
 #include "03_warp_reduce/first_tile.cuh"
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/harness/current_device.cuh"
 #include "common/kernel/grid.cuh"
+#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
 
 /// Copies `count` elements to their place_in shared memory, by thread `thread` of `threads`, which waits for
 /// what it has copied itself. No registers are needed, so many packs can be on their way.
 template <class T>
-__device__ void copy_in(T* shared, const T* global, int count, int thread, int threads) {
+__device__ void copy_in(T* shared, const T* global, int count, int thread, int threads, L2Policy reads) {
   const Cut<elements_per_16_bytes<T>> cut(global, count);
   for (int pack = thread; pack < cut.num_packs; pack += threads) {
-    __pipeline_memcpy_async(shared + cut.col_of_pack(pack), global + cut.col_of_pack(pack), 16);
+    copy_async(shared + cut.col_of_pack(pack), global + cut.col_of_pack(pack), reads);
   }
   __pipeline_commit();
   if (thread < cut.num_singles()) shared[cut.col_of_single(thread)] = global[cut.col_of_single(thread)];
@@ -63,7 +62,7 @@ constexpr int flat_span_most_threads = 512;
 /// an odd width these lie in 32 banks.
 template <class Op, int most_cols_of_part, class T>
 __global__ void __launch_bounds__(flat_span_most_threads)
-    flat_span_softmax(const T* x, T* y, Shape shape, int span_bytes) {
+    flat_span_softmax(const T* x, T* y, Shape shape, int span_bytes, L2Policy reads) {
   extern __shared__ __align__(line_bytes) unsigned char buffer[];  // the span; then the states of the parts
   auto* states = reinterpret_cast<typename Op::State*>(buffer + span_bytes);
   const int cols = static_cast<int>(shape.cols);
@@ -79,7 +78,7 @@ __global__ void __launch_bounds__(flat_span_most_threads)
     const int rows = static_cast<int>(min(std::int64_t{rows_of_block}, shape.rows - first_row));
     const T* span_x = x + first_row * cols;
     T* span_y = y + first_row * cols;
-    copy_in(place_in(buffer, span_x), span_x, rows * cols, thread, threads);
+    copy_in(place_in(buffer, span_x), span_x, rows * cols, thread, threads, reads);
     __syncthreads();
 
     const int place = row * cols + first_col;
@@ -134,7 +133,8 @@ struct FlatSpan {
       const auto kernel = flat_span_softmax<Op, tile.most_cols, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
       const dim3 block(rows, parts);
-      kernel<<<grid_for(divide_up(shape.rows, rows)), block, shared_bytes, stream>>>(x, y, shape, span_bytes);
+      kernel<<<grid_for(divide_up(shape.rows, rows)), block, shared_bytes, stream>>>(
+          x, y, shape, span_bytes, policy_of_reads<T>(2, shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

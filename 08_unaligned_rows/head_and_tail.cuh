@@ -4,8 +4,9 @@
 #include "03_warp_reduce/first_tile.cuh"
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/harness/current_device.cuh"
 #include "common/kernel/grid.cuh"
+#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
 
 /// How the packs of a row are dealt out to its threads. Those of a warp lie side by side, so that
@@ -26,7 +27,8 @@ __device__ typename Op::State merge_threads_of_row(typename Op::State own) {
 /// x and y lie equally far past a pack, or N is 1. A row has at most blockDim.x single elements.
 template <class Op, int N, int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
-    head_and_tail_softmax(const T* x, T* y, Shape shape, unsigned boundary) {
+    head_and_tail_softmax(const T* x, T* y, Shape shape, unsigned boundary, L2Policy reads) {
+  x = with_policy(x, reads);
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
     const T* row_x = x + row * shape.cols;
@@ -114,7 +116,8 @@ void launch_head_and_tail(const T* x, T* y, Shape shape, cudaStream_t stream) {
     const dim3 block = block_of_rows(packs, packs_per_thread);
     const unsigned boundary = N == 1 ? sizeof(T) : boundary_of_packs<T>(block);
     const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-    head_and_tail_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape, boundary);
+    head_and_tail_softmax<Op, N, packs_per_thread>
+        <<<grid, block, 0, stream>>>(x, y, shape, boundary, policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   });
 }

@@ -3,19 +3,20 @@
 #pragma once
 
 #include "08_unaligned_rows/cut.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/harness/current_device.cuh"
 #include "common/kernel/async_copy.cuh"
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
+#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
 
 /// Sends the first num_packs packs of a row on their way to shared memory, group by group.
 template <int N, class T>
-__device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_packs) {
+__device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_packs, L2Policy reads) {
 #pragma unroll
   for (int group = 0; group < copy_groups; ++group) {
     for_each_pack_of_group(group, num_packs, [&](int pack) {
-      __pipeline_memcpy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), 16);
+      copy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), reads);
     });
     __pipeline_commit();
   }
@@ -35,7 +36,8 @@ __device__ void read_neighbours(const T* address, float (&values)[N]) {
 /// Keeps the row, or what comes before pack most_kept of it, and reads the rest again. Each thread
 /// merges its packs as they arrive, a group after the other; the L2 has the rest when it is read again.
 template <class Op, class T>
-__global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept) {
+__global__ void __launch_bounds__(1024)
+    row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept, L2Policy reads) {
   constexpr int N = elements_per_16_bytes<T>;
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(1024) row_in_flight_softmax(const T* x, T* y, 
     const Cut<N> in(row_x, cols, line_bytes);
     const int kept_packs = min(in.num_packs, most_kept);
     const int kept_cols = kept_packs == in.num_packs ? cols : in.col_of_pack(kept_packs);
-    request_packs(kept, row_x, in, kept_packs);
+    request_packs(kept, row_x, in, kept_packs, reads);
 
     typename Op::State own{};
     if (thread < in.num_singles()) {
@@ -108,10 +110,7 @@ struct RowInFlight {
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     const auto kernel = row_in_flight_softmax<Op, T>;
-    int device = 0;
-    int most_bytes = 0;
-    CUDA_CHECK(cudaGetDevice(&device));
-    CUDA_CHECK(cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const int most_bytes = most_shared_bytes();
     const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
     const std::int64_t kept_packs = most_kept_packs(row_bytes, most_bytes);
     const auto shared_bytes =
@@ -119,8 +118,8 @@ struct RowInFlight {
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // An SM takes 1024 threads with some 60 registers, in one block or two.
     const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;
-    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(x, y, shape,
-                                                                       static_cast<int>(kept_packs));
+    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(
+        x, y, shape, static_cast<int>(kept_packs), policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -9,7 +9,7 @@
 /// the next on its way to shared memory.
 template <class Op, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size, 1024 / tile.block_size)
-    landing_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets) {
+    landing_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets, L2Policy reads) {
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_per_thread = tile.elements_per_thread / N;
   extern __shared__ __align__(128) unsigned char buffer[];
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(tile.block_size, 1024 / tile.block_size)
   T* slot = reinterpret_cast<T*>(buffer) + first_col;
   // A group for each pack, there or not.
   const auto request = [&](const T* row_x, int packs_of_row, int pack) {
-    if (pack < packs_of_row) __pipeline_memcpy_async(slot + pack * step, row_x + pack * step, 16);
+    if (pack < packs_of_row) copy_async(slot + pack * step, row_x + pack * step, reads);
     __pipeline_commit();
   };
 
@@ -71,8 +71,8 @@ struct Landing {
           const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)});
           CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
           const unsigned blocks = blocks_that_stay(kernel, tile.block_size, shared_bytes, shape.rows);
-          kernel<<<blocks, tile.block_size, shared_bytes, stream>>>(x, y, shape,
-                                                                    static_cast<TicketCounter*>(workspace));
+          kernel<<<blocks, tile.block_size, shared_bytes, stream>>>(
+              x, y, shape, static_cast<TicketCounter*>(workspace), policy_of_reads<T>(2, shape));
           CUDA_CHECK(cudaGetLastError());
         });
   }

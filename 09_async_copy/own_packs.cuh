@@ -7,25 +7,26 @@
 // Sources: CUDA programming guide, "Asynchronous data copies"; the pipelines of CUTLASS.
 #pragma once
 
-#include "common/harness/cuda_check.h"
+#include "common/harness/current_device.cuh"
 #include "common/kernel/async_copy.cuh"
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
+#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/kernel/shape.h"
 
 template <class T>
-__device__ void request_pack(T* slot, const T* row, int pack) {
+__device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
   constexpr int N = elements_per_16_bytes<T>;
-  __pipeline_memcpy_async(slot + pack * N, row + pack * N, 16);
+  copy_async(slot + pack * N, row + pack * N, reads);
 }
 
 /// Requests nothing where there is no such row; the groups are there all the same.
 template <class T>
-__device__ void request_row(T* slot, const T* row, int num_packs) {
+__device__ void request_row(T* slot, const T* row, int num_packs, L2Policy reads) {
 #pragma unroll
   for (int group = 0; group < copy_groups; ++group) {
-    for_each_pack_of_group(group, num_packs, [&](int pack) { request_pack(slot, row, pack); });
+    for_each_pack_of_group(group, num_packs, [&](int pack) { request_pack(slot, row, pack, reads); });
     __pipeline_commit();
   }
 }
@@ -59,13 +60,13 @@ __device__ void write_pack(T* row, const T* slot, int pack, const RowResult<Op>&
 
 /// A block for each row. The row lies so many bytes past a line of 128 bytes of shared memory.
 template <class Op, int bytes_past_line, class T>
-__global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shape shape) {
+__global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shape shape, L2Policy reads) {
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
   T* slot = reinterpret_cast<T*>(buffer + bytes_past_line);
   const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    request_row(slot, x + row * shape.cols, num_packs);
+    request_row(slot, x + row * shape.cols, num_packs, reads);
     const typename Op::State own = reduce_own_packs<Op>(slot, num_packs);
     const RowResult<Op> result(block_merge<Op>(own, storage));
     for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shap
 /// has written that of this one, into the same place.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
-    refill_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets) {
+    refill_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets, L2Policy reads) {
   extern __shared__ __align__(128) unsigned char buffer[];
   // Two of each, for rows in turn: each is written again only after the other's barrier.
   __shared__ typename Op::State storage[2][32];
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(1024)
   T* slot = reinterpret_cast<T*>(buffer);
   const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
   unsigned row = blockIdx.x;
-  request_row(slot, x + row * shape.cols, num_packs);
+  request_row(slot, x + row * shape.cols, num_packs, reads);
   for (int turn = 0; row < shape.rows; turn = 1 - turn) {
     unsigned ticket = 0;
     if (threadIdx.x == 0) ticket = draw_ticket(tickets, shape.rows);
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(1024)
     for (int group = 0; group < copy_groups; ++group) {
       for_each_pack_of_group(group, num_packs, [&](int pack) {
         write_pack(y + row * shape.cols, slot, pack, result);
-        if (next < shape.rows) request_pack(slot, x + next * shape.cols, pack);
+        if (next < shape.rows) request_pack(slot, x + next * shape.cols, pack, reads);
       });
       __pipeline_commit();
     }
@@ -113,25 +114,12 @@ inline int threads_for(std::int64_t num_packs, std::int64_t shared_bytes, std::i
   return static_cast<int>(min(round_up(divide_up(num_packs, 4), 32), most));
 }
 
-/// The most shared memory that a block of the current device may ask for.
-inline int most_shared_bytes() {
-  int device = 0;
-  int bytes = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return bytes;
-}
-
 /// A kernel<<<blocks, threads, shared_bytes>>> with as many blocks as the GPU holds at a time, but no more than rows.
 template <class... Parameters>
 unsigned blocks_that_stay(void (*kernel)(Parameters...), int threads, int shared_bytes, std::int64_t rows) {
-  int device = 0;
-  int multiprocessors = 0;
   int blocks = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes));
-  return grid_for(min(rows, std::int64_t{blocks} * multiprocessors));
+  return grid_for(min(rows, std::int64_t{blocks} * device_attribute(cudaDevAttrMultiProcessorCount)));
 }
 
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing. Every row of x and y begins at a multiple of 16 bytes and
@@ -145,7 +133,8 @@ struct OwnPacks {
     const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)}) + bytes_past_line;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(x, y, shape);
+    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(x, y, shape,
+                                                                    policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -160,7 +149,8 @@ struct Refill {
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
     const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, shape.rows);
-    kernel<<<blocks, threads, shared_bytes, stream>>>(x, y, shape, static_cast<TicketCounter*>(workspace));
+    kernel<<<blocks, threads, shared_bytes, stream>>>(x, y, shape, static_cast<TicketCounter*>(workspace),
+                                                      policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

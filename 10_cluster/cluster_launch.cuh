@@ -2,7 +2,7 @@
 #pragma once
 
 #include "10_cluster/cluster_exchange.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/harness/current_device.cuh"
 
 /// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
 constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
@@ -70,6 +70,7 @@ void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream) 
   const RowOnCluster row = Launcher::layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
   Launcher::template with_kernel<Op, T>(row, [&](auto kernel) {
     // As many blocks as a grid can have would need a matrix of 2 TiB.
-    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs);
+    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs,
+                    policy_of_reads<T>(2, shape));
   });
 }

@@ -5,10 +5,12 @@
 #include "10_cluster/cluster_exchange.cuh"
 #include "10_cluster/cluster_launch.cuh"
 #include "common/kernel/async_copy.cuh"
+#include "common/kernel/l2_policy.cuh"
 
 /// Each row has a cluster.
 template <class Op, class T, int packs_per_thread>
-__global__ void __launch_bounds__(1024) cluster_row_softmax(const T* x, T* y, Shape shape, int part_packs) {
+__global__ void __launch_bounds__(1024)
+    cluster_row_softmax(const T* x, T* y, Shape shape, int part_packs, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_of_group = packs_per_thread / copy_groups;
@@ -25,7 +27,7 @@ __global__ void __launch_bounds__(1024) cluster_row_softmax(const T* x, T* y, Sh
 #pragma unroll
   for (int group = 0; group < copy_groups; ++group) {
     for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs,
-                  [&](int pack) { __pipeline_memcpy_async(kept + pack * N, part_x + pack * N, 16); });
+                  [&](int pack) { copy_async(kept + pack * N, part_x + pack * N, reads); });
     __pipeline_commit();
   }
   ptx::barrier_cluster_wait();

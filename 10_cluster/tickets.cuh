@@ -16,7 +16,7 @@ constexpr int ticket_blocks_per_sm(int packs_per_thread) {
 /// A thread's pack of the next row takes the place of its pack of this row, as soon as that is written.
 template <class Op, class T, int packs_per_thread>
 __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blocks_per_sm(packs_per_thread))
-    ticket_softmax(const T* x, T* y, Shape shape, int part_packs, TicketCounter* tickets) {
+    ticket_softmax(const T* x, T* y, Shape shape, int part_packs, TicketCounter* tickets, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_of_group = packs_per_thread / copy_groups;
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
   const PartOfCluster<N> part(part_packs, shape.cols);
   T* const kept = reinterpret_cast<T*>(buffer);
   const auto request = [&](std::int64_t row, int pack) {
-    __pipeline_memcpy_async(kept + pack * N, x + row * shape.cols + part.first_col + pack * N, 16);
+    copy_async(kept + pack * N, x + row * shape.cols + part.first_col + pack * N, reads);
   };
   std::int64_t row = blockIdx.x / cluster.num_blocks();
 #pragma unroll
@@ -112,7 +112,7 @@ struct Tickets {
     with_kernel<Op, T>(row, [&](auto kernel) {
       const std::int64_t clusters = min(shape.rows, std::int64_t{clusters_at_once(kernel, row)});
       launch_clusters(kernel, row, clusters, stream, x, y, shape, row.part_packs,
-                      static_cast<TicketCounter*>(workspace));
+                      static_cast<TicketCounter*>(workspace), policy_of_reads<T>(2, shape));
     });
   }
 };

@@ -9,7 +9,7 @@
 /// Each row has a cluster, each block keeps all of its part. Of a narrow row the last blocks have nothing.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
-    unaligned_cluster_softmax(const T* x, T* y, Shape shape, int part_packs) {
+    unaligned_cluster_softmax(const T* x, T* y, Shape shape, int part_packs, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(1024)
   T* part_y = y + first;
   T* kept = place_in(buffer, part_x);
   const Cut<N> in(part_x, cols, line_bytes);
-  request_packs(kept, part_x, in, in.num_packs);
+  request_packs(kept, part_x, in, in.num_packs, reads);
 
   typename Op::State own{};
   const int thread = static_cast<int>(threadIdx.x);

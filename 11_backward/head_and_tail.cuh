@@ -9,8 +9,10 @@
 /// A row's packs and single elements as in head_and_tail_softmax. y, dy and dx lie equally far past a pack.
 template <class Op, int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
-    head_and_tail_backward(const T* y, const T* dy, T* dx, Shape shape, unsigned boundary) {
+    head_and_tail_backward(const T* y, const T* dy, T* dx, Shape shape, unsigned boundary, L2Policy reads) {
   constexpr int N = elements_per_16_bytes<T>;
+  y = with_policy(y, reads);
+  dy = with_policy(dy, reads);
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
     const std::int64_t first = row * shape.cols;
@@ -74,7 +76,7 @@ struct HeadAndTailOfTwoRows {
       const unsigned boundary = boundary_of_packs<T>(block);
       const unsigned grid = grid_for(divide_up(shape.rows, block.y));
       head_and_tail_backward<Op, tile.packs_per_thread>
-          <<<grid, block, 0, stream>>>(y, dy, dx, shape, boundary);
+          <<<grid, block, 0, stream>>>(y, dy, dx, shape, boundary, policy_of_reads<T>(3, shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -11,7 +11,7 @@ constexpr int gradient_packs_per_thread = 8;
 /// blockIdx.x / cluster size: the row.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
-    cluster_backward(const T* y, const T* dy, T* dx, Shape shape, int part_packs) {
+    cluster_backward(const T* y, const T* dy, T* dx, Shape shape, int part_packs, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_of_group = gradient_packs_per_thread / copy_groups;
@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
   for (int group = 0; group < copy_groups; ++group) {
     for_own_packs(group * packs_of_group, (group + 1) * packs_of_group, part.num_packs, [&](int pack) {
-      __pipeline_memcpy_async(kept_y + pack * N, y + first + pack * N, 16);
-      __pipeline_memcpy_async(kept_dy + pack * N, dy + first + pack * N, 16);
+      copy_async(kept_y + pack * N, y + first + pack * N, reads);
+      copy_async(kept_dy + pack * N, dy + first + pack * N, reads);
     });
     __pipeline_commit();
   }
@@ -75,6 +75,7 @@ struct Cluster {
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
-    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape, row.part_packs);
+    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape, row.part_packs,
+                    policy_of_reads<T>(3, shape));
   }
 };

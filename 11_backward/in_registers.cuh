@@ -4,11 +4,14 @@
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "06_online/online.cuh"
 #include "11_backward/row_gradient.cuh"
+#include "common/harness/current_device.cuh"
 
 /// A group of lanes for each row; see warp_softmax of stage 03.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
-    warp_backward(const T* y, const T* dy, T* dx, Shape shape) {
+    warp_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
+  y = with_policy(y, reads);
+  dy = with_policy(dy, reads);
   constexpr int N = tile.pack_size;
   constexpr int rows_per_block = tile.rows_per_block();
   const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
@@ -49,7 +52,9 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 /// A block for each row of whole packs.
 template <class Op, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size)
-    block_backward(const T* y, const T* dy, T* dx, Shape shape) {
+    block_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
+  y = with_policy(y, reads);
+  dy = with_policy(dy, reads);
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_per_thread = tile.elements_per_thread / N;
   __shared__ typename Op::State storage[32];
@@ -91,7 +96,8 @@ struct WarpRegisters {
   static void launch_tiles(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
       const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
-      warp_backward<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape);
+      warp_backward<Op, tile>
+          <<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }
@@ -122,7 +128,8 @@ struct BlockRegisters {
     if (shape.rows == 0) return;
     with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{128, 16}, BlockTile{256, 16}, BlockTile{512, 16},
                               widest_gradient_tile>(shape.cols, [&]<BlockTile tile>() {
-      block_backward<Op, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(y, dy, dx, shape);
+      block_backward<Op, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
+          y, dy, dx, shape, policy_of_reads<T>(3, shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

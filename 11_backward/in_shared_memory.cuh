@@ -12,7 +12,8 @@ constexpr __host__ __device__ std::int64_t bytes_of_lines(std::int64_t cols) {
 
 /// A block for each row. A thread requests its packs of both rows and rereads exactly these, without a barrier.
 template <class Op, class T>
-__global__ void __launch_bounds__(1024) shared_backward(const T* y, const T* dy, T* dx, Shape shape) {
+__global__ void __launch_bounds__(1024)
+    shared_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
   constexpr int N = elements_per_16_bytes<T>;
   extern __shared__ __align__(128) unsigned char buffer[];  // the row of y, then that of dy
   __shared__ typename Op::State storage[32];
@@ -24,8 +25,8 @@ __global__ void __launch_bounds__(1024) shared_backward(const T* y, const T* dy,
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
       for_each_pack_of_group(group, num_packs, [&](int pack) {
-        request_pack(kept_y, y + first, pack);
-        request_pack(kept_dy, dy + first, pack);
+        request_pack(kept_y, y + first, pack, reads);
+        request_pack(kept_dy, dy + first, pack, reads);
       });
       __pipeline_commit();
     }
@@ -58,7 +59,8 @@ struct SharedMemory {
     const int shared_bytes = static_cast<int>(2 * bytes_of_lines<T>(shape.cols));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(y, dy, dx, shape);
+    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(y, dy, dx, shape,
+                                                                    policy_of_reads<T>(3, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -13,10 +13,11 @@ template <class T, bool keeps_all>
 class KeptRows {
  public:
   /// Requests what is kept: it is there after a barrier. buffer: see bytes_of_rows.
-  __device__ KeptRows(unsigned char* buffer, const T* y, const T* dy, T* dx, int cols, int kept_cols)
+  __device__ KeptRows(unsigned char* buffer, const T* y, const T* dy, T* dx, int cols, int kept_cols,
+                      L2Policy reads)
       : y_(y), dy_(dy), dx_(dx), kept_cols_(kept_cols), cut_(dx, cols) {
-    kept_y_ = request(buffer, y);
-    kept_dy_ = request(buffer + bytes_with_place(kept_cols * std::int64_t{sizeof(T)}), dy);
+    kept_y_ = request(buffer, y, reads);
+    kept_dy_ = request(buffer + bytes_with_place(kept_cols * std::int64_t{sizeof(T)}), dy, reads);
     __pipeline_commit();
   }
 
@@ -53,12 +54,12 @@ class KeptRows {
   static constexpr int N = elements_per_16_bytes<T>;
 
   /// Single elements are there at once. Returns their place_in shared memory.
-  __device__ T* request(unsigned char* buffer, const T* row) const {
+  __device__ T* request(unsigned char* buffer, const T* row, L2Policy reads) const {
     T* const kept = place_in(buffer, row);
     const Cut<N> cut(row, kept_cols_);
     const int thread = static_cast<int>(threadIdx.x);
     for (int pack = thread; pack < cut.num_packs; pack += static_cast<int>(blockDim.x)) {
-      __pipeline_memcpy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), 16);
+      copy_async(kept + cut.col_of_pack(pack), row + cut.col_of_pack(pack), reads);
     }
     if (thread < cut.num_singles()) kept[cut.col_of_single(thread)] = row[cut.col_of_single(thread)];
     return kept;
@@ -108,13 +109,13 @@ inline std::int64_t most_kept_cols_of_two_rows(std::int64_t shared_bytes, std::i
 /// A block for each row, of which it keeps kept_cols columns.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
-    unaligned_backward(const T* y, const T* dy, T* dx, Shape shape, int kept_cols) {
+    unaligned_backward(const T* y, const T* dy, T* dx, Shape shape, int kept_cols, L2Policy reads) {
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t first = row * shape.cols;
     const KeptRows<T, false> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
-                                  kept_cols);
+                                  kept_cols, reads);
     const typename Op::State sum = block_merge<Op>(rows.template sum<Op>(), storage);
     rows.template write<Op>(sum);
     __syncthreads();  // the next rows are copied over these
@@ -135,7 +136,7 @@ struct Unaligned {
     const std::int64_t most_threads = 2 * shared_bytes > most_bytes ? 1024 : 512;
     const std::int64_t threads = round_up(divide_up(shape.cols, 2 * elements_per_16_bytes<T>), 32);
     kernel<<<grid_for(shape.rows), static_cast<unsigned>(min(threads, most_threads)), shared_bytes, stream>>>(
-        y, dy, dx, shape, static_cast<int>(kept_cols));
+        y, dy, dx, shape, static_cast<int>(kept_cols), policy_of_reads<T>(3, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -143,7 +144,7 @@ struct Unaligned {
 /// A cluster for each row: blockIdx.x / cluster size. Each block keeps all of its part.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
-    unaligned_cluster_backward(const T* y, const T* dy, T* dx, Shape shape, int part_cols) {
+    unaligned_cluster_backward(const T* y, const T* dy, T* dx, Shape shape, int part_cols, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ ClusterExchange<Op> exchange;
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t first = blockIdx.x / cluster.num_blocks() * shape.cols + first_col;
   const auto cols =
       static_cast<int>(max(min(shape.cols - first_col, std::int64_t{part_cols}), std::int64_t{0}));
-  const KeptRows<T, true> rows(buffer, y + first, dy + first, dx + first, cols, cols);
+  const KeptRows<T, true> rows(buffer, y + first, dy + first, dx + first, cols, cols, reads);
   ptx::barrier_cluster_wait();
   const typename Op::State sum = exchange.merge(rows.template sum<Op>(), 0);
   rows.template write<Op>(sum);
@@ -184,6 +185,6 @@ struct UnalignedCluster {
     if (shape.rows == 0) return;
     const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
     launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape,
-                    row.part_packs * elements_per_16_bytes<T>);
+                    row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(3, shape));
   }
 };

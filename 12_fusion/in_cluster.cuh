@@ -20,7 +20,7 @@ __device__ inline void send_to_all([[maybe_unused]] PairAndTotal* place,
 template <class Op, class T, int packs_per_thread>
 __global__ void __launch_bounds__(1024)
     cluster_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape, int part_packs,
-                     TicketCounter* tickets) {
+                     TicketCounter* tickets, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_of_group = packs_per_thread / copy_groups;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(1024)
   const PartOfCluster<N> part(part_packs, shape.cols);
   T* const kept = reinterpret_cast<T*>(buffer);
   const auto request = [&](std::int64_t row, int pack) {
-    __pipeline_memcpy_async(kept + pack * N, x + row * shape.cols + part.first_col + pack * N, 16);
+    copy_async(kept + pack * N, x + row * shape.cols + part.first_col + pack * N, reads);
   };
   std::int64_t row = blockIdx.x / cluster.num_blocks();
 #pragma unroll
@@ -112,6 +112,7 @@ struct InCluster {
     const RowOnCluster row = layout(of.row_bytes());
     const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(kernel<Op, T>, row)});
     launch_clusters(kernel<Op, T>, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
-                    row.part_packs, static_cast<TicketCounter*>(of.workspace));
+                    row.part_packs, static_cast<TicketCounter*>(of.workspace),
+                    policy_of_reads<T>(2, of.shape));
   }
 };

@@ -8,7 +8,8 @@
 template <class Op, int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
     in_registers_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape,
-                          unsigned boundary) {
+                          unsigned boundary, L2Policy reads) {
+  x = with_policy(x, reads);
   const int cols = static_cast<int>(shape.cols);
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
@@ -44,8 +45,8 @@ struct InRegisters {
     const dim3 threads = block(of.row_bytes());
     const unsigned boundary = threads.x == 32 ? 16 : line_bytes;  // as OneRead
     in_registers_gradient<Op, packs_per_thread>
-        <<<grid_for(divide_up(of.shape.rows, threads.y)), threads, 0, stream>>>(of.x, of.labels, of.loss,
-                                                                                of.dx, of.shape, boundary);
+        <<<grid_for(divide_up(of.shape.rows, threads.y)), threads, 0, stream>>>(
+            of.x, of.labels, of.loss, of.dx, of.shape, boundary, policy_of_reads<T>(2, of.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -11,13 +11,13 @@ template <class T, bool keeps_all>
 class KeptRow {
  public:
   /// Requests what is kept. buffer: bytes_with_place of it.
-  __device__ KeptRow(unsigned char* buffer, const T* row, int cols, int kept_cols)
+  __device__ KeptRow(unsigned char* buffer, const T* row, int cols, int kept_cols, L2Policy reads)
       : row_(row),
         kept_(place_in(buffer, row)),
         cols_(cols),
         kept_cols_(kept_cols),
         cut_(row, kept_cols, line_bytes) {
-    request_packs(kept_, row_, cut_, cut_.num_packs);
+    request_packs(kept_, row_, cut_, cut_.num_packs, reads);
   }
 
   /// What this thread has of the row. It waits for its own copies; those of others are there after a barrier.
@@ -85,14 +85,14 @@ class KeptRow {
 /// A block for each row.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std::int64_t* labels, float* loss,
-                                                          T* dx, Shape shape, int kept_cols) {
+                                                          T* dx, Shape shape, int kept_cols, L2Policy reads) {
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ typename Op::State storage[32];
   const int cols = static_cast<int>(shape.cols);
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
     const std::int64_t label = labels[row];  // used late, when it has come
-    const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols);
+    const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols, reads);
     const typename Op::State state = block_merge<Op>(kept.template reduce<Op>(), storage);
     float x_label = 0;
     if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
@@ -131,7 +131,7 @@ struct KeptRows {
     const auto shared_bytes = static_cast<int>(bytes_with_place(kept * std::int64_t{sizeof(T)}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     kernel<<<grid_for(shape.rows), threads(of.row_bytes(), shared_bytes, most_bytes), shared_bytes, stream>>>(
-        of.x, of.labels, of.loss, of.dx, shape, kept);
+        of.x, of.labels, of.loss, of.dx, shape, kept, policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -11,7 +11,7 @@
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
     unaligned_cluster_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape,
-                               int part_cols) {
+                               int part_cols, L2Policy reads) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(line_bytes) unsigned char buffer[];
   __shared__ ClusterExchange<Op> exchange;
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(1024)
   const int cols = max(min(static_cast<int>(shape.cols) - first_col, part_cols), 0);
   const T* row_x = x + row * shape.cols;
   const std::int64_t label = labels[row];  // used late, when it has come
-  const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols);
+  const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols, reads);
   ptx::barrier_cluster_wait();
   const typename Op::State own = kept.template reduce<Op>();
   const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
@@ -53,6 +53,6 @@ struct UnalignedInCluster {
     if (of.shape.rows == 0) return;
     const RowOnCluster row = layout(of.row_bytes());
     launch_clusters(kernel<Op, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
-                    row.part_packs * elements_per_16_bytes<T>);
+                    row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(2, of.shape));
   }
 };

@@ -74,11 +74,11 @@ Plan launches_with_workspace(const Problem& problem, const Device& /*device*/, c
   return launches_x_to_y<Ops>(problem, memory, launch);
 }
 
-/// launch<Op>(Load, Store, Shape, cudaStream_t), with plain reads and writes
-template <class Launcher, class Ops = SoftmaxOperations>
+/// launch<Op>(Load, Store, Shape, cudaStream_t), with plain writes; Load: DirectLoad, EvictLastLoad
+template <class Launcher, template <class> class Load = DirectLoad, class Ops = SoftmaxOperations>
 Plan launches_load_store(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  const auto launch = [shape = problem.shape]<class Op>(auto* x, auto* y, cudaStream_t stream) {
-    Launcher::template launch<Op>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, shape, stream);
+  const auto launch = [shape = problem.shape]<class Op, class T>(const T* x, T* y, cudaStream_t stream) {
+    Launcher::template launch<Op>(Load<T>{x, shape.cols}, DirectStore<T>{y, shape.cols}, shape, stream);
   };
   return launches_x_to_y<Ops>(problem, memory, launch);
 }

@@ -15,6 +15,7 @@
 
 #include <cuda/std/cstdint>
 
+#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/pack.cuh"
 
 template <class T>
@@ -34,6 +35,25 @@ struct DirectLoad {
   template <int N>
   bool fits_packs() const {
     return rows_fit_packs<N>(x, cols);
+  }
+};
+
+/// What it reads is to leave the L2 last.
+template <class T>
+struct EvictLastLoad : DirectLoad<T> {
+  template <int N>
+  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    return load_pack<N>(with_policy(this->x + row * this->cols + col, L2Policy::evict_last));
+  }
+};
+
+template <class T>
+struct HintedLoad : DirectLoad<T> {
+  L2Policy reads;
+
+  template <int N>
+  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    return load_pack<N>(with_policy(this->x + row * this->cols + col, reads));
   }
 };
 

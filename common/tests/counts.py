@@ -648,17 +648,19 @@ class Twins(NamedTuple):
     since: int = 0  # the architecture whose PTX is the first to show it
 
 
+HINTED_READS = ("the reads have a cache hint",
+                lambda first, second: not first.has("L2::cache_hint") and second.has("L2::cache_hint"))
 TWINS = {
     "01_naive": Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
                       lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32")),
     "02_fused_block": Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
                             "a block loops over a head's rows",
                             lambda first, second: first.blocks == 1 and second.blocks > 1),
+    "03_warp_reduce": Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80),
     "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                          lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                          and second.has("st.global.cs")),
-    "06_online": Twins("fused", "fused_evict_last", "the reads have a cache hint",
-                       lambda first, second: not first.has("L2::cache_hint") and second.has("L2::cache_hint"), since=80),
+    "06_online": Twins("fused", "fused_evict_last", *HINTED_READS, since=80),
     "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
                           lambda first, second: not first.has("griddepcontrol.wait")
                           and second.has("griddepcontrol.wait"), since=90),

@@ -274,12 +274,12 @@ GROUPS: dict[str, list[Mistake]] = {
             at="fetched[i] = in_tensor(i) ?"),
         fault("no_barrier_before_the_span_is_read", "flat_span --rows 64 --cols 33",
             "read of 4 bytes of shared memory",
-            (SPAN, "rows * cols, thread, threads);\n    __syncthreads();\n\n => rows * cols, thread, threads);\n\n"),
+            (SPAN, "thread, threads, reads);\n    __syncthreads();\n\n => thread, threads, reads);\n\n"),
             at="values[i] = static_cast<float>(part[i]);"),
         fault("no_barrier_before_the_next_row", "row_in_flight --rows 7 --cols 1001 --offset 1,2",
             "race: write of (4|16) bytes of shared memory",
             (FLIGHT, "__syncthreads();  // the next row is copied over this one => // the next row is"),
-            at="__pipeline_memcpy_async(kept"),
+            at="copy_async(kept"),
     ],
     "08_unaligned_rows_3": [
         fault("no_barrier_before_the_results", "flat_span --rows 64 --cols 33 --offset 1,2",
@@ -311,7 +311,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "read of 16 bytes of shared memory at .*on its way",
             (PACKS, "        write_pack(y + row * shape.cols, slot, pack, result);\n        if (next < shape.rows) => "
                     "        if (next < shape.rows)"),
-            (PACKS, "request_pack(slot, x + next * shape.cols, pack);\n => request_pack(slot, x + next * shape.cols, pack);\n"
+            (PACKS, "request_pack(slot, x + next * shape.cols, pack, reads);\n => request_pack(slot, x + next * shape.cols, pack, reads);\n"
                     "        write_pack(y + row * shape.cols, slot, pack, result);  // too late\n"),
             at="// too late"),
         fault("requested_before_all_are_done_with_the_slot", "bulk_copy --rows 14 --cols 1000",
@@ -393,7 +393,7 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("no_barrier_before_the_next_rows", "unaligned --rows 7 --cols 1001 --offset 1,2",
             "race: write of (4|16) bytes of shared memory",
             (UNALIGNED, "__syncthreads();  // the next rows are copied over these => // the next rows are"),
-            at="__pipeline_memcpy_async(kept"),
+            at="copy_async(kept"),
         wrong_result("the_tail_is_forgotten", "unaligned --rows 2 --cols 1001", "[0-9]+ of 2002 elements never written",
             (CUT, "tail = (count - head) % N; => tail = 0;")),
         fault("a_column_too_many", "block_registers --rows 1 --cols 1000",
@@ -434,7 +434,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "race: write of (4|16) bytes of shared memory",
             (KEPT_ROW, "__syncthreads();  // the next row is copied over this one => // the next row is"),
             (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"),
-            at="__pipeline_memcpy_async(kept", file=FLIGHT),
+            at="copy_async(kept", file=FLIGHT),
         wrong_result("every_row_has_the_same_pairs", "split_row --rows 7 --cols 10000", "first at row 1, column 0",
             ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
         wrong_count("each_warp_reads_the_label", "--variant one_read --rows 3 --cols 8192", "^one_read: passes: ",

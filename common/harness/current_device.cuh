@@ -1,0 +1,27 @@
+// What launchers ask of the current device. They throw CudaError.
+#pragma once
+
+#include "common/harness/cuda_check.h"
+#include "common/kernel/l2_policy.cuh"
+#include "common/kernel/shape.h"
+
+inline int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
+  return value;
+}
+
+/// The most shared memory that a block may ask for.
+inline int most_shared_bytes() {
+  return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+}
+
+/// Where so many matrices of T, read or written, are together larger than the L2: what is read is to leave it last.
+template <class T>
+L2Policy policy_of_reads(int matrices, Shape shape) {
+  const std::int64_t elements =
+      device_attribute(cudaDevAttrL2CacheSize) / (matrices * std::int64_t{sizeof(T)});
+  return shape.elements() > elements ? L2Policy::evict_last : L2Policy::as_usual;
+}
