@@ -400,7 +400,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "read of 16 bytes of global memory at .*, which nobody has written yet",
             (IN_REGISTERS, "const auto exists = [&](int pack) { return col(pack) < shape.cols; }; => "
                            "const auto exists = [&](int pack) { return col(pack) <= shape.cols; };"),
-            at="y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
+            at="if (!exists(pack)) continue;\n      y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
     ],
     "12_fusion_1": [
         fault("the_label_is_not_checked", "one_read --rows 3 --cols 10",

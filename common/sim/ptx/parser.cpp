@@ -387,12 +387,15 @@ void KernelParser::parse_location(Lexer& lexer) {
     const auto latest = latest_locations_.find(caller);
     called_from = latest != latest_locations_.end() ? latest->second : index_of(caller, 0);
   }
+  // Code of no line: that of the call that it was inlined into, or of what stands before it. (nvcc 13.0 has line 0 for reads
+  // with an access property.)
+  if (innermost.line == 0 && called_from == 0) return;
   location_ = index_of(innermost, called_from);
   latest_locations_[innermost] = location_;
 }
 
 std::uint32_t KernelParser::index_of(SourceLocation location, std::uint32_t called_from) {
-  if (location.line == 0) return called_from;  // code that belongs to no line
+  if (location.line == 0) return called_from;
   for (std::uint32_t index = called_from; index != 0; index = program_.locations[index].called_from) {
     const SourceLocation& caller = program_.locations[index];
     const bool recurses = caller.file == location.file && caller.line == location.line;

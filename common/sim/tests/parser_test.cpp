@@ -281,11 +281,20 @@ TEST(Parser, Locations) {
       mov.b32 %r, 0;
       .loc 2 20 5, function_name $L__info_string0+4, inlined_at 1 11 7
       mov.b32 %r, 1;
+      .loc 1 12 3
+      mov.b32 %r, 2;
+      .loc 1 0 3
+      mov.b32 %r, 3;
+      .loc 2 0 5, function_name $L__info_string0+4, inlined_at 1 13 7
+      mov.b32 %r, 4;
       ret;
     })");
   const Program& program = parsed.kernel();
   EXPECT_EQ(program.describe_location(program.location_of.at(0)), "/x/a.cu:10");
   EXPECT_EQ(program.describe_location(program.location_of.at(1)), "/x/b.h:20\n    called from /x/a.cu:11");
+  // Line 0 is none: of what stands before, or of the call.
+  EXPECT_EQ(program.describe_location(program.location_of.at(3)), "/x/a.cu:12");
+  EXPECT_EQ(program.describe_location(program.location_of.at(4)), "/x/a.cu:13");
 }
 TEST(Parser, CalledFunctionsStandBehindTheKernel) {
   Parsed parsed(std::string(header) + R"(
