@@ -17,8 +17,7 @@ __device__ Pack<T, N> load_singles(const T* row, int col, int cols) {
 
 /// x and y lie equally far past a pack.
 template <class Op, int N, int packs_per_thread, class T>
-__global__ void __launch_bounds__(1024) shifted_softmax(const T* x, T* y, Shape shape, L2Policy reads) {
-  x = with_policy(x, reads);
+__global__ void __launch_bounds__(1024) shifted_softmax(const T* x, T* y, Shape shape) {
   const int cols = static_cast<int>(shape.cols);
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
@@ -80,8 +79,7 @@ struct Shifted {
     with_packs_per_thread<N>(most_packs, [&]<int packs_per_thread>() {
       const dim3 block = block_of_rows(most_packs, packs_per_thread);
       const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-      shifted_softmax<Op, N, packs_per_thread>
-          <<<grid, block, 0, stream>>>(x, y, shape, policy_of_reads<T>(2, shape));
+      shifted_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape);
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -63,14 +63,13 @@ void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// With the layout and the kernel that the launcher has for such rows.
-template <class Launcher, class Op, class T>
-void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream) {
+/// With the layout and the kernel that the launcher has for such rows, which may take more than these.
+template <class Launcher, class Op, class T, class... More>
+void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream, More... more) {
   if (shape.rows == 0) return;
   const RowOnCluster row = Launcher::layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
   Launcher::template with_kernel<Op, T>(row, [&](auto kernel) {
     // As many blocks as a grid can have would need a matrix of 2 TiB.
-    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs,
-                    policy_of_reads<T>(2, shape));
+    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs, more...);
   });
 }

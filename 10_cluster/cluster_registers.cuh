@@ -46,14 +46,13 @@ struct PairsOfWarps {
 /// Each row has a cluster.
 template <class Op, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size)
-    cluster_registers_softmax(const T* x, T* y, Shape shape, int part_packs, L2Policy reads) {
+    cluster_registers_softmax(const T* x, T* y, Shape shape, int part_packs) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
   __shared__ PairsOfWarps<Op, tile.block_size / 32> exchange;
   const PartOfCluster<N> part(part_packs, shape.cols);
   const std::int64_t row = ptx::get_sreg_clusterid_x();
-  RowInRegisters<Op, tile, N> held(HintedLoad<T>{{x + part.first_col, shape.cols}, reads}, row,
-                                   part.num_packs * N);
+  RowInRegisters<Op, tile, N> held(DirectLoad<T>{x + part.first_col, shape.cols}, row, part.num_packs * N);
   exchange.start();  // while the row is on its way
   const auto own = held.reduce();
   ptx::barrier_cluster_wait();

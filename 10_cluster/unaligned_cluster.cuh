@@ -91,6 +91,6 @@ struct UnalignedClusterRow {
 
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_cluster_per_row<UnalignedClusterRow, Op>(x, y, shape, stream);
+    launch_cluster_per_row<UnalignedClusterRow, Op>(x, y, shape, stream, policy_of_reads<T>(2, shape));
   }
 };

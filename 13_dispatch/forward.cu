@@ -15,9 +15,18 @@
 namespace rowwise {
 
 /// Of rows that are known to be made of whole packs: no kernels for single elements.
-template <class Load>
-struct OfPacks : Load {
+template <class T>
+struct PacksLoad : DirectLoad<T> {
   static constexpr bool of_whole_packs = true;
+};
+template <class T>
+struct HintedPacksLoad : PacksLoad<T> {
+  L2Policy reads;
+
+  template <int N>
+  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    return load_pack<N>(with_policy(this->x, reads) + row * this->cols + col);
+  }
 };
 
 namespace {
@@ -113,7 +122,7 @@ template <class Op, class T>
 void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
   using enum Forward;
   const DirectLoad load{x, shape.cols};
-  const OfPacks<DirectLoad<T>> packs{load};
+  const PacksLoad<T> packs{load};
   const DirectStore store{y, shape.cols};
   switch (kernel) {
     case narrow_groups:
@@ -123,8 +132,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
     case padded_packs:
       return Packs<true>::launch<Op>(packs, store, shape, stream);
     case fused:
-      return FusedRegisterSoftmax::launch<Op>(OfPacks<HintedLoad<T>>{{load, policy_of_reads<T>(2, shape)}},
-                                              store, shape, stream);
+      return FusedRegisterSoftmax::launch<Op>(HintedPacksLoad<T>{packs, policy_of_reads<T>(2, shape)}, store,
+                                              shape, stream);
     case online:
       return Online::launch<Op>(load, store, shape, stream);
     case row_exchange:

@@ -18,10 +18,10 @@ inline int most_shared_bytes() {
   return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-/// Where so many matrices of T, read or written, are together larger than the L2: what is read is to leave it last.
+/// What is read leaves the L2 last, where so many matrices of T, read or written, fill half of it or more. Of smaller ones
+/// what is written may stay until the kernel has ended.
 template <class T>
 L2Policy policy_of_reads(int matrices, Shape shape) {
-  const std::int64_t elements =
-      device_attribute(cudaDevAttrL2CacheSize) / (matrices * std::int64_t{sizeof(T)});
-  return shape.elements() > elements ? L2Policy::evict_last : L2Policy::as_usual;
+  const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};
+  return matrices * shape.elements() > l2_elements / 2 ? L2Policy::evict_last : L2Policy::as_usual;
 }

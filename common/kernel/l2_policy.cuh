@@ -18,7 +18,7 @@ enum class L2Policy : std::uint64_t {
 };
 
 /// The same address: what is read through it is read so. (In ncu's Source page such a read stands at no line: nvcc 13.0 forgets
-/// it. With the instruction in assembly it would have one, and the kernels up to 2 % less speed.)
+/// it. With the instruction in assembly it would have one, and some kernels a tenth less speed.)
 template <class T>
 __device__ const T* with_policy(const T* global, [[maybe_unused]] L2Policy policy) {
 #if __CUDA_ARCH__ >= 800

@@ -43,17 +43,7 @@ template <class T>
 struct EvictLastLoad : DirectLoad<T> {
   template <int N>
   __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
-    return load_pack<N>(with_policy(this->x + row * this->cols + col, L2Policy::evict_last));
-  }
-};
-
-template <class T>
-struct HintedLoad : DirectLoad<T> {
-  L2Policy reads;
-
-  template <int N>
-  __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
-    return load_pack<N>(with_policy(this->x + row * this->cols + col, reads));
+    return load_pack<N>(with_policy(this->x, L2Policy::evict_last) + row * this->cols + col);
   }
 };
 
