@@ -15,8 +15,8 @@ namespace rowwise {
 // The kernels that the table names: variants of stages 03 to 12, under their names there.
 
 enum class Forward {
-  narrow_groups,
   two_packs_per_lane,
+  two_rows_evict_last,
   padded_packs,
   fused,
   online,

@@ -15,12 +15,12 @@
 namespace rowwise {
 
 /// Of rows that are known to be made of whole packs: no kernels for single elements.
-template <class T>
-struct PacksLoad : DirectLoad<T> {
+template <class Load>
+struct OfPacks : Load {
   static constexpr bool of_whole_packs = true;
 };
 template <class T>
-struct HintedPacksLoad : PacksLoad<T> {
+struct HintedPacksLoad : OfPacks<DirectLoad<T>> {
   L2Policy reads;
 
   template <int N>
@@ -76,10 +76,10 @@ const Gpu& current_gpu() {
 bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
-    case narrow_groups:
-      return matrix.in_packs && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
     case two_packs_per_lane:
       return matrix.in_packs && matrix.row_bytes() <= 2 * 32 * 16;
+    case two_rows_evict_last:
+      return matrix.in_packs && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
     case padded_packs:
       return matrix.in_packs && matrix.cols <= max_warp_reduce_cols;
     case fused:
@@ -122,13 +122,13 @@ template <class Op, class T>
 void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
   using enum Forward;
   const DirectLoad load{x, shape.cols};
-  const PacksLoad<T> packs{load};
+  const OfPacks<DirectLoad<T>> packs{load};
   const DirectStore store{y, shape.cols};
   switch (kernel) {
-    case narrow_groups:
-      return NarrowGroups<1, 1>::launch<Op>(packs, store, shape, stream);
     case two_packs_per_lane:
       return NarrowGroups<2, 1>::launch<Op>(packs, store, shape, stream);
+    case two_rows_evict_last:
+      return NarrowGroups<1, 2>::launch<Op>(OfPacks<EvictLastLoad<T>>{{load}}, store, shape, stream);
     case padded_packs:
       return Packs<true>::launch<Op>(packs, store, shape, stream);
     case fused:

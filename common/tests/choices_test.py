@@ -20,13 +20,13 @@ def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int =
     return {"kind": "stage", "stage": stage, "variant": variant, **of_problem, "status": "verified", "percent_of_copy": percent}
 
 
-def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None) -> Path:
+def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, ladder_date: str = "2026-11-01") -> Path:
     """A repository with these recordings and the table as it is."""
     machine = {"gpu": "NVIDIA H200", "multiprocessors": 132}
-    for name, results in (("nvidia-h200", ladder or []), ("nvidia-h200-sweep", sweep)):
+    for name, date, results in (("nvidia-h200", ladder_date, ladder or []), ("nvidia-h200-sweep", "2026-11-02", sweep)):
         path = root / f"common/results/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": machine, "results": results}), encoding="utf-8")
+        path.write_text(json.dumps({"recorded": {"date_utc": date}, "machine": machine, "results": results}), encoding="utf-8")
     (root / "13_dispatch").mkdir(exist_ok=True)
     (root / choices.TABLE).write_text((ROOT / choices.TABLE).read_text(encoding="utf-8"), encoding="utf-8")
     return root
@@ -47,11 +47,18 @@ def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -
         choices.main(["--check", "--root", str(root)])
 
 
-def test_a_sweep_counts_and_not_the_ladder_of_the_same_shape(tmp_path: Path) -> None:
+def test_the_later_recording_of_a_shape_counts_alone(tmp_path: Path) -> None:
     head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
     ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]
     assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder)) == []
     assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1003)], [*ladder]))) == 1
+    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder, "2026-11-03"))) == 1
+
+
+def test_a_hint_is_no_kernel_of_its_own() -> None:
+    results = [result("fused", "06_online", 90), result("fused_evict_last", "06_online", 92)]
+    (cell,) = choices.recorded_cells(results, choices.WORKS[0])[choices.Part(4, False)]
+    assert cell.percent == {"fused": 92} and cell.best == 92
 
 
 def test_a_damaged_recording_is_named(tmp_path: Path) -> None:

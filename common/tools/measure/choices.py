@@ -2,8 +2,8 @@
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
 few, and each with the kernel that loses least there against the best stage. Where the kernels chosen need clusters, lines for
-GPUs without follow; then kernels that do anything. Shapes that were swept are judged by the sweep, others by the ladder. For an
-operation of which neither is recorded the table has the lines that are assumed here, and says so.
+GPUs without follow; then kernels that do anything. A shape that is in the ladder and in a sweep is judged by the later of them
+alone. For an operation of which neither is recorded the table has the lines that are assumed here, and says so.
 
     python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
     python3 common/tools choices --check     write nothing, and fail where a recorded shape is more than 3 points of the
@@ -92,8 +92,8 @@ WORKS = [
         "Forward",
         "softmax",
         {
-            "narrow_groups": "03_warp_reduce",
             "two_packs_per_lane": "03_warp_reduce",
+            "two_rows_evict_last": "03_warp_reduce",
             "padded_packs": "03_warp_reduce",
             "fused": "06_online",
             "online": "06_online",
@@ -165,11 +165,15 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
             continue
         element_bytes, rows, cols = ELEMENT_BYTES[result["dtype"]], result["rows"], result["cols"]
         place = Part(element_bytes, cols * element_bytes % PACK_BYTES == 0), rows, cols
-        percent, dtype, variant = result["percent_of_copy"], result["dtype"], result["variant"]
+        percent, dtype = result["percent_of_copy"], result["dtype"]
+        kernel = result["variant"]
+        if kernel not in work.stages:
+            kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
-        if work.stages.get(variant) == result["stage"]:
-            percents.setdefault(place, {}).setdefault(variant, {})[dtype] = percent
+        if work.stages.get(kernel) == result["stage"]:
+            of_kernel = percents.setdefault(place, {}).setdefault(kernel, {})
+            of_kernel[dtype] = max(of_kernel.get(dtype, 0.0), percent)
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}
     for place, of_dtype in best.items():
         worst = max(of_dtype.values())
@@ -325,6 +329,7 @@ def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
 # What is taken of a results file.
 OF_RESULT = {name: RESULT[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols", "status", "percent_of_copy")}
 JUDGED: Json = {
+    "recorded": {"date_utc": PLAIN},
     "machine": {"gpu": PLAIN, "multiprocessors": SIZE},
     "results": Each("result", {**OF_RESULT, OTHERS: {"^offset$": range(10**18)}}, may_be_empty=True),
 }
@@ -336,21 +341,20 @@ def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
     ladder = file_of(root / "common/results", "", gpu)
     if ladder is None:
         raise ToolError("nothing is recorded in common/results")
-    results: dict[tuple[object, ...], Json] = {}
-    for path in [ladder, *sorted(ladder.parent.glob(f"{ladder.stem}-sweep*.json"))]:
-        recorded = load(path, JUDGED)
-        for result in recorded["results"]:
-            place = tuple(result[key] for key in ("stage", "variant", "dtype", "op", "rows", "cols"))
-            results[(*place, result.get("offset", 0))] = result
-        machine = recorded["machine"]
-    # A shape that a sweep has is judged by the sweep alone: one run, one order.
-    swept = {_shape(result) for result in results.values() if "kind" in result}
-    kept = [result for result in results.values() if "kind" in result or _shape(result) not in swept]
-    return kept, machine["gpu"], machine["multiprocessors"]
+    files = [load(path, JUDGED) for path in [ladder, *ladder.parent.glob(f"{ladder.stem}-sweep*.json")]]
+    # Of each shape what the latest file has: one run, one order.
+    by_shape: dict[tuple[object, ...], list[Json]] = {}
+    for file in sorted(files, key=lambda file: file["recorded"]["date_utc"]):
+        latest: dict[tuple[object, ...], list[Json]] = {}
+        for result in file["results"]:
+            latest.setdefault(_shape(result), []).append(result)
+        by_shape.update(latest)
+    machine = files[0]["machine"]
+    return [result for of_shape in by_shape.values() for result in of_shape], machine["gpu"], machine["multiprocessors"]
 
 
 def _shape(result: Json) -> tuple[object, ...]:
-    return tuple(result[key] for key in ("op", "dtype", "rows", "cols"))
+    return *(result[key] for key in ("op", "dtype", "rows", "cols")), result.get("offset", 0)
 
 
 def _behind(cell: Cell, lines: list[Line]) -> float:
