@@ -646,6 +646,7 @@ class Twins(NamedTuple):
     difference: str
     is_seen: Callable[[Launch, Launch], bool]  # in the last launch of the first, and of the second
     since: int = 0  # the architecture whose PTX is the first to show it
+    until: int = 1000  # and the first that does not
 
 
 HINTED_READS = ("the reads have a cache hint",
@@ -656,11 +657,11 @@ TWINS = {
     "02_fused_block": Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
                             "a block loops over a head's rows",
                             lambda first, second: first.blocks == 1 and second.blocks > 1),
-    "03_warp_reduce": Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80),
+    "03_warp_reduce": Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80, until=100),
     "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                          lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                          and second.has("st.global.cs")),
-    "06_online": Twins("fused", "fused_evict_last", *HINTED_READS, since=80),
+    "06_online": Twins("fused", "fused_evict_last", *HINTED_READS, since=80, until=100),
     "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
                           lambda first, second: not first.has("griddepcontrol.wait")
                           and second.has("griddepcontrol.wait"), since=90),
@@ -711,7 +712,7 @@ def check_twins(executable: str, rows: list[Row]) -> list[str]:
     if known and known.first in counted and known.second in counted:
         if counted[known.first] != counted[known.second]:
             problems.append(f"{known.first} and {known.second}: their counters differ: they are no twins")
-        shown = known.since <= newest_architecture(executable)
+        shown = known.since <= newest_architecture(executable) < known.until
         if shown and not known.is_seen(last_launch(executable, known.first), last_launch(executable, known.second)):
             problems.append(f"{known.second}: not so: {known.difference}")
     return problems
