@@ -19,7 +19,7 @@ enum class L2Policy : std::uint64_t {
 
 /// The same address: what is read through it is read so. (In ncu's Source page such a read stands at no line: nvcc 13.0 forgets
 /// it. With the instruction in assembly it would have one, and some kernels a tenth less speed.)
-/// Not from compute capability 10.0 on, for which nvcc 13.0 breaks off at most kernels that do so.
+/// Not from compute capability 10.0 on: there nvcc 13.0 crashes on most kernels that ask for it.
 template <class T>
 __device__ const T* with_policy(const T* global, [[maybe_unused]] L2Policy policy) {
 #if __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 1000
