@@ -25,9 +25,8 @@ class KeptRow {
   __device__ typename Op::State reduce() const {
     typename Op::Own own;
     if (!keeps_all && kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < cut_.num_singles()) {
-      const int col = cut_.col_of_single(thread);
+    if (thread_from_last() < cut_.num_singles()) {
+      const int col = cut_.col_of_single(thread_from_last());
       kept_[col] = row_[col];
       const float single[1] = {static_cast<float>(kept_[col])};
       own.add(single);
@@ -47,7 +46,6 @@ class KeptRow {
   /// result(values, col) makes of elements from column col on what is written. dx may lie otherwise than the row.
   template <class Result>
   __device__ void write(T* dx, const Result& result) const {
-    const int thread = static_cast<int>(threadIdx.x);
     const Cut<N> out(dx, cols_, line_bytes);
     const auto write_neighbours = [&](auto& values, int col) {
       read(col, values);
@@ -55,16 +53,22 @@ class KeptRow {
       store_pack(dx + col, make_pack<T>(values));
     };
 #pragma unroll 4
-    for (int pack = thread; pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
+    for (int pack = static_cast<int>(threadIdx.x); pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
       float values[N];
       write_neighbours(values, out.col_of_pack(pack));
     }
     float single[1];
-    if (thread < out.num_singles()) write_neighbours(single, out.col_of_single(thread));
+    if (thread_from_last() < out.num_singles()) write_neighbours(single, out.col_of_single(thread_from_last()));
   }
+
+  /// An element that is kept, of any thread: to be called behind a barrier. NaN where there is no such column.
+  __device__ float kept_at(std::int64_t col) const { return element_at(kept_, col, kept_cols_); }
 
  private:
   static constexpr int N = elements_per_16_bytes<T>;
+
+  /// The last threads take the single elements: the first warp merges for all.
+  static __device__ int thread_from_last() { return static_cast<int>(blockDim.x - 1 - threadIdx.x); }
 
   template <int count>
   __device__ void read(int col, float (&values)[count]) const {

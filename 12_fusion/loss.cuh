@@ -106,18 +106,20 @@ struct DrawnRows {
   static constexpr int packs_per_turn = 4;
   static constexpr int warps_of_sm = 32;  ///< with 64 registers a thread
 
-  /// So many that the SM has the most rows done in a turn: a last turn that is nearly empty costs as much as a full one. With
-  /// fewer than four turns of a row, too much of the time goes into meeting.
-  static int threads(std::int64_t row_bytes) {
+  /// So many that the rows are done in the fewest turns. A last turn that is nearly empty costs as much as a full one; and as
+  /// blocks do not end together, half a row is added. With fewer than four turns of a row, too much of the time goes into
+  /// meeting.
+  static int threads(std::int64_t row_bytes, std::int64_t rows, std::int64_t sms) {
     const std::int64_t packs = divide_up(row_bytes, 16);
     int best = 4;
-    double most_rows = 0;
+    double fewest_turns = INFINITY;
     for (int warps = best; warps <= warps_of_sm; ++warps) {
-      const std::int64_t turns = divide_up(packs, std::int64_t{32} * warps * packs_per_turn);
-      const double rows = (warps_of_sm / warps) / static_cast<double>(turns);
-      if (turns < 4 || rows < most_rows) continue;
+      const std::int64_t turns_of_row = divide_up(packs, std::int64_t{32} * warps * packs_per_turn);
+      const double rows_of_block = static_cast<double>(rows) / static_cast<double>(warps_of_sm / warps * sms);
+      const double turns = static_cast<double>(turns_of_row) * (rows_of_block + 0.5);
+      if (turns_of_row < 4 || turns > fewest_turns) continue;
       best = warps;
-      most_rows = rows;
+      fewest_turns = turns;
     }
     return 32 * best;
   }
@@ -126,7 +128,8 @@ struct DrawnRows {
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
-    const int block_size = threads(of.row_bytes());
+    const int block_size =
+        threads(of.row_bytes(), of.shape.rows, device_attribute(cudaDevAttrMultiProcessorCount));
     const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
     kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
                                               static_cast<TicketCounter*>(of.workspace));

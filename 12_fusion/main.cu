@@ -107,14 +107,18 @@ std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Devi
 
 // ---- What they move.
 
+/// x at the labels that are columns.
+double bytes_at_labels(const Problem& problem) {
+  const std::int64_t ignored_rows = (problem.shape.rows + 5) / 8;  // as the harness fills labels
+  return static_cast<double>((problem.shape.rows - ignored_rows) * element_bytes(problem));
+}
+
 /// x is read so many times, the label by so many warps for each row, and what is at the label once more. The loss is written,
 /// and dx.
 Traffic traffic_of(const Problem& problem, double reads, double label_readers, RowCosts row = {}) {
   const auto rows = static_cast<double>(problem.shape.rows);
-  const auto ignored_rows = static_cast<double>((problem.shape.rows + 5) / 8);  // as the harness fills labels
   const auto matrix = static_cast<double>(problem.matrix_bytes());
-  const auto at_label = (rows - ignored_rows) * static_cast<double>(element_bytes(problem));
-  return {reads * matrix + 8 * label_readers * rows + at_label,
+  return {reads * matrix + 8 * label_readers * rows + bytes_at_labels(problem),
           (has_gradient(problem) ? matrix : 0) + 4 * rows, row};
 }
 
@@ -159,6 +163,13 @@ Traffic in_registers_passes(const Problem& problem) {
 Traffic cluster_passes(const Problem& problem) {
   const RowOnCluster row = UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem));
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
+}
+
+/// x at the label is found where it is kept.
+Traffic unaligned_cluster_passes(const Problem& problem) {
+  Traffic traffic = cluster_passes(problem);
+  traffic.bytes_read -= bytes_at_labels(problem);
+  return traffic;
 }
 
 Workspace one_counter(const Problem& /*problem*/, const Device& /*device*/) {
@@ -246,7 +257,7 @@ Stage losses() {
                   {.name = "unaligned_cluster",
                    .idea = "any width at any place: a cluster for each row",
                    .prepare = launches_of<UnalignedInCluster, Gradients>,
-                   .traffic = cluster_passes,
+                   .traffic = unaligned_cluster_passes,
                    .unsupported = too_wide_for_an_unaligned_cluster},
               },
           .operations = cross_entropy_operations()};

@@ -118,10 +118,13 @@ class RowGradient {
  public:
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
       : max_(Op::pair(row).max),
+        power_(max_),
         factor_(1 / Op::pair(row).sum),
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
-        is_ignored_(label == ignored_label) {
+        is_ignored_(label == ignored_label),
+        is_usual_(!is_ignored_ && power_.is_near()) {
+    if (is_usual_) factor_ *= power_.correction();
     if (0 <= label && label < cols) return;
     factor_ = NAN;
     label_ = -1;
@@ -130,13 +133,17 @@ class RowGradient {
   /// `values` begin at column col.
   template <int N>
   __device__ void operator()(float (&values)[N], int col) const {
-    if (is_ignored_) {
+    if (is_usual_) {
+#pragma unroll
+      for (float& value : values) value = power_(value) * factor_ - everywhere_;
+    } else if (is_ignored_) {
 #pragma unroll
       for (float& value : values) value = 0;
       return;
-    }
+    } else {
 #pragma unroll
-    for (float& value : values) value = __expf(value - max_) * factor_ - everywhere_;
+      for (float& value : values) value = __expf(value - max_) * factor_ - everywhere_;
+    }
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;
 #pragma unroll
@@ -147,10 +154,12 @@ class RowGradient {
 
  private:
   float max_;
+  PowersBelow power_;
   float factor_;
   float everywhere_;
   int label_;  ///< -1: no column
   bool is_ignored_;
+  bool is_usual_;  ///< neither ignored nor far
 };
 
 // ---- What a launcher is given: device memory, any widths at any places.

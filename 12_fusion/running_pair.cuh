@@ -4,6 +4,27 @@
 
 #include "common/kernel/max_sum.cuh"
 
+/// exp(x - max), but for a factor that all x have in common: what m c was rounded by.
+class PowersBelow {
+ public:
+  explicit __device__ PowersBelow(float max) : max_(max) { shift_ = __fmul_rn(max, log2_e); }
+
+  /// Beyond, more is rounded off than an exponent holds: there the maximum must be subtracted first. -inf, too, is far.
+  __device__ bool is_near() const { return fabsf(max_) < 1e6f; }
+
+  // Where it is near:
+  __device__ float operator()(float x) const { return exp2f(fmaf(x, log2_e, -shift_)); }
+  /// Of those below `other` relative to these.
+  __device__ float of(PowersBelow other) const { return exp2f(other.shift_ - shift_); }
+  /// The factor that makes them exp(x - max).
+  __device__ float correction() const { return exp2f(-fmaf(max_, log2_e, -shift_)); }
+
+ private:
+  static constexpr float log2_e = 1.4426950408889634f;
+  float max_;
+  float shift_;
+};
+
 class RunningPair {
  public:
   template <int N>
@@ -11,11 +32,10 @@ class RunningPair {
     float max = max_;
 #pragma unroll
     for (const float value : values) max = fmaxf(max, value);
-    if (is_near(max)) {
-      const float shift = shift_of(max);
-      sum_ *= exp2f(shift_of(max_) - shift);
+    if (const PowersBelow power(max); power.is_near()) {
+      sum_ *= power.of(PowersBelow(max_));
 #pragma unroll
-      for (const float value : values) sum_ += exp2f(fmaf(value, log2_e, -shift));
+      for (const float value : values) sum_ += power(value);
     } else {
       const float shift = safe_shift(max);
       sum_ *= __expf(max_ - shift);
@@ -26,24 +46,11 @@ class RunningPair {
   }
 
   __device__ MaxSum pair() const {
-    return {max_, is_near(max_) ? sum_ * exp2f(rounding_of(max_)) : sum_};
+    const PowersBelow power(max_);
+    return {max_, power.is_near() ? sum_ * power.correction() : sum_};
   }
 
  private:
-  static constexpr float log2_e = 1.4426950408889634f;
-  /// m c, rounded. All powers are of the same distance from it, so what was rounded off is a factor of the sum.
-  static __device__ float shift_of(float max) {
-    return __fmul_rn(max, log2_e);
-  }
-  /// What was rounded up: shift_of(max) - max c, exactly.
-  static __device__ float rounding_of(float max) {
-    return -fmaf(max, log2_e, -shift_of(max));
-  }
-  /// Beyond, more is rounded off than an exponent holds: there the maximum is subtracted first. -inf, too, is far.
-  static __device__ bool is_near(float max) {
-    return fabsf(max) < 1e6f;
-  }
-
   float max_ = MaxSum{}.max;
-  float sum_ = 0;  ///< of 2^(x c - shift_of(max_)); where max_ is far, of exp(x - max_)
+  float sum_ = 0;  ///< of powers below max_; where it is far, of exp(x - max_)
 };

@@ -25,11 +25,14 @@ __global__ void __launch_bounds__(1024)
   const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols, reads);
   ptx::barrier_cluster_wait();
   const typename Op::State own = kept.template reduce<Op>();
-  const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
-  float x_label = 0;
-  if (is_first_thread) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
   const typename Op::State state = exchange.merge(own, 0);
-  if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+  // By the block that keeps x at the label; where the label is no column, by the first.
+  const std::int64_t label_here = label - first_col;
+  const bool is_column = 0 <= label && label < shape.cols;
+  const bool has_label = is_column ? 0 <= label_here && label_here < cols : first_col == 0;
+  if (has_label && threadIdx.x == blockDim.x - 1) {
+    loss[row] = loss_of_row<Op>(state, kept.kept_at(label_here), label, shape.cols);
+  }
   const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
   kept.write(dx + row * shape.cols + first_col,
              [&](auto& values, int col) { gradient(values, first_col + col); });

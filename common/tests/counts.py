@@ -426,9 +426,10 @@ def fusion(r: Row) -> Expected:
         yield from masked_softmax(r)
         return
 
-    def with_gradient(others: float) -> float:
-        """An exponential for each element besides; nvcc may leave out those of ignored rows."""
-        return min(max(r.counted_special_function_lanes, others + r.cols * counted_rows), others + r.cols * r.rows)
+    def with_gradient(others: float, threads: int = 0) -> float:
+        """An exponential for each element and each thread besides; nvcc may leave out those of ignored rows."""
+        of_row = r.cols + threads
+        return min(max(r.counted_special_function_lanes, others + of_row * counted_rows), others + of_row * r.rows)
 
     if r.variant.startswith("unfused"):
         gradient = r.variant == "unfused_gradient"
@@ -438,7 +439,9 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
         yield "block_barriers", 2 * r.rows
         of_softmax = (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
-        yield "special_function_lanes", with_gradient(of_softmax) if gradient else of_softmax
+        of_gradient = 4 if r.cols % 4 == 0 and r.offset % 4 == 0 else 1  # its pack, of floats
+        yield "special_function_lanes", (
+            with_gradient(of_softmax, 32 * warps_of(r, 4 * of_gradient)) if gradient else of_softmax)  # fmt: skip
         return
 
     def of_sums(num_packs: int, singles: int, threads: int, packs_a_turn: int = 4) -> int:
@@ -472,8 +475,8 @@ def fusion(r: Row) -> Expected:
         warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
         if r.variant == "drawn_rows":
             turns = {warps: divide_up(divide_up(row_bytes, 16), 4 * 32 * warps) for warps in range(4, 33)}
-            rows_of_sm = {warps: 32 // warps / turns[warps] for warps in turns if turns[warps] >= 4}  # in a turn
-            warps = max(rows_of_sm, key=lambda warps: (rows_of_sm[warps], warps), default=4)
+            in_all = {warps: turns[warps] * (r.rows / (32 // warps * 132) + 0.5) for warps in turns if turns[warps] >= 4}
+            warps = min(in_all, key=lambda warps: (in_all[warps], -warps), default=4)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
@@ -491,7 +494,7 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", (SHUFFLES_OF_A_MERGE * (warps + 2) * size + 2) * r.rows
         yield "block_barriers", 2 * size * r.rows
         exponentials = r.cols + 32 * (warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
-        yield "special_function_lanes", with_gradient(exponentials * r.rows)
+        yield "special_function_lanes", with_gradient(exponentials * r.rows, 32 * warps * size)
         return
     if r.variant == "in_registers":
         warps = 1 if row_bytes // 16 <= 128 else max(divide_up(row_bytes, 64 * 32), 4)
@@ -500,7 +503,8 @@ def fusion(r: Row) -> Expected:
         yield "global_store_requests", requests_of_rows + r.rows
         yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
         exponentials = r.cols + 32 * merges
-        yield "special_function_lanes", with_gradient(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
+        yield "special_function_lanes", with_gradient(
+            r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts), 32 * warps)  # fmt: skip
         return
     if r.variant == "unaligned_cluster":
         size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15), 16)
@@ -510,11 +514,11 @@ def fusion(r: Row) -> Expected:
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         blocks, shuffles = size * r.rows, SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
         stores = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows
-        loads = stores + blocks * warps - r.rows + counted_rows
+        loads = stores + blocks * warps - r.rows
         yield "block_barriers", 2 * blocks
         exponentials = r.cols + 32 * (warps + 2) * size
         yield "special_function_lanes", with_gradient(
-            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts))  # fmt: skip
+            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts), 32 * warps * size)  # fmt: skip
         if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
             yield "shuffles", shuffles
             yield "global_load_requests", loads
@@ -534,7 +538,7 @@ def fusion(r: Row) -> Expected:
     yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
     exponentials = r.cols + 2 * 32 * warps
     yield "special_function_lanes", with_gradient(
-        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts))
+        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts), 32 * warps)
 
 
 def masked_softmax(r: Row) -> Expected:

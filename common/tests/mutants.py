@@ -98,6 +98,7 @@ ROW_LOSS = "12_fusion/row_loss.cuh"
 LOSS = "12_fusion/loss.cuh"
 KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
+LOSS_OF_ANY_WIDTH = "12_fusion/unaligned_cluster.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 CHOICE = "13_dispatch/choice.h"
@@ -429,7 +430,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "dx: 1 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
             (ROW_LOSS, "for (float& value : values) value = 0; => for (float& value : values) value *= 0;")),
         wrong_result("shifts_are_rounded_however_large", "one_read --rows 7 --cols 1000 --input lowest", "6 of 7 elements wrong",
-            ("12_fusion/running_pair.cuh", "return fabsf(max) < 1e6f; => return max > -1e38f;")),
+            ("12_fusion/running_pair.cuh", "return fabsf(max_) < 1e6f; => return max_ > -1e38f;")),
         fault("no_barrier_before_the_next_row", "kept_row --rows 7 --cols 1001 --offset 1,2 --op cross_entropy_gradient",
             "race: write of (4|16) bytes of shared memory",
             (KEPT_ROW, "__syncthreads();  // the next row is copied over this one => // the next row is"),
@@ -437,6 +438,10 @@ GROUPS: dict[str, list[Mistake]] = {
             at="copy_async(kept", file=FLIGHT),
         wrong_result("every_row_has_the_same_pairs", "split_row --rows 7 --cols 10000", "first at row 1, column 0",
             ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
+        fault("a_block_behind_the_label_writes_the_loss", "unaligned_cluster --rows 3 --cols 1001 --op cross_entropy_gradient",
+            "race: write of 4 bytes of global memory",
+            (LOSS_OF_ANY_WIDTH, "0 <= label_here && label_here < cols : => label_here < cols :"),
+            at="loss[row] = loss_of_row<Op>"),
         wrong_count("each_warp_reads_the_label", "--variant one_read --rows 3 --cols 8192", "^one_read: passes: ",
             (LOSS, "if (threadIdx.x == 0) label = labels[row];  // used late => label = labels[row];  // used late")),
         wrong_count("what_nobody_sees_is_read", "--variant masked_in_a_block --op causal_softmax", "global loads .* bytes",
