@@ -123,8 +123,8 @@ class RowGradient {
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
         is_ignored_(label == ignored_label),
-        is_usual_(!is_ignored_ && power_.is_near()) {
-    if (is_usual_) factor_ *= power_.correction();
+        is_usual_(!is_ignored_ && PowersBelow::is_near(max_)) {
+    if (is_usual_) factor_ *= power_.correction(max_);
     if (0 <= label && label < cols) return;
     factor_ = NAN;
     label_ = -1;
@@ -136,13 +136,9 @@ class RowGradient {
     if (is_usual_) {
 #pragma unroll
       for (float& value : values) value = power_(value) * factor_ - everywhere_;
-    } else if (is_ignored_) {
-#pragma unroll
-      for (float& value : values) value = 0;
-      return;
     } else {
 #pragma unroll
-      for (float& value : values) value = __expf(value - max_) * factor_ - everywhere_;
+      for (float& value : values) value = is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_;
     }
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;

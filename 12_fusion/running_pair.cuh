@@ -4,24 +4,22 @@
 
 #include "common/kernel/max_sum.cuh"
 
-/// exp(x - max), but for a factor that all x have in common: what m c was rounded by.
+/// Powers that are exp(x - max) but for a factor that all x have in common: what max c was rounded by.
 class PowersBelow {
  public:
-  explicit __device__ PowersBelow(float max) : max_(max) { shift_ = __fmul_rn(max, log2_e); }
+  explicit __device__ PowersBelow(float max) { shift_ = __fmul_rn(max, log2_e); }
 
-  /// Beyond, more is rounded off than an exponent holds: there the maximum must be subtracted first. -inf, too, is far.
-  __device__ bool is_near() const { return fabsf(max_) < 1e6f; }
-
-  // Where it is near:
   __device__ float operator()(float x) const { return exp2f(fmaf(x, log2_e, -shift_)); }
   /// Of those below `other` relative to these.
   __device__ float of(PowersBelow other) const { return exp2f(other.shift_ - shift_); }
   /// The factor that makes them exp(x - max).
-  __device__ float correction() const { return exp2f(-fmaf(max_, log2_e, -shift_)); }
+  __device__ float correction(float max) const { return exp2f(-fmaf(max, log2_e, -shift_)); }
+
+  /// Beyond, more is rounded off than an exponent holds: there the maximum must be subtracted first. -inf, too, is far.
+  static __device__ bool is_near(float max) { return fabsf(max) < 1e6f; }
 
  private:
   static constexpr float log2_e = 1.4426950408889634f;
-  float max_;
   float shift_;
 };
 
@@ -32,7 +30,8 @@ class RunningPair {
     float max = max_;
 #pragma unroll
     for (const float value : values) max = fmaxf(max, value);
-    if (const PowersBelow power(max); power.is_near()) {
+    if (PowersBelow::is_near(max)) {
+      const PowersBelow power(max);
       sum_ *= power.of(PowersBelow(max_));
 #pragma unroll
       for (const float value : values) sum_ += power(value);
@@ -46,8 +45,7 @@ class RunningPair {
   }
 
   __device__ MaxSum pair() const {
-    const PowersBelow power(max_);
-    return {max_, power.is_near() ? sum_ * power.correction() : sum_};
+    return {max_, PowersBelow::is_near(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
   }
 
  private:
