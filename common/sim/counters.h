@@ -41,7 +41,7 @@ extern "C" {
 #define SIM_COUNTERS(X)                                                                      \
   X(warp_instructions, "of PTX, executed, also by no lane (predicated off)")                 \
   X(shuffles, "warp instructions")                                                           \
-  X(votes, "warp instructions: vote, match, redux")                                          \
+  X(votes, "warp instructions: vote, match, redux, elect")                                   \
   X(block_barriers, "times that a block passed a barrier")                                   \
   X(warp_barriers, "warp instructions: bar.warp.sync")                                       \
   X(special_function_lanes, "lanes: approximate ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh") \

@@ -102,8 +102,12 @@ def solution_of(name: str) -> str:
     return EXERCISES[name].file("solution").read_text(encoding="utf-8")
 
 
+def check_of(name: str) -> str:
+    return next(EXERCISES[name].folder.glob("check.c*")).read_text(encoding="utf-8")
+
+
 def kernel_of(name: str) -> str:
-    found = re.search(r'exercise.kernel = "(\w+)"', (EXERCISES[name].folder / "check.cpp").read_text(encoding="utf-8"))
+    found = re.search(r'exercise.kernel = "(\w+)"', check_of(name))
     assert found
     return found[1]
 
@@ -127,7 +131,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def launcher_of(name: str) -> tuple[str, str]:
     """The function that the exercise's file defines, and its parameters."""
-    chosen = re.search(r"Launcher::(\w+)", (EXERCISES[name].folder / "check.cpp").read_text(encoding="utf-8"))
+    chosen = re.search(r"Launcher::(\w+)", check_of(name))
     launcher = chosen[1] if chosen else "softmax"
     declared = re.search(rf"void {launcher}\((.*?)\);", (ROOT / "common/exercise/launchers.cuh").read_text(encoding="utf-8"), re.DOTALL)
     assert declared
