@@ -53,22 +53,28 @@ class KeptRow {
       store_pack(dx + col, make_pack<T>(values));
     };
 #pragma unroll 4
-    for (int pack = static_cast<int>(threadIdx.x); pack < out.num_packs; pack += static_cast<int>(blockDim.x)) {
+    for (int pack = static_cast<int>(threadIdx.x); pack < out.num_packs;
+         pack += static_cast<int>(blockDim.x)) {
       float values[N];
       write_neighbours(values, out.col_of_pack(pack));
     }
     float single[1];
-    if (thread_from_last() < out.num_singles()) write_neighbours(single, out.col_of_single(thread_from_last()));
+    if (thread_from_last() < out.num_singles())
+      write_neighbours(single, out.col_of_single(thread_from_last()));
   }
 
   /// An element that is kept, of any thread: to be called behind a barrier. NaN where there is no such column.
-  __device__ float kept_at(std::int64_t col) const { return element_at(kept_, col, kept_cols_); }
+  __device__ float kept_at(std::int64_t col) const {
+    return element_at(kept_, col, kept_cols_);
+  }
 
  private:
   static constexpr int N = elements_per_16_bytes<T>;
 
   /// The last threads take the single elements: the first warp merges for all.
-  static __device__ int thread_from_last() { return static_cast<int>(blockDim.x - 1 - threadIdx.x); }
+  static __device__ int thread_from_last() {
+    return static_cast<int>(blockDim.x - 1 - threadIdx.x);
+  }
 
   template <int count>
   __device__ void read(int col, float (&values)[count]) const {

