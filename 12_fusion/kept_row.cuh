@@ -25,8 +25,8 @@ class KeptRow {
   __device__ typename Op::State reduce() const {
     typename Op::Own own;
     if (!keeps_all && kept_cols_ < cols_) own = reduce_elements<Op, 4>(row_ + kept_cols_, cols_ - kept_cols_);
-    if (thread_from_last() < cut_.num_singles()) {
-      const int col = cut_.col_of_single(thread_from_last());
+    if (const int last = thread_from_last(); last < cut_.num_singles()) {
+      const int col = cut_.col_of_single(last);
       kept_[col] = row_[col];
       const float single[1] = {static_cast<float>(kept_[col])};
       own.add(single);
@@ -59,8 +59,9 @@ class KeptRow {
       write_neighbours(values, out.col_of_pack(pack));
     }
     float single[1];
-    if (thread_from_last() < out.num_singles())
-      write_neighbours(single, out.col_of_single(thread_from_last()));
+    if (const int last = thread_from_last(); last < out.num_singles()) {
+      write_neighbours(single, out.col_of_single(last));
+    }
   }
 
   /// An element that is kept, of any thread: to be called behind a barrier. NaN where there is no such column.

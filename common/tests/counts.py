@@ -426,7 +426,7 @@ def fusion(r: Row) -> Expected:
         yield from masked_softmax(r)
         return
 
-    def with_gradient(others: float, threads: int = 0) -> float:
+    def with_gradient(others: float, threads: int) -> float:
         """An exponential for each element and each thread besides; nvcc may leave out those of ignored rows."""
         of_row = r.cols + threads
         return min(max(r.counted_special_function_lanes, others + of_row * counted_rows), others + of_row * r.rows)
