@@ -102,18 +102,23 @@ struct WarpRegisters {
     });
   }
 
+  /// As few lanes as cover a row with a pack each; of a wider row all lanes have as many packs as one of these.
+  template <class Op, int N, int... packs_per_lane, class T>
+  static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    constexpr auto lanes = [](int width) { return RowTile{.pack_size = N, .group_width = width}; };
+    constexpr auto packs = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
+    launch_tiles<Op, lanes(4), lanes(8), lanes(16), lanes(32), packs(packs_per_lane)...>(y, dy, dx, shape,
+                                                                                         stream);
+  }
+
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
     if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      constexpr auto lanes = [](int width) { return RowTile{.pack_size = N, .group_width = width}; };
-      constexpr auto packs = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
-      launch_tiles<Op, lanes(4), lanes(8), lanes(16), lanes(32), packs(2), packs(32 / N)>(y, dy, dx, shape,
-                                                                                          stream);
+      launch_packs<Op, N, 2, 32 / N>(y, dy, dx, shape, stream);
     } else {
-      constexpr auto elements = [](int count) { return RowTile{.pack_size = 1, .packs_per_lane = count}; };
-      launch_tiles<Op, elements(2), elements(8), elements(32)>(y, dy, dx, shape, stream);
+      launch_packs<Op, 1, 2, 8, 32>(y, dy, dx, shape, stream);
     }
   }
 };
