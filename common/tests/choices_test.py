@@ -119,6 +119,30 @@ def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_ar
         lines = choices.fitted([*cells, *many], list(kernels))
         found = [choices.chosen(lines, Cell(rows, cols, kernels, 90)) for cols in (1000, 4000, 16000, 17000, 10**6)]
         assert found == ["many", "many", "many", of_wide, of_wide]
+    # Nor do few say it by way of others that only have it from them.
+    more = [Cell(rows, 4000, {**kernels, best: 90.0}, 90) for rows, best in ((64, "narrow"), (1024, "many"))]
+    assert choices.chosen(choices.fitted([*cells[:3], *more], list(kernels)), Cell(1024, 10**6, kernels, 90)) == "many"
+
+
+def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
+    def cell(rows: int, cols: int, split: float, cluster: float) -> Cell:
+        return Cell(rows, cols, {"split": split, "cluster": cluster}, max(split, cluster))
+
+    cells = [cell(8, 64000, 70, 60), *(cell(49152, cols, 50, 99) for cols in (1000, 16000))]
+    lines = choices.fitted(cells, ["split", "cluster"])
+    assert [choices.chosen(lines, cell(rows, 10**5, 0, 0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
+
+
+def test_what_may_not_be_able_to_is_followed_by_what_is() -> None:
+    def cell(rows: int, cols: int, **percent: float) -> Cell:
+        return Cell(rows, cols, percent, 90)
+
+    few = [cell(4, cols, cluster=90, split=89.5, tickets=30) for cols in (1000, 2000)]
+    cells = [*few, cell(1024, 1000, cluster=50, split=50, tickets=90), cell(1024, 9000, split=50, tickets=90)]
+    lines = choices.fitted(cells, ["cluster", "split", "tickets"])
+    wide = {"split": 0.0, "tickets": 0.0}
+    found = [choices.chosen(lines, Cell(4, 9000, percent, 0)) for percent in ({**wide, "cluster": 0.0}, wide)]
+    assert found == ["cluster", "split"]
 
 
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:

@@ -29,6 +29,7 @@ LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not re
 FEW_SHAPES = 10
 BORROWED = 0.1
 NEAR_ROWS = 16  # so many times fewer rows still say what is best for many
+FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
 ANY = (1 << 63) - 1
 
@@ -204,11 +205,14 @@ class Fit(NamedTuple):
 def _fit_columns(cells: list[Cell], kernels: Iterable[str]) -> Fit:
     """The cheapest cut of the columns, from left to right."""
     columns = sorted({cell.cols for cell in cells})
+    many = max(cell.rows for cell in cells) >= FEW_ROWS
     fits = [Fit(0, ())]
     for end in range(1, len(columns) + 1):
         found = []
         for begin in range(end):
             inside = [cell for cell in cells if columns[begin] <= cell.cols <= columns[end - 1]]
+            if many and all(cell.rows < FEW_ROWS for cell in inside):
+                continue
             for kernel in kernels:
                 if all(kernel in cell.percent for cell in inside):
                     behind = sum(cell.weight * _penalty(cell.best - cell.percent[kernel]) for cell in inside)
@@ -249,9 +253,11 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     lines: list[Line] = []
     below: list[Line] = []  # of the band of fewer rows
     all_columns = sorted({cell.cols for cell in cells})
-    most_below = 0
+    able = [kernel for kernel in kernels if any(kernel in cell.percent for cell in cells if cell.cols == all_columns[-1])]
     for least, most, fit in bands[-1][1]:
         most_rows = _limits([most], heights)[0]
+        if most < FEW_ROWS < most_rows < ANY:
+            most_rows = FEW_ROWS
         own = [cell for cell in cells if least <= cell.rows <= most]
         columns = sorted({cell.cols for cell in own})
         limits = _limits([most_cols for most_cols, _ in fit.lines], columns)
@@ -259,11 +265,18 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         # Of wider rows than so many were recorded with, what is best for not many fewer holds.
         end = _limits(columns[-1:], all_columns)[0]
         wider = [line._replace(most_rows=most_rows) for line in below if line.most_cols > end]
-        if wider and min(cell.rows for cell in own if cell.cols == columns[-1]) <= NEAR_ROWS * most_below:
+        widest = [cell for cell in own if cell.cols == columns[-1]]
+        rows_of_wider = max((cell.rows for cell in cells if cell.rows < least and cell.cols > columns[-1]), default=0)
+        if wider and min(cell.rows for cell in widest) <= NEAR_ROWS * rows_of_wider:
             last = band.pop()._replace(most_cols=end)
             band += [last, *wider] if last.kernel != wider[0].kernel else wider
+        # A kernel that has not done the widest rows may not be able to: where it is not, one that has.
+        found = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
+        if found and band[-1].kernel not in able:
+            best = min(found, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
+            band.append(Line(most_rows, ANY, best))
         lines += band
-        below, most_below = band, most
+        below = band
     # Bands of few rows were not recorded for narrow ones: there, up to half of the first width, the last band holds for all.
     few = [line for line in lines if line.most_rows != ANY]
     many = [line for line in lines if line.most_rows == ANY]
