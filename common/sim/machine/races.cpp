@@ -30,18 +30,23 @@ std::uint32_t warp_of(Stamp stamp) {
   return thread < several_blocks ? thread - several_of_warp : no_warp;
 }
 
-/// Accesses of this warp of the block below it are known.
-Stamp known_until(const RaceOrder& order, std::uint64_t block, std::uint32_t warp) {
-  Stamp until = 0;
-  for (const Acquired* acquired : {order.acquired_by_block, order.acquired_by_warp}) {
-    const Acquired::OfBlock* known = acquired->of(block, *order.launch);
-    if (known == nullptr) continue;
-    until = std::max(until, known->block_barrier);
-    const auto of_warp = known->warps.find(warp);
-    if (of_warp != known->warps.end()) until = std::max(until, of_warp->second);
+/// What is known of a block, by the block that asks and by its warp.
+class KnownOf {
+ public:
+  KnownOf(std::uint64_t block, const RaceOrder& order)
+      : by_block_(order.acquired_by_block->of(block, *order.launch)),
+        by_warp_(order.acquired_by_warp->of(block, *order.launch)) {}
+
+  /// Accesses of this warp of the block below it are known.
+  [[nodiscard]] Stamp until(std::uint32_t warp) const {
+    return std::max(by_block_ != nullptr ? by_block_->until(warp) : 0,
+                    by_warp_ != nullptr ? by_warp_->until(warp) : 0);
   }
-  return until;
-}
+
+ private:
+  const Acquired::OfBlock* by_block_;
+  const Acquired::OfBlock* by_warp_;
+};
 
 /// The kernel or copy on another stream or device is known to have ended.
 bool work_is_known(std::uint64_t block, const RaceOrder& order) {
@@ -55,13 +60,14 @@ bool work_is_known(std::uint64_t block, const RaceOrder& order) {
 bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& order) {
   if (work_is_known(block, order)) return true;
   if (order.acquired_by_block->list().empty() && order.acquired_by_warp->list().empty()) return false;
-  if (warp_of(earlier) != no_warp) return earlier < known_until(order, block, warp_of(earlier));
+  const KnownOf known(block, order);
+  if (warp_of(earlier) != no_warp) return earlier < known.until(warp_of(earlier));
   // Several of the block, of which the stamp has the time of the last: that one is known, and something of all others; of this
   // block since its last barrier, before which all is in order.
   const Stamp least = block == order.block ? order.block_barrier : 1;
   bool last = false;
   for (std::uint32_t warp = 0; warp < order.warps; ++warp) {
-    const Stamp until = known_until(order, block, warp);
+    const Stamp until = known.until(warp);
     last = last || earlier < until;
     if (until < least && !(block == order.block && warp == warp_of(now))) return false;
   }
@@ -71,7 +77,7 @@ bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& or
 /// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
 bool last_is_known(Stamp earlier, const RaceOrder& order) {
   const std::uint64_t block = order.launch->block_at(earlier);
-  return work_is_known(block, order) || earlier < known_until(order, block, no_warp);
+  return work_is_known(block, order) || earlier < KnownOf(block, order).until(no_warp);
 }
 
 bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
@@ -340,10 +346,7 @@ void Acquired::find_out(const LaunchOrder& order) const {
     const Knowledge& known = order.known(index & ~from_another_device);
     const bool here = (index & from_another_device) == 0;
     const Stamp barrier = here ? known.block_barrier : std::min(known.block_barrier, known.system_time);
-    OfBlock& block = blocks_[known.block];
-    block.block_barrier = std::max(block.block_barrier, barrier);
-    Stamp& warp = block.warps[known.warp];
-    warp = std::max(warp, here ? known.warp_time : known.system_time);
+    blocks_[known.block].add(barrier, known.warp, here ? known.warp_time : known.system_time);
     if (order.has_several_devices()) works_.join(order.work_of(known.block).before);
     next.insert(next.end(), known.earlier.begin(), known.earlier.end());
   }

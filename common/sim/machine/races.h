@@ -7,6 +7,8 @@
 // is what its stream and the host had waited for.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -146,9 +148,22 @@ class Acquired {
   [[nodiscard]] const std::vector<std::uint32_t>& list() const { return list_; }
   void clear();
 
-  struct OfBlock {
-    Stamp block_barrier = 0;
-    std::unordered_map<std::uint32_t, Stamp> warps;
+  class OfBlock {
+   public:
+    /// Accesses of the warp, or of none, below it are known.
+    [[nodiscard]] Stamp until(std::uint32_t warp) const {
+      return std::max(block_barrier_, warps_[place(warp)]);
+    }
+    void add(Stamp block_barrier, std::uint32_t warp, Stamp of_warp) {
+      block_barrier_ = std::max(block_barrier_, block_barrier);
+      warps_[place(warp)] = std::max(warps_[place(warp)], of_warp);
+    }
+
+   private:
+    static constexpr std::uint32_t most_warps = 32;
+    static std::size_t place(std::uint32_t warp) { return std::min(warp, most_warps); }
+    Stamp block_barrier_ = 0;
+    std::array<Stamp, most_warps + 1> warps_{};  // the last: of no warp
   };
   /// Null: nothing is known of that block.
   [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order) const;
