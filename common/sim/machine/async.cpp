@@ -23,13 +23,15 @@ void land(const Flight& flight, const Warp& by, int lane) {
   ++block.launch.progress;
 }
 
-void land_copies(Warp& warp, int lane, std::uint32_t group) {
+void land_copies(Warp& warp, const std::array<std::uint32_t, warp_size>& groups) {
   auto& waiting = warp.copies.waiting;
-  const auto done = std::stable_partition(waiting.begin(), waiting.end(), [&](const AsyncCopies::Copy& copy) {
-    return copy.lane != lane || copy.group >= group;
-  });
-  for (auto copy = done; copy != waiting.end(); ++copy) land(copy->flight, warp, lane);
-  waiting.erase(done, waiting.end());
+  const auto is_waited_for = [&groups](const AsyncCopies::Copy& copy) {
+    return copy.group < groups[static_cast<std::size_t>(copy.lane)];
+  };
+  for (const AsyncCopies::Copy& copy : waiting) {
+    if (is_waited_for(copy)) land(copy.flight, warp, copy.lane);
+  }
+  std::erase_if(waiting, is_waited_for);
 }
 
 namespace {

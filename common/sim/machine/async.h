@@ -58,8 +58,8 @@ struct AsyncCopies {
 
 /// Writes what was on its way, as if it were done by this lane, which has waited for it.
 void land(const Flight& flight, const Warp& by, int lane);
-/// Those of a lane whose group is below `group`.
-void land_copies(Warp& warp, int lane, std::uint32_t group);
+/// Those whose group is below that of their lane.
+void land_copies(Warp& warp, const std::array<std::uint32_t, warp_size>& groups);
 
 /// Where a barrier in shared memory keeps what it is made of: its own way, which programs do not look into.
 struct Mbarrier {

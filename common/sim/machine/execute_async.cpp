@@ -90,12 +90,13 @@ void commit_group(Warp& warp, const Instruction& /*instruction*/, LaneMask lanes
 }
 /// `immediate`: how many of the groups may be on their way still; -1: nothing may, committed or not.
 void wait_group(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  std::array<std::uint32_t, warp_size> landed{};
   for_each_lane(lanes, [&](int lane) {
-    const std::uint32_t groups = warp.copies.groups[static_cast<std::size_t>(lane)];
-    if (instruction.immediate < 0) return land_copies(warp, lane, groups + 1);
-    const auto most = static_cast<std::uint32_t>(instruction.immediate);
-    if (groups > most) land_copies(warp, lane, groups - most);
+    const std::int64_t groups = warp.copies.groups[static_cast<std::size_t>(lane)];
+    landed[static_cast<std::size_t>(lane)] =
+        static_cast<std::uint32_t>(std::max(groups - instruction.immediate, std::int64_t{0}));
   });
+  land_copies(warp, landed);
 }
 
 // ---- Bulk copies. Operands: 0 destination, 1 source, 2 bytes, 3 mbarrier, 4 mask of ranks (multicast).
@@ -443,7 +444,9 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
   }
   for (const Arrival& arrival : delivered) {
     if (arrival.warp != nullptr) {
-      land_copies(*arrival.warp, arrival.lane, arrival.group);
+      std::array<std::uint32_t, warp_size> landed{};
+      landed[static_cast<std::size_t>(arrival.lane)] = arrival.group;
+      land_copies(*arrival.warp, landed);
       make_known(*arrival.warp, *at.block, at.offset);
       arrive_at(*arrival.warp, arrival.lane, at, 1, 0);
       continue;
