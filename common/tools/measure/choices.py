@@ -126,6 +126,8 @@ WORKS = [
             "row_exchange": "11_backward",
         },
         ("unaligned", "two_kernels"),
+        # An element for each lane.
+        {part: [Line(ANY, 32, "warp_registers"), Line(ANY, ANY, "head_and_tail")] for part in PARTS if not part.whole_packs},
     ),
     Work(
         "Loss",
