@@ -37,6 +37,7 @@ def attempt(solution: str, name: str, changes: tuple[str, ...]) -> str:
     for change in sorted(changes, key=lambda change: " => " in change):  # the gap first
         old, arrow, new = change.partition(" => ")
         if not arrow:
+            assert name in GAPS, f"{name}: an attempt without an arrow needs its place in GAPS"
             begin, end = GAPS[name]
             before, found_begin, rest = solution.partition(begin)
             _, found_end, after = rest.partition(end)

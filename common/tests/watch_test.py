@@ -5,6 +5,7 @@ for people to look at: build, too. What needs a browser is skipped without one, 
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -69,6 +70,12 @@ def test_the_sums_of_a_trace_are_the_counters(stage: str, dtype: str) -> None:
             for counters in launch["lines"].values():
                 watch.add(lines, counters)
             assert lines == launch["counters"]
+
+
+def test_the_page_knows_what_no_step_raises() -> None:
+    page = (ROOT / "common/tools/learn/watch.html").read_text(encoding="utf-8")
+    only_counted = page.partition("onlyCounted = ")[2].partition(";")[0]
+    assert Counter(json.loads(only_counted)) == Counter(NOT_TRACED)
 
 
 def test_only_lanes_of_one_step_are_shortened() -> None:
