@@ -273,9 +273,9 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
             last = band.pop()._replace(most_cols=end)
             band += [last, *wider] if last.kernel != wider[0].kernel else wider
         # A kernel that has not done the widest rows may not be able to: where it is not, one that has.
-        found = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
-        if found and band[-1].kernel not in able:
-            best = min(found, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
+        wide = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
+        if wide and band[-1].kernel not in able:
+            best = min(wide, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
             band.append(Line(most_rows, ANY, best))
         lines += band
         below = band
