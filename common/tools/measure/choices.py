@@ -126,7 +126,7 @@ WORKS = [
             "row_exchange": "11_backward",
         },
         ("unaligned", "two_kernels"),
-        # An element for each lane.
+        # head_and_tail has a block for each row; here an element for each lane is enough.
         {part: [Line(ANY, 32, "warp_registers"), Line(ANY, ANY, "head_and_tail")] for part in PARTS if not part.whole_packs},
     ),
     Work(
