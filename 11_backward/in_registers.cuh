@@ -6,46 +6,41 @@
 #include "11_backward/row_gradient.cuh"
 #include "common/harness/current_device.cuh"
 
-/// A group of lanes for each row; see warp_softmax of stage 03.
+/// A group of lanes for each row, in one turn; see warp_softmax of stage 03.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     warp_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
   y = with_policy(y, reads);
   dy = with_policy(dy, reads);
   constexpr int N = tile.pack_size;
-  constexpr int rows_per_block = tile.rows_per_block();
-  const int lane = static_cast<int>(threadIdx.x) % tile.group_width;
-  const int group = static_cast<int>(threadIdx.x) / tile.group_width;
+  const int lane = static_cast<int>(threadIdx.x % tile.group_width);
+  const int group = static_cast<int>(threadIdx.x / tile.group_width);
+  const std::int64_t block = std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
+  const std::int64_t row = block * tile.rows_per_block() + group;
+  const std::int64_t first = row * shape.cols;
   const auto col = [&](int pack) { return (pack * tile.group_width + lane) * N; };
-
-  // The loop runs equally often for all lanes of a warp, also past the last row: a shuffle needs them all.
-  for (std::int64_t block_row = blockIdx.x * std::int64_t{rows_per_block}; block_row < shape.rows;
-       block_row += gridDim.x * std::int64_t{rows_per_block}) {
-    const std::int64_t row = block_row + group;
-    const std::int64_t first = row * shape.cols;
-    const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };
-    // What does not exist is zero, and adds nothing.
-    Pack<T, N> y_packs[tile.packs_per_lane] = {};
-    Pack<T, N> dy_packs[tile.packs_per_lane] = {};
+  const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };
+  // What does not exist is zero, and adds nothing. Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
+  Pack<T, N> y_packs[tile.packs_per_lane] = {};
+  Pack<T, N> dy_packs[tile.packs_per_lane] = {};
 #pragma unroll
-    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-      if (!exists(pack)) continue;
-      y_packs[pack] = load_pack<N>(y + first + col(pack));
-      dy_packs[pack] = load_pack<N>(dy + first + col(pack));
-    }
+  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+    if (!exists(pack)) continue;
+    y_packs[pack] = load_pack<N>(y + first + col(pack));
+    dy_packs[pack] = load_pack<N>(dy + first + col(pack));
+  }
 
-    float sum = 0;
+  float sum = 0;
 #pragma unroll
-    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-      add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
-    }
-    sum = warp_all_reduce<SumOp, tile.group_width>(sum);
+  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+    add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
+  }
+  sum = warp_all_reduce<SumOp, tile.group_width>(sum);
 
 #pragma unroll
-    for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-      if (exists(pack))
-        store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
-    }
+  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
+    if (!exists(pack)) continue;
+    store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
   }
 }
 
@@ -92,23 +87,19 @@ __global__ void __launch_bounds__(tile.block_size)
 
 /// cols <= max_warp_reduce_cols. Where packs do not cover the rows of all three, it takes single elements.
 struct WarpRegisters {
-  template <class Op, RowTile... tiles, class T>
-  static void launch_tiles(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    with_first_tile_that_fits<tiles...>(shape.cols, [&]<RowTile tile>() {
-      const unsigned grid = grid_for(divide_up(shape.rows, tile.rows_per_block()));
-      warp_backward<Op, tile>
-          <<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
-      CUDA_CHECK(cudaGetLastError());
-    });
-  }
-
-  /// As few lanes as cover a row with a pack each; of a wider row all lanes have as many packs as one of these.
-  template <class Op, int N, int... packs_per_lane, class T>
+  /// As few lanes as cover a row with `few` packs each; of a wider row all lanes have as many packs as one of `more`.
+  template <class Op, int N, int few, int... more, class T>
   static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    constexpr auto lanes = [](int width) { return RowTile{.pack_size = N, .group_width = width}; };
-    constexpr auto packs = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
-    launch_tiles<Op, lanes(4), lanes(8), lanes(16), lanes(32), packs(packs_per_lane)...>(y, dy, dx, shape,
-                                                                                         stream);
+    constexpr auto of = [](int packs, int lanes) {
+      return RowTile{.pack_size = N, .packs_per_lane = packs, .group_width = lanes};
+    };
+    with_first_tile_that_fits<of(few, 4), of(few, 8), of(few, 16), of(few, 32), of(more, 32)...>(
+        shape.cols, [&]<RowTile tile>() {
+          const dim3 grid = one_block_each(divide_up(shape.rows, tile.rows_per_block()));
+          warp_backward<Op, tile>
+              <<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
+          CUDA_CHECK(cudaGetLastError());
+        });
   }
 
   template <class Op, class T>
@@ -116,9 +107,9 @@ struct WarpRegisters {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
     if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      launch_packs<Op, N, 2, 32 / N>(y, dy, dx, shape, stream);
+      launch_packs<Op, N, 1, 2, 32 / N>(y, dy, dx, shape, stream);
     } else {
-      launch_packs<Op, 1, 2, 8, 32>(y, dy, dx, shape, stream);
+      launch_packs<Op, 1, 4, 8, 32>(y, dy, dx, shape, stream);
     }
   }
 };

@@ -18,10 +18,15 @@ inline int most_shared_bytes() {
   return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-/// What is read leaves the L2 last, where so many matrices of T, read or written, fill half of it or more. Of smaller ones
-/// what is written may stay until the kernel has ended.
+/// What is read leaves the L2 last, where so many matrices of T, read or written, fill half of it or more: of smaller ones what
+/// is written may stay until the kernel has ended. From a quarter on, if there are more rows than SMs: where all rows are on
+/// their way at once, the first write comes after most of the reads.
 template <class T>
 L2Policy policy_of_reads(int matrices, Shape shape) {
   const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};
-  return matrices * shape.elements() > l2_elements / 2 ? L2Policy::evict_last : L2Policy::as_usual;
+  const std::int64_t elements = matrices * shape.elements();
+  const bool fills =
+      elements > l2_elements / 2 ||
+      (elements > l2_elements / 4 && shape.rows > device_attribute(cudaDevAttrMultiProcessorCount));
+  return fills ? L2Policy::evict_last : L2Policy::as_usual;
 }

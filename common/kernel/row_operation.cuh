@@ -25,8 +25,9 @@ struct Softmax : ReducesToMaxSum {
   static __device__ float kept(float x, float max) { return __expf(x - max); }
   static __device__ float summand(float kept) { return kept; }
 
-  /// Once per row: per element, the division would be the longest instruction sequence of the kernel.
-  static __device__ float sum_term(float sum) { return 1.0f / sum; }
+  /// Once per row: per element, the division would be the longest instruction sequence of the kernel. Rounded as IEEE 754 asks
+  /// for, it has a branch for divisors that a sum of 1 and more never is; in rows of a few packs all of the row waits for it.
+  static __device__ float sum_term(float sum) { return __fdividef(1.0f, sum); }
   static __device__ float finish(float kept, float sum_term) { return kept * sum_term; }
 
   /// Where `kept` is relative to the maximum of a part of the row, `to_row` is the result of that maximum.

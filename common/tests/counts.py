@@ -355,8 +355,8 @@ def backward(r: Row) -> Expected:
     packs = divide_up(r.cols, width)
     yield "special_function_lanes", 0 if r.op == "softmax_backward" else r.rows * r.cols
     if r.variant == "warp_registers":
-        # As few lanes as cover the row by a pack, or an element, each.
-        lanes = next((lanes for lanes in (4, 8, 16) if lanes * pack(r) >= r.cols), 32)
+        # As few lanes as cover the row by a pack, or four elements, each.
+        lanes = next((lanes for lanes in (4, 8, 16) if lanes * max(pack(r), 4) >= r.cols), 32)
         of_rows = divide_up(r.rows, 32 // lanes) * divide_up(r.cols, lanes * pack(r))
         yield "passes", r.passes
         yield "global_load_requests", 2 * of_rows

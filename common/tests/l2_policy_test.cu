@@ -1,4 +1,5 @@
-// The hint to the L2: its numbers are those of CUDA's own type, and a launcher asks for it from half of the L2 on.
+// The hint to the L2: its numbers are those of CUDA's own type, and a launcher asks for it from half of the L2 on, or
+// from a quarter with more rows than multiprocessors.
 #include <cuda/annotated_ptr>
 
 #include "common/harness/current_device.cuh"
@@ -28,6 +29,12 @@ bool check_all(const Device& device) {
   all &= check<float>(1, more, as_usual);
   all &= check<__half>(2, more, as_usual);
   all &= check<float>(3, {1 << 20, 1 << 20}, evict_last);
+
+  const std::int64_t rows = device.multiprocessors;
+  const std::int64_t eighth_of_rows = quarter.cols / 2 / rows;
+  all &= check<float>(2, {rows + 1, eighth_of_rows + 1}, evict_last);
+  all &= check<float>(2, {rows + 1, quarter.cols / 2 / (rows + 1)}, as_usual);
+  all &= check<float>(2, {rows, eighth_of_rows + 1}, as_usual);
   return all;
 }
 
