@@ -76,7 +76,7 @@ const Gpu& current_gpu() {
 bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
-    case two_packs_per_lane:
+    case two_packs_two_rows:
       return matrix.in_packs && matrix.row_bytes() <= 2 * 32 * 16;
     case two_rows_evict_last:
       return matrix.in_packs && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
@@ -125,8 +125,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
   const OfPacks<DirectLoad<T>> packs{load};
   const DirectStore store{y, shape.cols};
   switch (kernel) {
-    case two_packs_per_lane:
-      return NarrowGroups<2, 1>::launch<Op>(packs, store, shape, stream);
+    case two_packs_two_rows:
+      return NarrowGroups<2, 2>::launch<Op>(packs, store, shape, stream);
     case two_rows_evict_last:
       return NarrowGroups<1, 2>::launch<Op>(OfPacks<EvictLastLoad<T>>{{load}}, store, shape, stream);
     case padded_packs:

@@ -124,6 +124,16 @@ def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_ar
     assert choices.chosen(choices.fitted([*cells[:3], *more], list(kernels)), Cell(1024, 10**6, kernels, 90)) == "many"
 
 
+def test_bands_of_many_rows_lend_each_other_what_they_do_not_have() -> None:
+    cells = [Cell(1024, 256, {"groups": 80, "padded": 90}, 90), Cell(1024, 10**5, {"cluster": 99}, 99)]
+    cells += [Cell(49152, cols, {"groups": 99, "padded": 40}, 99) for cols in (16, 256)]
+    lines = choices.fitted(cells, ["cluster", "groups", "padded"])
+    assert [choices.chosen(lines, one) for one in cells] == ["padded", "cluster", "groups", "groups"]
+    # Wide ones of more rows than were recorded are as those of fewer, and narrow ones of fewer as those of more.
+    wide, narrow = Cell(10**6, 10**5, {"cluster": 99}, 99), Cell(1024, 16, {"groups": 99}, 99)
+    assert [choices.chosen(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
+
+
 def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
     def cell(rows: int, cols: int, split: float, cluster: float) -> Cell:
         return Cell(rows, cols, {"split": split, "cluster": cluster}, max(split, cluster))
@@ -196,4 +206,4 @@ def test_every_segment_of_the_picture_is_named() -> None:
     table = choices.read_table(ROOT / choices.TABLE)
     kernels = [box.kernel for part in segments.PANELS for box in segments.boxes(table["Forward", part])]
     assert named_in(svg) == [(segments.NAMES[kernel],) for kernel in kernels]
-    assert "rows of whole packs, one row: 03 ×2 up to " in segments.alt(ROOT)
+    assert "rows of whole packs, one row: 03 both up to " in segments.alt(ROOT)

@@ -28,7 +28,7 @@ LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not re
 # Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
 FEW_SHAPES = 10
 BORROWED = 0.1
-NEAR_ROWS = 16  # so many times fewer rows still say what is best for many
+NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
 ANY = (1 << 63) - 1
@@ -93,7 +93,7 @@ WORKS = [
         "Forward",
         "softmax",
         {
-            "two_packs_per_lane": "03_warp_reduce",
+            "two_packs_two_rows": "03_warp_reduce",
             "two_rows_evict_last": "03_warp_reduce",
             "padded_packs": "03_warp_reduce",
             "fused": "06_online",
@@ -240,6 +240,20 @@ def _limits(recorded: list[int], all_recorded: list[int]) -> list[int]:
     return ends
 
 
+def _joined(bands: list[list[Line]], cells: list[Cell]) -> list[Line]:
+    """Those of few rows were not recorded for narrow ones: there, up to half of their first width, those of more rows hold."""
+    lines: list[Line] = []
+    for band in reversed(bands):
+        half = min(cell.cols for cell in cells if cell.rows <= band[0].most_rows) // 2
+        beyond = next((at for at, line in enumerate(lines) if line.most_cols > half), len(lines))
+        narrow, rest = lines[:beyond], lines[beyond:]
+        # A segment that ends beyond has a line for its narrow part, unless that is less than an octave.
+        if rest and max((line.most_cols for line in narrow), default=0) < half // 2:
+            narrow.append(rest[0]._replace(most_cols=half))
+        lines = narrow + band + rest
+    return lines
+
+
 def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     """Bands of rows, and in each a cut of the columns."""
     kernels = sorted(kernels)
@@ -252,7 +266,7 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
             cost, before = bands[begin]
             found.append((cost + fit.cost, [*before, (heights[begin], heights[end - 1], fit)]))
         bands.append(min(found, key=lambda one: one[0]))
-    lines: list[Line] = []
+    found_bands: list[list[Line]] = []
     below: list[Line] = []  # of the band of fewer rows
     all_columns = sorted({cell.cols for cell in cells})
     able = [kernel for kernel in kernels if any(kernel in cell.percent for cell in cells if cell.cols == all_columns[-1])]
@@ -264,12 +278,13 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         columns = sorted({cell.cols for cell in own})
         limits = _limits([most_cols for most_cols, _ in fit.lines], columns)
         band = [Line(most_rows, limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)]
-        # Of wider rows than so many were recorded with, what is best for not many fewer holds.
+        # Of wider rows than so many were recorded with, what is best for not many fewer holds; and for as many as fill a GPU.
         end = _limits(columns[-1:], all_columns)[0]
         wider = [line._replace(most_rows=most_rows) for line in below if line.most_cols > end]
         widest = [cell for cell in own if cell.cols == columns[-1]]
         rows_of_wider = max((cell.rows for cell in cells if cell.rows < least and cell.cols > columns[-1]), default=0)
-        if wider and min(cell.rows for cell in widest) <= NEAR_ROWS * rows_of_wider:
+        near = rows_of_wider >= FEW_ROWS or min(cell.rows for cell in widest) <= NEAR_ROWS * rows_of_wider
+        if wider and near:
             last = band.pop()._replace(most_cols=end)
             band += [last, *wider] if last.kernel != wider[0].kernel else wider
         # A kernel that has not done the widest rows may not be able to: where it is not, one that has.
@@ -277,20 +292,9 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         if wide and band[-1].kernel not in able:
             best = min(wide, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
             band.append(Line(most_rows, ANY, best))
-        lines += band
+        found_bands.append(band)
         below = band
-    # Bands of few rows were not recorded for narrow ones: there, up to half of the first width, the last band holds for all.
-    few = [line for line in lines if line.most_rows != ANY]
-    many = [line for line in lines if line.most_rows == ANY]
-    if few:
-        least = min(cell.cols for cell in cells if cell.rows <= max(line.most_rows for line in few))
-        narrow = [line for line in many if line.most_cols <= least // 2]
-        rest = many[len(narrow) :]
-        # A segment that ends beyond has a line for its narrow part, unless that is less than an octave.
-        if rest and max((line.most_cols for line in narrow), default=0) < least // 4:
-            narrow.append(rest[0]._replace(most_cols=least // 2))
-        return narrow + few + rest
-    return many
+    return _joined(found_bands, cells)
 
 
 def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
