@@ -126,8 +126,8 @@ WORKS = [
             "row_exchange": "11_backward",
         },
         ("unaligned", "two_kernels"),
-        # head_and_tail has a block for each row; here an element for each lane is enough.
-        {part: [Line(ANY, 32, "warp_registers"), Line(ANY, ANY, "head_and_tail")] for part in PARTS if not part.whole_packs},
+        # head_and_tail has a block for each row; here four elements for each lane are enough.
+        {part: [Line(ANY, 128, "warp_registers"), Line(ANY, ANY, "head_and_tail")] for part in PARTS if not part.whole_packs},
     ),
     Work(
         "Loss",
