@@ -258,19 +258,18 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     """Bands of rows, and in each a cut of the columns."""
     kernels = sorted(kernels)
     heights = sorted({cell.rows for cell in cells})
-    bands: list[tuple[float, list[tuple[int, int, Fit]]]] = [(0.0, [])]
+    cuts: list[tuple[float, list[tuple[int, int, Fit]]]] = [(0.0, [])]  # the cheapest of so many heights
     for end in range(1, len(heights) + 1):
         found = []
         for begin in range(end):
             fit = _fit_columns([cell for cell in cells if heights[begin] <= cell.rows <= heights[end - 1]], kernels)
-            cost, before = bands[begin]
+            cost, before = cuts[begin]
             found.append((cost + fit.cost, [*before, (heights[begin], heights[end - 1], fit)]))
-        bands.append(min(found, key=lambda one: one[0]))
-    found_bands: list[list[Line]] = []
-    below: list[Line] = []  # of the band of fewer rows
+        cuts.append(min(found, key=lambda one: one[0]))
+    bands: list[list[Line]] = []
     all_columns = sorted({cell.cols for cell in cells})
     able = [kernel for kernel in kernels if any(kernel in cell.percent for cell in cells if cell.cols == all_columns[-1])]
-    for least, most, fit in bands[-1][1]:
+    for least, most, fit in cuts[-1][1]:
         most_rows = _limits([most], heights)[0]
         if most < FEW_ROWS < most_rows < ANY:
             most_rows = FEW_ROWS
@@ -280,7 +279,8 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         band = [Line(most_rows, limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)]
         # Of wider rows than so many were recorded with, what is best for not many fewer holds; and for as many as fill a GPU.
         end = _limits(columns[-1:], all_columns)[0]
-        wider = [line._replace(most_rows=most_rows) for line in below if line.most_cols > end]
+        fewer_rows = bands[-1] if bands else []
+        wider = [line._replace(most_rows=most_rows) for line in fewer_rows if line.most_cols > end]
         widest = [cell for cell in own if cell.cols == columns[-1]]
         rows_of_wider = max((cell.rows for cell in cells if cell.rows < least and cell.cols > columns[-1]), default=0)
         near = rows_of_wider >= FEW_ROWS or min(cell.rows for cell in widest) <= NEAR_ROWS * rows_of_wider
@@ -292,9 +292,8 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         if wide and band[-1].kernel not in able:
             best = min(wide, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
             band.append(Line(most_rows, ANY, best))
-        found_bands.append(band)
-        below = band
-    return _joined(found_bands, cells)
+        bands.append(band)
+    return _joined(bands, cells)
 
 
 def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
