@@ -36,6 +36,14 @@ struct RowTile {
   }
 };
 
+/// A block for each item: those for which x has no room are further rows of the grid.
+inline dim3 one_block_each(std::int64_t items) {
+  return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
+}
+__device__ inline std::int64_t item_of_block() {
+  return std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
+}
+
 /// Load, Store and Shape are 48 bytes, and so fit the first line of the constant memory that holds a kernel's parameters. The
 /// first instructions of each block would wait for another line, too.
 template <class Op, RowTile tile, class Load, class Store>
@@ -47,8 +55,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
   // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
-  const std::int64_t block = std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
-  const std::int64_t group_row = block * tile.rows_per_block() + group;
+  const std::int64_t group_row = item_of_block() * tile.rows_per_block() + group;
   // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
   const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
   const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };

@@ -15,8 +15,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   constexpr int N = tile.pack_size;
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
-  const std::int64_t block = std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
-  const std::int64_t row = block * tile.rows_per_block() + group;
+  const std::int64_t row = item_of_block() * tile.rows_per_block() + group;
   const std::int64_t first = row * shape.cols;
   const auto col = [&](int pack) { return (pack * tile.group_width + lane) * N; };
   const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };

@@ -237,7 +237,7 @@ def _keep_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> Non
 
 def _gradient_of_rows(ctx: Any, d_loss: Tensor) -> tuple[Tensor, None]:
     _, dx = _cross_entropy_gradient(*ctx.saved_tensors)
-    return (dx * d_loss.unsqueeze(1)).to(dx.dtype), None
+    return dx.mul_(d_loss.unsqueeze(1)), None  # in place: a product of its own would be in float32, and dx read twice more
 
 
 _cross_entropy.register_autograd(_gradient_of_rows, setup_context=_keep_inputs)

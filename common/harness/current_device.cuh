@@ -25,8 +25,8 @@ template <class T>
 L2Policy policy_of_reads(int matrices, Shape shape) {
   const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};
   const std::int64_t elements = matrices * shape.elements();
-  const bool fills =
+  const bool crowded =
       elements > l2_elements / 2 ||
       (elements > l2_elements / 4 && shape.rows > device_attribute(cudaDevAttrMultiProcessorCount));
-  return fills ? L2Policy::evict_last : L2Policy::as_usual;
+  return crowded ? L2Policy::evict_last : L2Policy::as_usual;
 }

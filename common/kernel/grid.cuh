@@ -15,11 +15,6 @@ __host__ __device__ constexpr std::int64_t divide_up(std::int64_t a, std::int64_
   return (a + b - 1) / b;
 }
 
-/// A block for each item: those for which x has no room are further rows of the grid.
-inline dim3 one_block_each(std::int64_t items) {
-  return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
-}
-
 __host__ __device__ constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
   return divide_up(a, multiple) * multiple;
 }
