@@ -157,12 +157,12 @@ class RowInRegisters {
   float shift_;
 };
 
-/// first_row: of the grid.
+/// grid: which of those that the rows take. With Load, Store and cols the parameters are 48 bytes at most, as in stage 03.
 template <class Op, BlockTile tile, int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(tile.block_size)
-    fused_register_softmax(Load load, Store store, int cols, std::int64_t first_row) {
+    fused_register_softmax(Load load, Store store, int cols, int grid) {
   __shared__ typename Op::State storage[32];
-  const std::int64_t row = first_row + blockIdx.x;
+  const std::int64_t row = grid * max_grid_blocks + blockIdx.x;
   RowInRegisters<Op, tile, pack_size> held(load, row, cols);
   const auto total = block_merge_once<Op, tile.block_size / 32>(held.reduce(), storage);
   held.finish(total, store, row);
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(tile.block_size)
 /// As OnlineSoftmax, for cols <= widest_tile.cols(); throws std::invalid_argument for more. Takes the
 /// smallest block that holds the row: two packs in flight per thread, and many blocks per SM, so that one
 /// block's arithmetic hides behind another's reads. Blocks of 1024 threads hide less: wide rows get more packs instead.
-/// Each block has one row, in as many grids as it takes, as in stage 03.
+/// Each block has one row, in as many grids as it takes.
 struct FusedRegisterSoftmax {
   /// Of each row. It has a block of its own: nothing has to be protected from the next. And a warp alone waits for nobody.
   static constexpr int barriers(std::int64_t cols) { return cols <= narrowest_tile.cols() ? 0 : 1; }
@@ -181,10 +181,10 @@ struct FusedRegisterSoftmax {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
       const auto launch_tile = [&]<BlockTile tile>() {
-        for (std::int64_t row = 0; row < shape.rows; row += max_grid_blocks) {
-          fused_register_softmax<Op, tile, pack_size>
-              <<<grid_for(shape.rows - row), tile.block_size, 0, stream>>>(load, store,
-                                                                           static_cast<int>(shape.cols), row);
+        int grid = 0;
+        for (std::int64_t rows = shape.rows; rows > 0; rows -= max_grid_blocks) {
+          fused_register_softmax<Op, tile, pack_size><<<grid_for(rows), tile.block_size, 0, stream>>>(
+              load, store, static_cast<int>(shape.cols), grid++);
           CUDA_CHECK(cudaGetLastError());
         }
       };

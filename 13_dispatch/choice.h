@@ -25,7 +25,7 @@ enum class Forward {
   flat_span,
   row_in_flight,
   cluster_2,
-  cluster_8,
+  cluster_4,
   cluster_16,
   registers,
   tickets,

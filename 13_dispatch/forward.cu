@@ -96,8 +96,8 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
       return matrix.cols <= 1 << 30;
     case cluster_2:
       return on_cluster<ClusterRow<2>>(matrix, gpu);
-    case cluster_8:
-      return on_cluster<ClusterRow<8>>(matrix, gpu);
+    case cluster_4:
+      return on_cluster<ClusterRow<4>>(matrix, gpu);
     case cluster_16:
       return on_cluster<ClusterRow<16>>(matrix, gpu);
     case registers:
@@ -146,8 +146,8 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
       return RowInFlight::launch<Op>(x, y, shape, stream);
     case cluster_2:
       return ClusterRow<2>::launch<Op>(x, y, shape, stream);
-    case cluster_8:
-      return ClusterRow<8>::launch<Op>(x, y, shape, stream);
+    case cluster_4:
+      return ClusterRow<4>::launch<Op>(x, y, shape, stream);
     case cluster_16:
       return ClusterRow<16>::launch<Op>(x, y, shape, stream);
     case registers:

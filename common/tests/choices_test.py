@@ -184,7 +184,21 @@ def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
 def test_narrow_rows_that_no_pack_divides_have_no_block_each_in_the_gradient(element_bytes: int) -> None:
     lines = choices.read_table(ROOT / choices.TABLE)["Backward", Part(element_bytes, False)]
     both = {"warp_registers": 1.0, "head_and_tail": 1.0}
-    assert [choices.chosen(lines, Cell(10**5, cols, both, 1)) for cols in (10, 129)] == list(both)
+    assert [choices.chosen(lines, Cell(10**5, cols, both, 1)) for cols in (33, 1001)] == list(both)
+
+
+@pytest.mark.parametrize("points, lines", [(0.5, 1), (1.0, 2)])
+def test_a_point_is_worth_a_line_and_half_of_one_is_not(points: float, lines: int) -> None:
+    other = 100 - points
+    cells = [Cell(4096, 1000, {"a": 100, "b": other}, 100), Cell(4096, 4000, {"a": other, "b": 100}, 100)]
+    assert len(choices.fitted(cells, ["a", "b"])) == lines
+
+
+def test_no_line_says_what_the_next_one_says() -> None:
+    for (work, part), lines in choices.read_table(ROOT / choices.TABLE).items():
+        for line, after in zip(lines, lines[1:]):
+            covered = line.most_rows <= after.most_rows and line.most_cols <= after.most_cols
+            assert line.kernel != after.kernel or not covered, (work, str(part), line)
 
 
 def named_in(svg: str) -> list[tuple[str, ...]]:

@@ -103,7 +103,7 @@ WORKS = [
             "flat_span": "08_unaligned_rows",
             "row_in_flight": "08_unaligned_rows",
             "cluster_2": "10_cluster",
-            "cluster_8": "10_cluster",
+            "cluster_4": "10_cluster",
             "cluster_16": "10_cluster",
             "registers": "10_cluster",
             "tickets": "10_cluster",
@@ -126,8 +126,6 @@ WORKS = [
             "row_exchange": "11_backward",
         },
         ("unaligned", "two_kernels"),
-        # head_and_tail has a block for each row; here four elements for each lane are enough.
-        {part: [Line(ANY, 128, "warp_registers"), Line(ANY, ANY, "head_and_tail")] for part in PARTS if not part.whole_packs},
     ),
     Work(
         "Loss",
@@ -195,8 +193,8 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
 
 
 def _penalty(points: float) -> float:
-    """Of a kernel that is so many points behind: what is less than a point may not be in the next run."""
-    return 0.1 * points if points <= 1 else points * points
+    """Of a kernel that is so many points behind: half a point may not be in the next run, two are worth a line each time."""
+    return points * points
 
 
 class Fit(NamedTuple):
@@ -331,7 +329,12 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
     for kernel in work.last:
         if not {Line(ANY, ANY, kernel), Line(ANY, ANY, work.last[-1])} & set(lines):
             lines.append(Line(ANY, ANY, kernel))
-    return lines
+    # What the next line gives to the same kernel, too, needs none of its own.
+    return [
+        line
+        for line, after in zip(lines, [*lines[1:], None])
+        if after is None or line.kernel != after.kernel or line.most_rows > after.most_rows or line.most_cols > after.most_cols
+    ]
 
 
 def chosen(lines: Iterable[Line], cell: Cell) -> str | None:

@@ -25,7 +25,7 @@ NAMES = {
     "flat_span": "08 span",
     "row_in_flight": "08 flight",
     "cluster_2": "×2",
-    "cluster_8": "×8",
+    "cluster_4": "×4",
     "cluster_16": "×16",
     "registers": "held",
     "tickets": "tickets",
