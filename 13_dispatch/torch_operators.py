@@ -73,14 +73,16 @@ def _workspace(size: int, device: int, stream: int) -> Tensor:
 def _call(operation: str, rows: int, cols: int, *tensors: Tensor) -> None:
     """On contiguous tensors of one device, the first of them a matrix."""
     device = tensors[0].device.index
-    with torch.cuda.device(device):
-        stream = torch.cuda.current_stream().cuda_stream
-        size = _workspace_bytes(operation, tensors[0].dtype, rows, cols, device) if rows else 0
-        workspace = _workspace(size, device, stream) if size else None
-        function = getattr(_library(), f"rowwise_{operation}")
-        pointers = [tensor.data_ptr() for tensor in tensors]
-        given = (workspace.data_ptr(), workspace.numel()) if workspace is not None else (None, 0)
-        _raise_unless(function(DTYPES[tensors[0].dtype], *pointers, rows, cols, *given, stream))
+    if device != torch.cuda.current_device():  # asked first: to set it takes longer than all the rest
+        with torch.cuda.device(device):
+            return _call(operation, rows, cols, *tensors)
+    stream = torch.cuda.current_stream().cuda_stream
+    size = _workspace_bytes(operation, tensors[0].dtype, rows, cols, device) if rows else 0
+    workspace = _workspace(size, device, stream) if size else None
+    function = getattr(_library(), f"rowwise_{operation}")
+    pointers = [tensor.data_ptr() for tensor in tensors]
+    given = (workspace.data_ptr(), workspace.numel()) if workspace is not None else (None, 0)
+    _raise_unless(function(DTYPES[tensors[0].dtype], *pointers, rows, cols, *given, stream))
 
 
 # ---- What is refused, also before anything runs: by the fake implementations.
@@ -113,17 +115,23 @@ def _check_labels(x: Tensor, labels: Tensor) -> None:
 # ---- Softmax and log-softmax.
 
 
+def _is_last(x: Tensor, dim: int) -> bool:
+    return x.dim() > 0 and dim in (-1, x.dim() - 1)
+
+
 def _with_rows(x: Tensor, dim: int) -> Tensor:
     """The dimension comes last; a scalar is a row of one element. Raises IndexError where there is no such dimension."""
-    return (x if x.dim() else x.unsqueeze(0)).movedim(dim, -1)
+    return x if _is_last(x, dim) else (x if x.dim() else x.unsqueeze(0)).movedim(dim, -1)
 
 
 def _result(rows: Tensor, x: Tensor, dim: int) -> Tensor:
+    if _is_last(x, dim):
+        return rows
     return rows.movedim(-1, dim) if x.dim() else rows.squeeze(0)
 
 
 def _empty(x: Tensor) -> Tensor:
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _run(operation: str, dim: int, *inputs: Tensor) -> Tensor:
