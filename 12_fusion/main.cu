@@ -3,6 +3,7 @@
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/masked_variants.cuh"
+#include "12_fusion/narrow_rows.cuh"
 #include "12_fusion/separate.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
@@ -13,6 +14,8 @@ namespace {
 
 using Losses = Operations<CrossEntropy, SmoothedCrossEntropy>;
 using Gradients = Operations<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>;
+using LossesAndGradients = Operations<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,
+                                      WithGradient<SmoothedCrossEntropy>>;
 using NotSmoothed = Operations<CrossEntropy, WithGradient<CrossEntropy>>;
 
 /// Variant::prepare of Launcher::launch<Op>(Tensors, stream).
@@ -29,7 +32,7 @@ Plan launches_of(const Problem& problem, const Device& /*device*/, const Memory&
   });
 }
 
-bool has_gradient(const Problem& problem) {
+bool asks_for_gradient(const Problem& problem) {
   return is_one_of(Gradients{}, problem.op);
 }
 
@@ -53,7 +56,13 @@ std::string cannot_draw(const Problem& problem, const Device& device) {
 }
 
 std::string no_gradient(const Problem& problem, const Device& device) {
-  return has_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
+  return asks_for_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
+}
+
+std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
+  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes losses";
+  return at_most_columns(NarrowRows::most_cols, "the row must fit the registers of some lanes")(problem,
+                                                                                                device);
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
@@ -119,7 +128,7 @@ Traffic traffic_of(const Problem& problem, double reads, double label_readers, R
   const auto rows = static_cast<double>(problem.shape.rows);
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   return {reads * matrix + 8 * label_readers * rows + bytes_at_labels(problem),
-          (has_gradient(problem) ? matrix : 0) + 4 * rows, row};
+          (asks_for_gradient(problem) ? matrix : 0) + 4 * rows, row};
 }
 
 /// A matrix of floats is written beside, and read again for the gradient.
@@ -127,9 +136,9 @@ Traffic unfused_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const bool fits_packs = cols % 4 == 0 && problem.offsets.output % 4 == 0;
   const unsigned block_size = fits_packs ? block_size_for<4>(cols, 1024) : block_size_for<1>(cols, 1024);
-  Traffic traffic = traffic_of(problem, 2, 1 + (has_gradient(problem) ? block_size / 32 : 0));
+  Traffic traffic = traffic_of(problem, 2, 1 + (asks_for_gradient(problem) ? block_size / 32 : 0));
   const auto floats = 4 * static_cast<double>(problem.shape.elements());
-  traffic.bytes_read += (has_gradient(problem) ? floats : 0) +
+  traffic.bytes_read += (asks_for_gradient(problem) ? floats : 0) +
                         static_cast<double>((rows - (rows + 5) / 8) * (4 - element_bytes(problem)));
   traffic.bytes_written += floats;
   return traffic;
@@ -223,6 +232,14 @@ Stage losses() {
                        [](const Problem& problem, const Device&) {
                          return Workspace{.bytes = SplitLoss::workspace_bytes(problem.shape)};
                        }},
+                  {.name = "narrow_rows",
+                   .idea = "the loss, or with its gradient: 4 to 32 lanes a row, which stays in registers",
+                   .prepare = launches_of<NarrowRows, LossesAndGradients>,
+                   .traffic =
+                       [](const Problem& problem) {
+                         return traffic_of(problem, 1, 1, {.barriers = 0, .bank_conflicts = {}});
+                       },
+                   .unsupported = too_wide_for_lanes},
                   {.name = "unfused_gradient",
                    .idea = "loss and gradient: three kernels, which hand on log-probabilities",
                    .prepare = launches_of<SeparateKernels, Operations<WithGradient<CrossEntropy>>>,

@@ -3,8 +3,8 @@
 //
 // Cost: the loss alone 1 pass, 1 read; with the gradient 2, 1 read and 1 write. The pair (m, d) of a row says all that both
 // need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss streams a row and keeps
-// nothing (loss.cuh, split_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh), in shared
-// memory (kept_row.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
+// nothing (loss.cuh, split_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh,
+// narrow_rows.cuh), in shared memory (kept_row.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
 #pragma once
 
@@ -85,6 +85,10 @@ struct SmoothedCrossEntropy {
 /// The same in an operation that asks for the gradient, too.
 template <class Op>
 struct WithGradient : Op {};
+template <class Op>
+constexpr bool has_gradient = false;
+template <class Op>
+constexpr bool has_gradient<WithGradient<Op>> = true;
 
 inline const Operation* operation_of(CrossEntropy) {
   return &cross_entropy_operation;

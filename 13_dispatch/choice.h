@@ -42,8 +42,8 @@ enum class Backward {
   two_kernels,
   row_exchange
 };
-enum class Loss { one_read, drawn_rows, split_row };
-enum class Gradient { in_registers, cluster, unaligned_cluster, kept_row };
+enum class Loss { narrow_rows, one_read, drawn_rows, split_row };
+enum class Gradient { narrow_rows, in_registers, cluster, unaligned_cluster, kept_row };
 
 /// A matrix, as far as it matters to who takes it.
 struct Matrix {

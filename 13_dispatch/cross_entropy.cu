@@ -3,6 +3,7 @@
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
+#include "12_fusion/narrow_rows.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
 #include "13_dispatch/cluster_limits.cuh"
@@ -11,12 +12,15 @@
 namespace rowwise {
 
 bool can_do(Loss kernel, const Matrix& matrix, const Gpu& /*gpu*/) {
+  if (kernel == Loss::narrow_rows) return matrix.cols <= NarrowRows::most_cols;
   return kernel != Loss::drawn_rows || matrix.rows <= most_rows_to_draw;
 }
 
 bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Gradient;
   switch (kernel) {
+    case narrow_rows:
+      return matrix.cols <= NarrowRows::most_cols;
     case in_registers:
       return matrix.lie_alike && matrix.row_bytes() <= InRegisters::most_packs * 16;
     case cluster:
@@ -45,6 +49,8 @@ template <class Op, class T>
 void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
   using enum Loss;
   switch (kernel) {
+    case narrow_rows:
+      return NarrowRows::launch<Op>(tensors, stream);
     case one_read:
       return OneRead::launch<Op>(tensors, stream);
     case drawn_rows:
@@ -58,6 +64,8 @@ template <class Op, class T>
 void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream) {
   using enum Gradient;
   switch (kernel) {
+    case narrow_rows:
+      return NarrowRows::launch<Op>(tensors, stream);
     case in_registers:
       return InRegisters::launch<Op>(tensors, stream);
     case cluster:

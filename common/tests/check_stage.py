@@ -127,6 +127,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return False
         if op.endswith("_backward"):
             return cols <= (8192 if any(number % pack for number in (cols, *offsets)) else 16384)
+        if variant == "narrow_rows":
+            return cols <= 256
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False
         if variant == "in_registers":

@@ -455,6 +455,26 @@ def fusion(r: Row) -> Expected:
     def cut_row(begin: int, count: int) -> tuple[int, int]:
         return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128)
 
+    if r.variant == "narrow_rows":
+        # As few lanes as cover the row by a pack, or four elements, each; in a wider row each has twice as many.
+        single = pack(r) == 1
+        lanes = next((lanes for lanes in (4, 8, 16, 32) if lanes * max(pack(r), 4) >= r.cols), 32)
+        packs = (4 if single else 1) * (1 if lanes * max(pack(r), 4) >= r.cols else 2)
+        warps = divide_up(r.rows, 32 // lanes)
+        accesses = warps * divide_up(r.cols, lanes * pack(r))
+        of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + 32 // lanes, r.rows)))
+                        for first in range(0, r.rows, 32 // lanes))  # fmt: skip
+        yield "passes", r.passes
+        yield "global_load_requests", accesses + warps + of_labels
+        yield "global_store_requests", (accesses if r.op.endswith("gradient") else 0) + warps
+        launched = 4 * divide_up(r.rows, 128 // lanes)
+        yield "shuffles", 2 * (lanes.bit_length() - 1) * launched
+        # A sum is rescaled for all that a lane has, if that is as much as it may have, or else for each pack; and in the end.
+        of_lanes = [len(range(lane * pack(r), r.cols, lanes * pack(r))) for lane in range(lanes)]
+        rescaled = sum((1 if count == packs else count) + 1 for count in of_lanes if count)
+        others = r.rows * (r.cols + rescaled) + 32 * launched
+        yield "special_function_lanes", with_gradient(others, lanes) if r.op.endswith("gradient") else others
+        return
     if r.variant == "split_row":
         wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
         part = 16 * divide_up(divide_up(r.cols, wanted), 16)

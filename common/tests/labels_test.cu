@@ -12,6 +12,7 @@
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
+#include "12_fusion/narrow_rows.cuh"
 #include "12_fusion/separate.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
@@ -57,6 +58,7 @@ bool is_right(const char* who, const Operation& operation, Shape shape, const Fl
 /// Neither an error nor a read outside of the tensor, which the simulator would see.
 bool check_labels_that_are_no_columns(bool has_clusters) {
   constexpr Shape shape{8, 1000};
+  constexpr Shape narrow{8, 200};
   constexpr auto limits = std::numeric_limits<std::int64_t>();
   const std::vector<std::int64_t> no_columns{-1, shape.cols, limits.max(), limits.min(), 1LL << 32, 3, -100};
   Labels labels(no_columns.begin(), no_columns.end());
@@ -68,6 +70,8 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("one_read", loss, shape, x, labels, OneRead{});
     all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows{});
     all &= is_right<Op>("split_row", loss, shape, x, labels, SplitLoss{});
+    all &= is_right<Op>("narrow_rows", loss, narrow, x, labels, NarrowRows{});
+    all &= is_right<WithGradient<Op>>("narrow_rows", gradient, narrow, x, labels, NarrowRows{});
     all &= is_right<Op>("read_again", gradient, shape, x, labels, KeptRows<false>{});
     all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});

@@ -99,6 +99,7 @@ LOSS = "12_fusion/loss.cuh"
 KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
 LOSS_OF_ANY_WIDTH = "12_fusion/unaligned_cluster.cuh"
+NARROW_ROWS = "12_fusion/narrow_rows.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 CHOICE = "13_dispatch/choice.h"
@@ -457,6 +458,8 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("the_gradient_is_not_scaled", "masked_backward --rows 7 --cols 100 --op padded_softmax_backward",
             "[0-9]+ of 700 elements wrong",
             (MASKED_SOFTMAX, "Dropout::factor * attention_scale => Dropout::factor")),
+        wrong_result("half_of_the_lanes_are_merged", "narrow_rows --rows 7 --cols 10 --op cross_entropy_gradient", "elements wrong",
+            (NARROW_ROWS, "warp_all_reduce<SumOp, lanes> => warp_all_reduce<SumOp, lanes / 2>")),
     ],
     "12_fusion_4": [
         wrong_result("a_pack_too_many", "masked_backward --rows 1 --cols 1000 --op causal_softmax_backward",
@@ -469,6 +472,9 @@ GROUPS: dict[str, list[Mistake]] = {
             "y: [0-9]+ of 700 elements wrong", (MASKED, "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;")),
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
             ("12_fusion/separate_masked.cuh", "of.mask, -INFINITY}); => of.mask, 0});")),
+        fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 4 bytes of global memory",
+            (NARROW_ROWS, "return row < rows && col(pack) < cols; => return col(pack) < cols;"),
+            at="packs[pack] = load_pack<N>(row_x + col(pack));"),
     ],
     "13_dispatch_1": [
         # The result is right: only what is counted shows that another kernel ran.

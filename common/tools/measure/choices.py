@@ -31,6 +31,7 @@ BORROWED = 0.1
 NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
+NARROW_LOSS = 256  # columns that a few lanes hold
 ANY = (1 << 63) - 1
 
 
@@ -81,6 +82,7 @@ def _assumed_gradients() -> dict[Part, list[Line]]:
     """In registers what fits there: 64 KiB."""
     return {
         part: [
+            Line(ANY, NARROW_LOSS, "narrow_rows"),
             Line(ANY, (1 << 16) // part.element_bytes, "in_registers"),
             Line(ANY, ANY, "cluster" if part.whole_packs else "unaligned_cluster"),
         ]
@@ -130,14 +132,23 @@ WORKS = [
     Work(
         "Loss",
         "cross_entropy",
-        {"one_read": "12_fusion", "drawn_rows": "12_fusion", "split_row": "12_fusion"},
+        {"narrow_rows": "12_fusion", "one_read": "12_fusion", "drawn_rows": "12_fusion", "split_row": "12_fusion"},
         ("one_read",),
-        {part: [Line(ANY, 8192, "one_read"), Line(128, ANY, "split_row"), Line(ANY, ANY, "drawn_rows")] for part in PARTS},
+        {
+            part: [
+                Line(ANY, NARROW_LOSS, "narrow_rows"),
+                Line(ANY, 8192, "one_read"),
+                Line(128, ANY, "split_row"),
+                Line(ANY, ANY, "drawn_rows"),
+            ]
+            for part in PARTS
+        },
     ),
     Work(
         "Gradient",
         "cross_entropy_gradient",
         {
+            "narrow_rows": "12_fusion",
             "in_registers": "12_fusion",
             "cluster": "12_fusion",
             "unaligned_cluster": "12_fusion",
