@@ -32,7 +32,7 @@ EXTRA_SHAPES = {
     "09_async_copy": (Shape("f16", ROWS, 8192), Shape("f16", ROWS, 32768)),
     "10_cluster": (Shape("f32", 16, 65536),),  # rows larger than an SM
     "11_backward": (Shape("f32", 16, 32768), Shape("f32", 16, 50257)),
-    "12_fusion": (Shape("bf16", 16, 32000), Shape("bf16", 16, 50257), Shape("bf16", 512, 512)),
+    "12_fusion": (Shape("f32", 64, 10), Shape("bf16", 16, 32000), Shape("bf16", 16, 50257), Shape("bf16", 512, 512)),
     "13_dispatch": (Shape("f32", 1, 151936), Shape("bf16", 16, 50257)),
 }
 
