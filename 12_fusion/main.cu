@@ -60,7 +60,7 @@ std::string no_gradient(const Problem& problem, const Device& device) {
 }
 
 std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
-  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes losses";
+  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
   return at_most_columns(NarrowRows::most_cols, "the row must fit the registers of some lanes")(problem,
                                                                                                 device);
 }
