@@ -40,6 +40,7 @@ struct RowTile {
 inline dim3 one_block_each(std::int64_t items) {
   return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
 }
+/// Of the block in that grid.
 __device__ inline std::int64_t item_of_block() {
   return std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
 }

@@ -181,10 +181,10 @@ struct FusedRegisterSoftmax {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
       const auto launch_tile = [&]<BlockTile tile>() {
-        int grid = 0;
-        for (std::int64_t rows = shape.rows; rows > 0; rows -= max_grid_blocks) {
-          fused_register_softmax<Op, tile, pack_size><<<grid_for(rows), tile.block_size, 0, stream>>>(
-              load, store, static_cast<int>(shape.cols), grid++);
+        for (int grid = 0; grid * max_grid_blocks < shape.rows; ++grid) {
+          const unsigned blocks = grid_for(shape.rows - grid * max_grid_blocks);
+          fused_register_softmax<Op, tile, pack_size>
+              <<<blocks, tile.block_size, 0, stream>>>(load, store, static_cast<int>(shape.cols), grid);
           CUDA_CHECK(cudaGetLastError());
         }
       };

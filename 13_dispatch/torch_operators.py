@@ -73,7 +73,7 @@ def _workspace(size: int, device: int, stream: int) -> Tensor:
 def _call(operation: str, rows: int, cols: int, *tensors: Tensor) -> None:
     """On contiguous tensors of one device, the first of them a matrix."""
     device = tensors[0].device.index
-    if device != torch.cuda.current_device():  # asked first: to set it takes longer than all the rest
+    if device != torch.cuda.current_device():  # it seldom is, and to set and reset it costs each call
         with torch.cuda.device(device):
             return _call(operation, rows, cols, *tensors)
     stream = torch.cuda.current_stream().cuda_stream
@@ -121,7 +121,9 @@ def _is_last(x: Tensor, dim: int) -> bool:
 
 def _with_rows(x: Tensor, dim: int) -> Tensor:
     """The dimension comes last; a scalar is a row of one element. Raises IndexError where there is no such dimension."""
-    return x if _is_last(x, dim) else (x if x.dim() else x.unsqueeze(0)).movedim(dim, -1)
+    if _is_last(x, dim):
+        return x
+    return (x if x.dim() else x.unsqueeze(0)).movedim(dim, -1)
 
 
 def _result(rows: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -245,7 +247,7 @@ def _keep_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> Non
 
 def _gradient_of_rows(ctx: Any, d_loss: Tensor) -> tuple[Tensor, None]:
     _, dx = _cross_entropy_gradient(*ctx.saved_tensors)
-    return dx.mul_(d_loss.unsqueeze(1)), None  # in place: a product of its own would be in float32, and dx read twice more
+    return dx.mul_(d_loss.unsqueeze(1)), None  # a product of its own would be float32, and then be converted
 
 
 _cross_entropy.register_autograd(_gradient_of_rows, setup_context=_keep_inputs)

@@ -457,9 +457,9 @@ def fusion(r: Row) -> Expected:
 
     if r.variant == "narrow_rows":
         # As few lanes as cover the row by a pack, or four elements, each; in a wider row each has twice as many.
-        single = pack(r) == 1
-        lanes = next((lanes for lanes in (4, 8, 16, 32) if lanes * max(pack(r), 4) >= r.cols), 32)
-        packs = (4 if single else 1) * (1 if lanes * max(pack(r), 4) >= r.cols else 2)
+        of_lane = max(pack(r), 4)
+        lanes = next((lanes for lanes in (4, 8, 16) if lanes * of_lane >= r.cols), 32)
+        packs = of_lane // pack(r) * (1 if lanes * of_lane >= r.cols else 2)
         warps = divide_up(r.rows, 32 // lanes)
         accesses = warps * divide_up(r.cols, lanes * pack(r))
         of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + 32 // lanes, r.rows)))

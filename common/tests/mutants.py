@@ -183,8 +183,8 @@ GROUPS: dict[str, list[Mistake]] = {
             (WARP, "col_of_pack(pack) < cols) => col_of_pack(pack) <= cols)"), at="load.template fetch<"),
         fault("mask_names_lanes_that_have_returned", "narrow_groups --rows 1 --cols 16",
             "the mask of a shuffle names lanes 4-31, which have ended the kernel",
-            (WARP, "block * tile.rows_per_block() + group; => "
-                   "block * tile.rows_per_block() + group; if (group_row >= rows) return;"),
+            (WARP, "item_of_block() * tile.rows_per_block() + group; => "
+                   "item_of_block() * tile.rows_per_block() + group; if (group_row >= rows) return;"),
             at="warp_all_reduce<MaxOp"),
     ],
     "03_warp_reduce_2": [

@@ -204,7 +204,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
 
 
 def _penalty(points: float) -> float:
-    """Of a kernel that is so many points behind: half a point may not be in the next run, two are worth a line each time."""
+    """Of a kernel that is so many points behind. Half a point may be gone in the next run, and is worth no line; one is."""
     return points * points
 
 
