@@ -68,7 +68,12 @@ LESSONS = (
     *(
         Lesson("bf16", rows, cols, op)
         for op in ("cross_entropy", "cross_entropy_gradient")
-        for rows, cols in ((4096, (32000, 50257, 50264, 128256)), (16384, (32768,)), (8192, (131072,)))
+        for rows, cols in (
+            (4096, (32000, 50257, 50264, 128256)),
+            (16384, (32768,)),
+            (8192, (131072,)),
+            (262144, (10, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
+        )
     ),
     # Attention's softmax, of 32, 16 and 2 heads.
     *(
