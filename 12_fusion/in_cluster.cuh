@@ -65,11 +65,10 @@ __global__ void __launch_bounds__(1024)
       next_row = __shfl_sync(0xffffffff, next_row, 0);
       send_to_all(&exchange.next_row[round % 2], next_row, &exchange.received[round % 2]);
     }
-    float x_label = 0;
-    if (is_first_thread) x_label = element_at(x + row * shape.cols, label, shape.cols);
+    const Element<T> x_label(x + row * shape.cols, label, is_first_thread ? shape.cols : 0);
     const typename Op::State state = exchange.merge(own.state(), round, sizeof next_row);
     next_row = exchange.next_row[round % 2];
-    if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+    if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
 
     const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
     T* const part_dx = dx + row * shape.cols + part.first_col;
@@ -89,15 +88,22 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
+/// Blocks for each row: 2, or more where there are too few rows for three blocks on each SM of an H200.
+constexpr int blocks_of_few_rows(std::int64_t rows) {
+  int cluster_size = 2;
+  while (cluster_size < most_blocks_of_cluster && rows * cluster_size < 3 * 132) cluster_size *= 2;
+  return cluster_size;
+}
+
 /// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
 struct InCluster {
   static constexpr int packs_per_thread = 8;
   template <class Op, class T>
   static constexpr auto kernel = cluster_gradient<Op, T, packs_per_thread>;
 
-  /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM.
-  static RowOnCluster layout(std::int64_t row_bytes) {
-    int cluster_size = 2;
+  /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM. Larger where the rows are few.
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
+    int cluster_size = blocks_of_few_rows(rows);
     while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * (32 << 10)) cluster_size *= 2;
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
@@ -109,7 +115,7 @@ struct InCluster {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const RowOnCluster row = layout(of.row_bytes());
+    const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
     const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(kernel<Op, T>, row)});
     launch_clusters(kernel<Op, T>, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
                     row.part_packs, static_cast<TicketCounter*>(of.workspace),

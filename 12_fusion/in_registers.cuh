@@ -20,10 +20,9 @@ __global__ void __launch_bounds__(1024)
     turn.fetch(row_x, cut, 0);
     typename Op::Own own;
     turn.template add_to<Op>(own, cut, 0);
-    float x_label = 0;
-    if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
+    const Element<T> x_label(row_x, label, threadIdx.x == 0 ? cols : 0);  // the L2 still has it
     const typename Op::State state = merge_threads_of_row<Op>(own.state());
-    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, cols);
     turn.write(dx + row * shape.cols, cut, 0, RowGradient<Op>(state, label, cols));
   }
 }

@@ -65,8 +65,8 @@ class KeptRow {
   }
 
   /// An element that is kept, of any thread: to be called behind a barrier. NaN where there is no such column.
-  __device__ float kept_at(std::int64_t col) const {
-    return element_at(kept_, col, kept_cols_);
+  __device__ Element<T> kept_at(std::int64_t col) const {
+    return {kept_, col, kept_cols_};
   }
 
  private:
@@ -105,11 +105,10 @@ __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std:
     const std::int64_t label = labels[row];  // used late, when it has come
     const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols, reads);
     const typename Op::State state = block_merge<Op>(kept.template reduce<Op>(), storage);
-    float x_label = 0;
-    if (threadIdx.x == 0) x_label = element_at(row_x, label, cols);  // the L2 still has it
+    const Element<T> x_label(row_x, label, threadIdx.x == 0 ? cols : 0);  // the L2 still has it
     kept.write(dx + row * shape.cols, RowGradient<Op>(state, label, cols));
     // Last: x at the label had the time that the gradient took.
-    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, cols);
     __syncthreads();  // the next row is copied over this one
   }
 }

@@ -14,10 +14,9 @@ __global__ void __launch_bounds__(1024)
     std::int64_t label = 0;
     if (threadIdx.x == 0) label = labels[row];  // used late, when it has come
     const auto own = reduce_elements<Op, packs_per_turn>(row_x, static_cast<int>(shape.cols), boundary);
-    float x_label = 0;
-    if (threadIdx.x == 0) x_label = element_at(row_x, label, shape.cols);  // the L2 still has it
+    const Element<T> x_label(row_x, label, threadIdx.x == 0 ? shape.cols : 0);  // the L2 still has it
     const typename Op::State state = merge_threads_of_row<Op>(own.state());
-    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
   }
 }
 
@@ -61,13 +60,10 @@ __global__ void __launch_bounds__(1024) drawn_rows_loss(const T* x, const std::i
       ahead.fetch(ahead_x, ahead_cut, is_last ? 0 : pack + ahead.step());
       turn.template add_to<Op>(own, cut, pack);
     }
-    float x_label = 0;
-    if (threadIdx.x == 0) {
-      x_label = element_at(row_x, label, shape.cols);
-      drawn[parity] = 2 * gridDim.x + ticket;
-    }
+    const Element<T> x_label(row_x, label, threadIdx.x == 0 ? shape.cols : 0);
+    if (threadIdx.x == 0) drawn[parity] = 2 * gridDim.x + ticket;
     const typename Op::State state = block_merge_once<Op>(own.state(), storage[parity]);
-    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
     row = next;
     row_x = ahead_x;
     cut = ahead_cut;

@@ -1,3 +1,4 @@
+#include "12_fusion/cluster_loss.cuh"
 #include "12_fusion/in_cluster.cuh"
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
@@ -61,8 +62,12 @@ std::string no_gradient(const Problem& problem, const Device& device) {
 
 std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
   if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
-  return at_most_columns(NarrowRows::most_cols, "the row must fit the registers of some lanes")(problem,
-                                                                                                device);
+  const bool in_packs = not_whole_packs(problem).empty();
+  const std::int64_t most_cols =
+      asks_for_gradient(problem)
+          ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(in_packs, element_bytes(problem))
+          : NarrowRows::most_cols<CrossEntropy>(in_packs, element_bytes(problem));
+  return at_most_columns(most_cols, "the row must fit the registers of a warp")(problem, device);
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
@@ -80,18 +85,12 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-/// '' or why no cluster has room for such a row, of which a block may keep so many bytes. Launcher: InCluster, UnalignedInCluster.
-template <class Launcher>
-std::string no_cluster(const Problem& problem, const Device& device, std::int64_t most_part) {
-  const std::int64_t size = element_bytes(problem);
-  const std::int64_t most_of_threads = std::int64_t{1024} * InCluster::packs_per_thread * 16;
-  const std::int64_t most_cols = min(most_of_threads, most_part / 128 * 128) * most_blocks_of_cluster / size;
-  const std::string reason =
-      at_most_columns(most_cols, "the blocks of a cluster must hold the row")(problem, device);
-  if (!reason.empty()) return reason;
-  const RowOnCluster row = Launcher::layout(problem.shape.cols * size);
+/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss.
+template <class Launcher, class Ops>
+std::string no_cluster(const Problem& problem) {
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
   int clusters = 0;
-  (void)dispatch(Gradients{}, problem, [&]<class Op, class T>() {
+  (void)dispatch(Ops{}, problem, [&]<class Op, class T>() {
     clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
     return Plan{};
   });
@@ -99,18 +98,38 @@ std::string no_cluster(const Problem& problem, const Device& device, std::int64_
   return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
 }
 
+/// The same of the gradient, of which a block may keep so many bytes of a row.
+template <class Launcher>
+std::string no_cluster_for_gradient(const Problem& problem, const Device& device, std::int64_t most_part) {
+  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::string reason =
+      at_most_columns(most_cols, "the blocks of a cluster must hold the row")(problem, device);
+  return reason.empty() ? no_cluster<Launcher, Gradients>(problem) : reason;
+}
+
+std::string needs_clusters(const Device& device) {
+  return std::stoi(device.compute_capability) < 9 ? "needs clusters (9.0)" : "";
+}
+
+std::string no_cluster_for_loss(const Problem& problem, const Device& device) {
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
+  if (std::string reason = not_the_loss_alone(problem, device); !reason.empty()) return reason;
+  return no_cluster<ClusterLoss, Losses>(problem);
+}
+
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
   if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
-  return no_cluster<InCluster>(problem, device,
-                               static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes);
+  const std::int64_t most_of_threads = std::int64_t{1024} * InCluster::packs_per_thread * 16;
+  const auto most_shared = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
+  return no_cluster_for_gradient<InCluster>(problem, device, min(most_of_threads, most_shared));
 }
 
 std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
-  return no_cluster<UnalignedInCluster>(
+  return no_cluster_for_gradient<UnalignedInCluster>(
       problem, device, most_kept_cols(static_cast<std::int64_t>(device.shared_bytes_per_block), 1));
 }
 
@@ -170,7 +189,8 @@ Traffic in_registers_passes(const Problem& problem) {
 }
 
 Traffic cluster_passes(const Problem& problem) {
-  const RowOnCluster row = UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem));
+  const RowOnCluster row =
+      UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
@@ -232,8 +252,13 @@ Stage losses() {
                        [](const Problem& problem, const Device&) {
                          return Workspace{.bytes = SplitLoss::workspace_bytes(problem.shape)};
                        }},
+                  {.name = "cluster_loss",
+                   .idea = "few rows: the blocks of a cluster share one, and exchange their pairs",
+                   .prepare = launches_of<ClusterLoss, Losses>,
+                   .traffic = [](const Problem& problem) { return traffic_of(problem, 1, 1); },
+                   .unsupported = no_cluster_for_loss},
                   {.name = "narrow_rows",
-                   .idea = "the loss, or with its gradient: 4 to 32 lanes a row, which stays in registers",
+                   .idea = "the loss, or with its gradient: 1 to 32 lanes a row, which stays in registers",
                    .prepare = launches_of<NarrowRows, LossesAndGradients>,
                    .traffic =
                        [](const Problem& problem) {

@@ -16,15 +16,21 @@
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
 
-// ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of.
+// ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of. Of the
+// values that are added to it, those that do not exist must be no_element. state(pair, total): of a row, whose elements add up
+// to `total`.
+
+struct AllExist {
+  __device__ bool operator()(int /*value*/) const { return true; }
+};
 
 /// The target is 1 at the label, 0 elsewhere.
 struct CrossEntropy : ReducesToMaxSum {
   static constexpr float smoothing = 0;
   class Own {
    public:
-    template <int N>
-    __device__ void add(const float (&values)[N]) {
+    template <int N, class Exists = AllExist>
+    __device__ void add(const float (&values)[N], Exists /*exists*/ = {}) {
       pair_.add(values);
     }
     __device__ State state() const { return pair_.pair(); }
@@ -32,6 +38,7 @@ struct CrossEntropy : ReducesToMaxSum {
    private:
     RunningPair pair_;
   };
+  static __device__ State state(MaxSum pair, float /*total*/) { return pair; }
   static __device__ MaxSum pair(State row) { return row; }
   /// The loss of a row of so many columns, of which x_label is that of the label.
   static __device__ float loss(State row, float x_label, float /*cols*/) {
@@ -56,11 +63,13 @@ struct SmoothedCrossEntropy {
   static constexpr auto smoothing = static_cast<float>(label_smoothing);
   class Own {
    public:
-    template <int N>
-    __device__ void add(const float (&values)[N]) {
+    template <int N, class Exists = AllExist>
+    __device__ void add(const float (&values)[N], Exists exists = {}) {
       pair_.add(values);
 #pragma unroll
-      for (const float value : values) total_ += value;
+      for (int i = 0; i < N; ++i) {
+        if (exists(i)) total_ += values[i];
+      }
     }
     __device__ State state() const {
       return {pair_.pair(), total_};
@@ -72,6 +81,9 @@ struct SmoothedCrossEntropy {
   };
   static __device__ State merge(State a, State b) {
     return {::merge(a.pair, b.pair), a.total + b.total};
+  }
+  static __device__ State state(MaxSum pair, float total) {
+    return {pair, total};
   }
   static __device__ MaxSum pair(State row) {
     return row.pair;
@@ -105,11 +117,24 @@ inline const Operation* operation_of(WithGradient<SmoothedCrossEntropy>) {
 
 // ---- The end of a row.
 
-/// x at the label. NaN where the label is no column: then nothing is read.
+/// An element of a row that is read early, and converted late: a conversion waits for the read. NaN where there is no such
+/// column; then nothing is read.
 template <class T>
-__device__ float element_at(const T* row_x, std::int64_t label, std::int64_t cols) {
-  return 0 <= label && label < cols ? static_cast<float>(row_x[label]) : NAN;
-}
+class Element {
+ public:
+  __device__ Element(const T* row, std::int64_t col, std::int64_t cols) : exists_(0 <= col && col < cols) {
+    if (exists_) element_ = load_pack<1>(row + col);
+  }
+  __device__ float value() const {
+    float value[1];
+    unpack(element_, value);
+    return exists_ ? value[0] : NAN;
+  }
+
+ private:
+  Pack<T, 1> element_{};
+  bool exists_ = false;
+};
 
 template <class Op>
 __device__ float loss_of_row(typename Op::State row, float x_label, std::int64_t label, std::int64_t cols) {
@@ -130,7 +155,7 @@ class RowGradient {
         is_usual_(!is_ignored_ && PowersBelow::is_near(max_)) {
     if (is_usual_) factor_ *= power_.correction(max_);
     if (0 <= label && label < cols) return;
-    factor_ = NAN;
+    everywhere_ = NAN;
     label_ = -1;
   }
 
@@ -144,6 +169,25 @@ class RowGradient {
 #pragma unroll
       for (float& value : values) value = is_ignored_ ? 0 : __expf(value - max_) * factor_ - everywhere_;
     }
+    subtract_at_label(values, col);
+  }
+
+  /// Of their exponentials, which times `factor` are the softmax.
+  template <int N>
+  __device__ void of_exponentials(float (&values)[N], float factor, int col) const {
+    if (is_ignored_) {
+#pragma unroll
+      for (float& value : values) value = 0;
+    } else {
+#pragma unroll
+      for (float& value : values) value = value * factor - everywhere_;
+    }
+    subtract_at_label(values, col);
+  }
+
+ private:
+  template <int N>
+  __device__ void subtract_at_label(float (&values)[N], int col) const {
     // Once for N elements. A compare for each would be as much work as its exponential.
     if (label_ < col || label_ >= col + N) return;
 #pragma unroll
@@ -152,7 +196,6 @@ class RowGradient {
     }
   }
 
- private:
   float max_;
   PowersBelow power_;
   float factor_;

@@ -32,7 +32,8 @@ static __global__ void __launch_bounds__(pick_block_size)
   for (std::int64_t row = blockIdx.x * std::int64_t{pick_block_size} + threadIdx.x; row < shape.rows;
        row += gridDim.x * std::int64_t{pick_block_size}) {
     const std::int64_t label = labels[row];
-    loss[row] = label == ignored_label ? 0 : -element_at(log_y + row * shape.cols, label, shape.cols);
+    loss[row] =
+        label == ignored_label ? 0 : -Element<float>(log_y + row * shape.cols, label, shape.cols).value();
   }
 }
 

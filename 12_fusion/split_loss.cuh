@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(32)
                   Shape shape, int parts) {
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t label = labels[row];
-    const float x_label = element_at(x + row * shape.cols, label, shape.cols);
+    const Element<T> x_label(x + row * shape.cols, label, shape.cols);
     typename Op::State state{};
     for (int i = static_cast<int>(threadIdx.x); i < parts; i += 32) {
       state = Op::merge(state, states[row * parts + i]);
     }
     state = warp_merge<Op>(state);
-    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label, label, shape.cols);
+    if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
   }
 }
 

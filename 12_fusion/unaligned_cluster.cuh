@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(1024)
   const bool is_column = 0 <= label && label < shape.cols;
   const bool has_label = is_column ? 0 <= label_here && label_here < cols : first_col == 0;
   if (has_label && threadIdx.x == blockDim.x - 1) {
-    loss[row] = loss_of_row<Op>(state, kept.kept_at(label_here), label, shape.cols);
+    loss[row] = loss_of_row<Op>(state, kept.kept_at(label_here).value(), label, shape.cols);
   }
   const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
   kept.write(dx + row * shape.cols + first_col,
@@ -45,8 +45,9 @@ struct UnalignedInCluster {
   static constexpr auto kernel = unaligned_cluster_gradient<Op, T>;
 
   /// As InCluster. What a part begins with may lie anywhere in a line.
-  static RowOnCluster layout(std::int64_t row_bytes) {
-    RowOnCluster row = InCluster::layout(round_up(row_bytes, 16));
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
+    RowOnCluster row = InCluster::layout(round_up(row_bytes, 16), rows);
+    row.packs_per_thread = max(row.packs_per_thread, static_cast<int>(divide_up(row.part_packs, 1024)));
     row.shared_bytes = static_cast<int>(bytes_with_place(row.shared_bytes));
     return row;
   }
@@ -54,7 +55,7 @@ struct UnalignedInCluster {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const RowOnCluster row = layout(of.row_bytes());
+    const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
     launch_clusters(kernel<Op, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
                     row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(2, of.shape));
   }

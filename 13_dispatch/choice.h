@@ -42,7 +42,7 @@ enum class Backward {
   two_kernels,
   row_exchange
 };
-enum class Loss { narrow_rows, one_read, drawn_rows, split_row };
+enum class Loss { narrow_rows, one_read, drawn_rows, split_row, cluster_loss };
 enum class Gradient { narrow_rows, in_registers, cluster, unaligned_cluster, kept_row };
 
 /// A matrix, as far as it matters to who takes it.

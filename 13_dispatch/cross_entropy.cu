@@ -1,4 +1,5 @@
 // Cross-entropy, alone and with its gradient: what the kernels of stage 12 can do, and their launches.
+#include "12_fusion/cluster_loss.cuh"
 #include "12_fusion/in_cluster.cuh"
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
@@ -11,22 +12,39 @@
 
 namespace rowwise {
 
-bool can_do(Loss kernel, const Matrix& matrix, const Gpu& /*gpu*/) {
-  if (kernel == Loss::narrow_rows) return matrix.cols <= NarrowRows::most_cols;
-  return kernel != Loss::drawn_rows || matrix.rows <= most_rows_to_draw;
+/// Op: the loss, or with the gradient; smoothed or not.
+template <class Op>
+bool fits_lanes(const Matrix& matrix) {
+  return matrix.cols <= NarrowRows::most_cols<Op>(matrix.in_packs, matrix.element_bytes);
+}
+
+bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
+  using enum Loss;
+  switch (kernel) {
+    case narrow_rows:
+      return fits_lanes<CrossEntropy>(matrix);
+    case drawn_rows:
+      return matrix.rows <= most_rows_to_draw;
+    case cluster_loss:
+      return ClusterLoss::layout(matrix.row_bytes(), matrix.rows).cluster_size <= gpu.most_blocks_of_cluster;
+    case one_read:
+    case split_row:
+      return true;
+  }
+  return false;
 }
 
 bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Gradient;
   switch (kernel) {
     case narrow_rows:
-      return matrix.cols <= NarrowRows::most_cols;
+      return fits_lanes<WithGradient<CrossEntropy>>(matrix);
     case in_registers:
       return matrix.lie_alike && matrix.row_bytes() <= InRegisters::most_packs * 16;
     case cluster:
-      return matrix.in_packs && fits_cluster<InCluster>(matrix, gpu);
+      return matrix.in_packs && fits_cluster<InCluster>(matrix, gpu, matrix.rows);
     case unaligned_cluster:
-      return fits_cluster<UnalignedInCluster>(matrix, gpu);
+      return fits_cluster<UnalignedInCluster>(matrix, gpu, matrix.rows);
     case kept_row:
       return true;
   }
@@ -57,6 +75,8 @@ void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
       return DrawnRows::launch<Op>(tensors, stream);
     case split_row:
       return SplitLoss::launch<Op>(tensors, stream);
+    case cluster_loss:
+      return ClusterLoss::launch<Op>(tensors, stream);
   }
 }
 

@@ -127,8 +127,11 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return False
         if op.endswith("_backward"):
             return cols <= (8192 if any(number % pack for number in (cols, *offsets)) else 16384)
-        if variant == "narrow_rows":
-            return cols <= 256
+        if variant == "narrow_rows":  # of a warp's lanes each holds 32 packs, or 12, or 16 elements
+            gradient, packs = op.endswith("gradient"), not any(number % pack for number in (cols, *offsets))
+            return cols <= 32 * ((12 if gradient else 32) * pack if packs else 16)
+        if variant == "cluster_loss" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False
         if variant == "in_registers":
@@ -142,7 +145,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if variant == "unaligned_cluster":
             if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
                 return False
-            return cols <= 16 * 1024 * 8 * pack if device == "sim" else None
+            return cols <= (227 * 1024 - 1024 - 256) // 128 * 8 * pack * 16 if device == "sim" else None
     if stage == "14_several_gpus" and variant == "device_exchange":
         if any(number % pack for number in (cols, *offsets)):
             return False

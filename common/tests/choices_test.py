@@ -175,7 +175,7 @@ def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
     recorded_cells[part] = [Cell(4096, cols, {"one_read": 91.0, "drawn_rows": 94.0, "split_row": 88.0}, 94) for cols in (10000, 20000)]
     lines = choices.lines_of(work, part, recorded_cells)
     every = {"one_read": 1.0, "drawn_rows": 1.0, "split_row": 1.0}
-    shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (128, 20000), (129, 20000)]
+    shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (64, 20000), (65, 20000)]
     chosen = [choices.chosen(lines, Cell(*shape, every, 1)) for shape in shapes]
     assert chosen == ["drawn_rows", "drawn_rows", "one_read", "split_row", "drawn_rows"]
 

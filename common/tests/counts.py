@@ -37,7 +37,7 @@ SHAPES_OF = {
     ],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
-    "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
+    "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3", "--rows 6000 --cols 128,200"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
@@ -456,24 +456,34 @@ def fusion(r: Row) -> Expected:
         return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128)
 
     if r.variant == "narrow_rows":
-        # As few lanes as cover the row by a pack, or four elements, each; in a wider row each has twice as many.
-        of_lane = max(pack(r), 4)
-        lanes = next((lanes for lanes in (4, 8, 16) if lanes * of_lane >= r.cols), 32)
-        packs = of_lane // pack(r) * (1 if lanes * of_lane >= r.cols else 2)
+        gradient = r.op.endswith("gradient")
+        few = 1 if r.rows * r.cols // pack(r) <= 132 * 1024 else 4
+        if pack(r) > 1:
+            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *((few, lanes) for lanes in (4, 8, 16, 32))]
+            tiles += [(packs, 32) for packs in ((2, 4, 6, 8, 9, 12) if gradient else (2, 4, 6, 8, 12, 16, 24, 32))]
+        elif gradient:
+            tiles = [(4, 4), (8, 4), (8, 8), (8, 16), (8, 32), (16, 32)]
+        else:
+            tiles = [(16, lanes) for lanes in (1, 2, 4, 8, 16, 32)]
+        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * pack(r) >= r.cols)
         warps = divide_up(r.rows, 32 // lanes)
         accesses = warps * divide_up(r.cols, lanes * pack(r))
         of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + 32 // lanes, r.rows)))
                         for first in range(0, r.rows, 32 // lanes))  # fmt: skip
         yield "passes", r.passes
         yield "global_load_requests", accesses + warps + of_labels
-        yield "global_store_requests", (accesses if r.op.endswith("gradient") else 0) + warps
+        yield "global_store_requests", (accesses if gradient else 0) + warps
         launched = 4 * divide_up(r.rows, 128 // lanes)
-        yield "shuffles", 2 * (lanes.bit_length() - 1) * launched
-        # A sum is rescaled for all that a lane has, if that is as much as it may have, or else for each pack; and in the end.
-        of_lanes = [len(range(lane * pack(r), r.cols, lanes * pack(r))) for lane in range(lanes)]
-        rescaled = sum((1 if count == packs else count) + 1 for count in of_lanes if count)
-        others = r.rows * (r.cols + rescaled) + 32 * launched
-        yield "special_function_lanes", with_gradient(others, lanes) if r.op.endswith("gradient") else others
+        yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
+        if gradient or pack(r) == 1 or packs <= 4:  # the maximum of the row first
+            of_missing = lanes * packs * launched * 32 // lanes - r.rows * r.cols if pack(r) == 1 else 0
+            others = r.rows * r.cols + of_missing
+        else:
+            # A sum is rescaled for each four or three packs of a lane, of which some need not exist; and in the end.
+            at_once = 4 if packs % 4 == 0 else 3
+            some = [sum((first * 32 + lane) * pack(r) < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
+            others = r.rows * sum(number * (at_once * pack(r) + 1) + (number > 0) for number in some) + 32 * launched
+        yield "special_function_lanes", others
         return
     if r.variant == "split_row":
         wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
@@ -504,7 +514,7 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
         return
     if r.variant == "cluster":
-        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15), 16)
+        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15 and r.rows * size >= 3 * 132), 16)
         part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
         packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
         warps = max(divide_up(part, 8 * 32), 4)
@@ -526,10 +536,25 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", with_gradient(
             r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts), 32 * warps)  # fmt: skip
         return
-    if r.variant == "unaligned_cluster":
-        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15), 16)
+    if r.variant == "cluster_loss":
+        size = next((size for size in (2, 4, 8) if r.rows * size >= 3 * 132), 16)
         part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
-        warps = max(divide_up(part, 8 * 32), 4)
+        warps = min(max(divide_up(part, 4 * 32), 4), 16)
+        cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
+                for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
+        loads = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows + counted_rows
+        yield "block_barriers", 2 * size * r.rows
+        exponentials = r.cols + 32 * (warps + 2) * size
+        yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts)
+        yield "global_store_requests", r.rows
+        if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
+            yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
+            yield "global_load_requests", loads
+        return
+    if r.variant == "unaligned_cluster":
+        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15 and r.rows * size >= 3 * 132), 16)
+        part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
+        warps = min(max(divide_up(part, 8 * 32), 4), 32)
         cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         blocks, shuffles = size * r.rows, SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "12_fusion/cluster_loss.cuh"
 #include "12_fusion/in_cluster.cuh"
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
@@ -76,6 +77,7 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});
     if (!has_clusters) return;
+    all &= is_right<Op>("cluster_loss", loss, shape, x, labels, ClusterLoss{});
     all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
     all &= is_right<Op>("unaligned_cluster", gradient, shape, x, labels, UnalignedInCluster{});
   };

@@ -31,7 +31,6 @@ BORROWED = 0.1
 NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
-NARROW_LOSS = 256  # columns that a few lanes hold
 ANY = (1 << 63) - 1
 
 
@@ -78,11 +77,25 @@ class Work:
         return "cluster" in kernel or kernel in ("registers", "tickets")
 
 
-def _assumed_gradients() -> dict[Part, list[Line]]:
-    """In registers what fits there: 64 KiB."""
+def _assumed_losses() -> dict[Part, list[Line]]:
+    """By a warp what its lanes hold, 32 packs or 16 single elements each; few rows shared by many blocks."""
     return {
         part: [
-            Line(ANY, NARROW_LOSS, "narrow_rows"),
+            Line(ANY, 32 * 32 * PACK_BYTES // part.element_bytes if part.whole_packs else 32 * 16, "narrow_rows"),
+            Line(64, ANY, "cluster_loss"),
+            Line(ANY, 8192, "one_read"),
+            Line(64, ANY, "split_row"),
+            Line(ANY, ANY, "drawn_rows"),
+        ]
+        for part in PARTS
+    }
+
+
+def _assumed_gradients() -> dict[Part, list[Line]]:
+    """By a warp what its lanes hold, 12 packs each or a KiB of single elements; in registers what fits there: 64 KiB."""
+    return {
+        part: [
+            Line(ANY, (32 * 12 * PACK_BYTES if part.whole_packs else 1 << 10) // part.element_bytes, "narrow_rows"),
             Line(ANY, (1 << 16) // part.element_bytes, "in_registers"),
             Line(ANY, ANY, "cluster" if part.whole_packs else "unaligned_cluster"),
         ]
@@ -132,17 +145,15 @@ WORKS = [
     Work(
         "Loss",
         "cross_entropy",
-        {"narrow_rows": "12_fusion", "one_read": "12_fusion", "drawn_rows": "12_fusion", "split_row": "12_fusion"},
-        ("one_read",),
         {
-            part: [
-                Line(ANY, NARROW_LOSS, "narrow_rows"),
-                Line(ANY, 8192, "one_read"),
-                Line(128, ANY, "split_row"),
-                Line(ANY, ANY, "drawn_rows"),
-            ]
-            for part in PARTS
+            "narrow_rows": "12_fusion",
+            "one_read": "12_fusion",
+            "drawn_rows": "12_fusion",
+            "split_row": "12_fusion",
+            "cluster_loss": "12_fusion",
         },
+        ("one_read",),
+        _assumed_losses(),
     ),
     Work(
         "Gradient",
