@@ -125,10 +125,11 @@ struct KeptRows {
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
     return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
   }
-  /// Of a block: of the 1024 that an SM takes with 64 registers, its share among the blocks whose shared memory it holds.
+  /// Of a block: of the 1024 that an SM takes with 64 registers, its share among the blocks whose shared memory it holds, but at
+  /// least as many as a row can have single elements.
   static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
     const std::int64_t share = keeps ? 1024 / (most_bytes / shared_bytes) / 32 * 32 : 512;
-    return threads_of_turns(row_bytes, 4, max(share, std::int64_t{128}));
+    return threads_of_turns(row_bytes, 4, max(share, std::int64_t{96}));
   }
 
   template <class Op, class T>

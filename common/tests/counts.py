@@ -571,7 +571,7 @@ def fusion(r: Row) -> Expected:
         return
     keeps = r.variant == "kept_row"
     kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
-    most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 4) if keeps else 16
+    most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 3) if keeps else 16
     warps = min(max(divide_up(row_bytes, 64 * 32), 4), most_warps)
     # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
     stores, loads = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
