@@ -36,7 +36,7 @@ struct ClusterLoss {
   static constexpr auto kernel = cluster_loss<Op, packs_per_turn, T>;
 
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
-    const int cluster_size = blocks_of_few_rows(rows);
+    const int cluster_size = blocks_of_few_rows(row_bytes, rows);
     const int part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size);
     const unsigned threads = threads_of_turns(part_packs * std::int64_t{16}, packs_per_turn, 512);
     return {.cluster_size = cluster_size,

@@ -88,11 +88,12 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
-/// Blocks for each row: 2, or more where there are too few rows for three blocks on each SM of an H200.
-constexpr int blocks_of_few_rows(std::int64_t rows) {
-  int cluster_size = 2;
-  while (cluster_size < most_blocks_of_cluster && rows * cluster_size < 3 * 132) cluster_size *= 2;
-  return cluster_size;
+/// Blocks for each row: 2, or more, with parts of 2 KiB and more, where the rows are too few for three blocks on each SM of an
+/// H200.
+constexpr int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
+  int size = 2;
+  while (size < most_blocks_of_cluster && rows * size < 3 * 132 && row_bytes > size * (4 << 10)) size *= 2;
+  return size;
 }
 
 /// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
@@ -103,7 +104,7 @@ struct InCluster {
 
   /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM. Larger where the rows are few.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
-    int cluster_size = blocks_of_few_rows(rows);
+    int cluster_size = blocks_of_few_rows(row_bytes, rows);
     while (cluster_size < most_blocks_of_cluster && row_bytes > cluster_size * (32 << 10)) cluster_size *= 2;
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,

@@ -35,9 +35,9 @@ __device__ float max_of(const Pack<T, N> (&all)[packs]) {
   return max;
 }
 
-/// Blocks that an SM must have the registers for: of the gradient of 72 elements a lane, nvcc would leave it four.
+/// Blocks that an SM must have the registers for: of the gradient of 80 elements a lane, nvcc would leave it four.
 template <class Op, RowTile tile>
-constexpr int least_blocks = has_gradient<Op> && (tile.pack_size * tile.packs_per_lane == 72) ? 5 : 1;
+constexpr int least_blocks = has_gradient<Op> && (tile.pack_size * tile.packs_per_lane == 80) ? 5 : 1;
 
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The parameters are 48 bytes, as there. dx: not used
 /// for the loss alone.
@@ -61,11 +61,11 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<Op, tile>
   for (int pack = 0; pack < packs_per_lane; ++pack) {
     packs[pack] = exists(pack) ? load_pack<N>(row_x + col(pack)) : no_elements<T, N>();
   }
-  // x at the label. Of few packs it is read behind them, and is on its way while they are added up; the fence is for the compiler,
-  // which would read it first, and wait for the label before it reads the packs. Of many ptxas does so all the same: there it
-  // is read last, when the L1 has it.
+  // x at the label. For the loss of few packs it is read behind them, and is on its way while they are added up; the fence is for
+  // the compiler, which would read it first, and wait for the label before it reads the packs. Otherwise ptxas does so all the
+  // same: there it is read last, when the L1 has it.
   asm volatile("" ::: "memory");
-  constexpr bool is_read_early = packs_per_lane <= 4;
+  constexpr bool is_read_early = !has_gradient<Op> && packs_per_lane <= 4;
   const Element<T> early(row_x, label, is_read_early && row < rows && lane == 0 ? cols : 0);
   const auto write_loss = [&](typename Op::State state) {
     if (row >= rows || lane != 0) return;
@@ -163,7 +163,7 @@ struct NarrowRows {
                    widest...>(of, stream);
     };
     if constexpr (has_gradient<Op>) {
-      launch.template operator()<tile(9, 32), tile(12, 32)>();
+      launch.template operator()<tile(10, 32), tile(12, 32)>();
     } else {
       launch.template operator()<tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>();
     }

@@ -452,6 +452,9 @@ def fusion(r: Row) -> Expected:
         first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
         return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
 
+    def enough_blocks(size: int) -> bool:
+        return r.rows * size >= 3 * 132 or 16 * divide_up(row_bytes, 16) <= size << 12
+
     def cut_row(begin: int, count: int) -> tuple[int, int]:
         return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128)
 
@@ -460,7 +463,7 @@ def fusion(r: Row) -> Expected:
         few = 1 if r.rows * r.cols // pack(r) <= 132 * 1024 else 4
         if pack(r) > 1:
             tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *((few, lanes) for lanes in (4, 8, 16, 32))]
-            tiles += [(packs, 32) for packs in ((2, 4, 6, 8, 9, 12) if gradient else (2, 4, 6, 8, 12, 16, 24, 32))]
+            tiles += [(packs, 32) for packs in ((2, 4, 6, 8, 10, 12) if gradient else (2, 4, 6, 8, 12, 16, 24, 32))]
         elif gradient:
             tiles = [(4, 4), (8, 4), (8, 8), (8, 16), (8, 32), (16, 32)]
         else:
@@ -514,7 +517,7 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
         return
     if r.variant == "cluster":
-        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15 and r.rows * size >= 3 * 132), 16)
+        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15 and enough_blocks(size)), 16)
         part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
         packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
         warps = max(divide_up(part, 8 * 32), 4)
@@ -537,7 +540,7 @@ def fusion(r: Row) -> Expected:
             r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts), 32 * warps)  # fmt: skip
         return
     if r.variant == "cluster_loss":
-        size = next((size for size in (2, 4, 8) if r.rows * size >= 3 * 132), 16)
+        size = next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
         part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
         warps = min(max(divide_up(part, 4 * 32), 4), 16)
         cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
@@ -552,7 +555,7 @@ def fusion(r: Row) -> Expected:
             yield "global_load_requests", loads
         return
     if r.variant == "unaligned_cluster":
-        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15 and r.rows * size >= 3 * 132), 16)
+        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15 and enough_blocks(size)), 16)
         part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
         warps = min(max(divide_up(part, 8 * 32), 4), 32)
         cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
