@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<Op, tile>
     packs[pack] = exists(pack) ? load_pack<N>(row_x + col(pack)) : no_elements<T, N>();
   }
   // x at the label. For the loss of few packs it is read behind them, and is on its way while they are added up; the fence is for
-  // the compiler, which would read it first, and wait for the label before it reads the packs. Otherwise ptxas does so all the
-  // same: there it is read last, when the L1 has it.
+  // the compiler, which would read it first, and wait for the label before it reads the packs. Otherwise it is read last, when
+  // the L1 has it.
   asm volatile("" ::: "memory");
   constexpr bool is_read_early = !has_gradient<Op> && packs_per_lane <= 4;
   const Element<T> early(row_x, label, is_read_early && row < rows && lane == 0 ? cols : 0);
@@ -92,6 +92,9 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<Op, tile>
     return;
   }
 
+  // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. Without one here,
+  // some packs would be asked for only when others, or the label, have come.
+  if (has_gradient<Op> && row - group % (32 / tile.group_width) >= rows) return;
   // The maximum of the row first, so that no sum is rescaled, and each exponential is taken once.
   float max = max_of(packs);
   max = tile.group_width == 32 ? warp_max(max) : warp_all_reduce<MaxOp, tile.group_width>(max);

@@ -476,7 +476,8 @@ def fusion(r: Row) -> Expected:
         yield "passes", r.passes
         yield "global_load_requests", accesses + warps + of_labels
         yield "global_store_requests", (accesses if gradient else 0) + warps
-        launched = 4 * divide_up(r.rows, 128 // lanes)
+        # Of the gradient a warp without a row leaves.
+        launched = warps if gradient else 4 * divide_up(r.rows, 128 // lanes)
         yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
         if gradient or pack(r) == 1 or packs <= 4:  # the maximum of the row first
             of_missing = lanes * packs * launched * 32 // lanes - r.rows * r.cols if pack(r) == 1 else 0
