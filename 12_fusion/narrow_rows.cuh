@@ -154,16 +154,18 @@ struct NarrowRows {
     });
   }
 
-  /// As few lanes as cover a row with `few` packs each; in a wider row all lanes have more.
-  template <class Op, int few, class T>
+  /// As few lanes as cover a row with four packs each, or for a small matrix as it has packs; in a wider row all lanes have more.
+  template <class Op, bool is_small, class T>
   static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) {
       return RowTile{.pack_size = elements_per_16_bytes<T>, .packs_per_lane = packs, .group_width = lanes};
     };
+    constexpr RowTile of_16_packs = is_small ? tile(1, 16) : tile(4, 4);
+    constexpr RowTile of_32_packs = is_small ? tile(1, 32) : tile(4, 8);
+    constexpr RowTile of_64_packs = is_small ? tile(2, 32) : tile(4, 16);
     const auto launch = [&]<RowTile... widest>() {
-      launch_tiles<Op, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(few, 4), tile(few, 8),
-                   tile(few, 16), tile(few, 32), tile(2, 32), tile(4, 32), tile(6, 32), tile(8, 32),
-                   widest...>(of, stream);
+      launch_tiles<Op, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), of_16_packs, of_32_packs, of_64_packs,
+                   tile(4, 32), tile(6, 32), tile(8, 32), widest...>(of, stream);
     };
     if constexpr (has_gradient<Op>) {
       launch.template operator()<tile(10, 32), tile(12, 32)>();
@@ -181,9 +183,9 @@ struct NarrowRows {
     const auto [rows, cols] = of.shape;
     if (rows == 0) return;
     if (rows_fit_packs<N>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<N>(of.dx, cols))) {
-      // A small matrix has to be done soon, by as many lanes as it has packs: 1024 on each SM of an H200.
-      return rows * cols / N <= 132 * 1024 ? launch_packs<Op, 1>(of, stream)
-                                           : launch_packs<Op, 4>(of, stream);
+      // A small matrix has to be done soon: 1024 lanes on each SM of an H200 hold it.
+      const bool is_small = rows * cols / N <= 132 * 1024;
+      return is_small ? launch_packs<Op, true>(of, stream) : launch_packs<Op, false>(of, stream);
     }
     // What lanes read of far columns stays in the L1; what they write there goes to the L2 each time.
     if constexpr (has_gradient<Op>) {

@@ -460,10 +460,10 @@ def fusion(r: Row) -> Expected:
 
     if r.variant == "narrow_rows":
         gradient = r.op.endswith("gradient")
-        few = 1 if r.rows * r.cols // pack(r) <= 132 * 1024 else 4
         if pack(r) > 1:
-            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *((few, lanes) for lanes in (4, 8, 16, 32))]
-            tiles += [(packs, 32) for packs in ((2, 4, 6, 8, 10, 12) if gradient else (2, 4, 6, 8, 12, 16, 24, 32))]
+            is_small = r.rows * r.cols // pack(r) <= 132 * 1024
+            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else [(4, 4), (4, 8), (4, 16)])]
+            tiles += [(packs, 32) for packs in ((4, 6, 8, 10, 12) if gradient else (4, 6, 8, 12, 16, 24, 32))]
         elif gradient:
             tiles = [(4, 4), (8, 4), (8, 8), (8, 16), (8, 32), (16, 32)]
         else:
