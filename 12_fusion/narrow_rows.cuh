@@ -119,11 +119,10 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<Op, tile>
   const typename Op::State state = Op::state({max, sum}, total);
   if constexpr (has_gradient<Op>) {
     const RowGradient<Op> gradient(state, label, cols);
-    const float factor = 1 / sum;
 #pragma unroll
     for (int pack = 0; pack < packs_per_lane; ++pack) {
       if (!exists(pack)) continue;
-      gradient.of_exponentials(values[pack], factor, col(pack));
+      gradient.of_exponentials(values[pack], col(pack));
       store_pack(dx + row * cols + col(pack), make_pack<T>(values[pack]));
     }
   }

@@ -148,14 +148,16 @@ class RowGradient {
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
       : max_(Op::pair(row).max),
         power_(max_),
-        factor_(1 / Op::pair(row).sum),
+        factor_of_exponentials_(1 / Op::pair(row).sum),
+        factor_(factor_of_exponentials_),
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
         is_ignored_(label == ignored_label),
         is_usual_(!is_ignored_ && PowersBelow::is_near(max_)) {
     if (is_usual_) factor_ *= power_.correction(max_);
     if (0 <= label && label < cols) return;
-    everywhere_ = NAN;
+    // Not in everywhere_: where labels are not smoothed that is a constant, and to keep it one saves the clusters 12 registers.
+    factor_of_exponentials_ = factor_ = NAN;
     label_ = -1;
   }
 
@@ -172,15 +174,15 @@ class RowGradient {
     subtract_at_label(values, col);
   }
 
-  /// Of their exponentials, which times `factor` are the softmax.
+  /// Of their exponentials, exp(x - m).
   template <int N>
-  __device__ void of_exponentials(float (&values)[N], float factor, int col) const {
+  __device__ void of_exponentials(float (&values)[N], int col) const {
     if (is_ignored_) {
 #pragma unroll
       for (float& value : values) value = 0;
     } else {
 #pragma unroll
-      for (float& value : values) value = value * factor - everywhere_;
+      for (float& value : values) value = value * factor_of_exponentials_ - everywhere_;
     }
     subtract_at_label(values, col);
   }
@@ -198,6 +200,7 @@ class RowGradient {
 
   float max_;
   PowersBelow power_;
+  float factor_of_exponentials_;
   float factor_;
   float everywhere_;
   int label_;  ///< -1: no column
