@@ -10,8 +10,8 @@
 
 #include <cuda/atomic>
 #include <cuda/std/bit>
+#include <utility>
 
-#include "03_warp_reduce/first_tile.cuh"
 #include "07_split_row/split_row.cuh"
 
 /// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum is above
@@ -51,10 +51,13 @@ struct PartTile {
 constexpr PartTile part_tiles[] = {
     {.block = {.block_size = 256, .elements_per_thread = 8}, .blocks_per_sm = 2},
     {.block = {.block_size = 512, .elements_per_thread = 8}, .blocks_per_sm = 2},
+    {.block = {.block_size = 1024, .elements_per_thread = 8}, .blocks_per_sm = 1},
+    {.block = {.block_size = 1024, .elements_per_thread = 16}, .blocks_per_sm = 1},
     {.block = {.block_size = 512, .elements_per_thread = 16}, .blocks_per_sm = 3},
     {.block = {.block_size = 512, .elements_per_thread = 32}, .blocks_per_sm = 2},
 };
-constexpr PartTile widest_part = part_tiles[3];
+constexpr int num_part_tiles = 6;
+constexpr PartTile widest_part = part_tiles[num_part_tiles - 1];
 
 /// What the compiler is promised: an SM of compute capability 7.5 holds 1024 threads, all later ones at least 1536.
 constexpr int promised_blocks_per_sm(PartTile tile) {
@@ -91,19 +94,21 @@ enum class SplitBy { rows_and_cols, cols };
 /// hold the blocks of a row together. The workspace is 0 before and after.
 template <SplitBy split_by>
 struct RowExchange {
-  /// Parts as small as possible, because a small block is sooner done; but not so many that the exchange, of every
-  /// block with every other, takes longer. By columns alone the parts of a row are the same in every matrix.
-  static PartTile tile(Shape shape) {
+  /// Which of part_tiles. Parts as small as possible, because a small block is sooner done; but neither so many that the exchange,
+  /// of every block with every other, takes longer, nor so many that blocks share an SM. Where they have to, three do.
+  static int tile(Shape shape) {
     const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
-    for (const PartTile tile : part_tiles) {
-      const std::int64_t parts = divide_up(shape.cols, tile.cols());
-      if (split_by == SplitBy::cols && parts <= 64) return tile;
-      if (split_by == SplitBy::rows_and_cols && parts <= sms &&
-          shape.rows * parts <= tile.blocks_per_sm * sms) {
-        return tile;
+    const auto parts = [&](int i) { return divide_up(shape.cols, part_tiles[i].cols()); };
+    if (split_by == SplitBy::cols) {  // the parts of a row are the same in every matrix
+      for (const int i : {0, 1, 4}) {
+        if (parts(i) <= 64) return i;
       }
+      return num_part_tiles - 1;
     }
-    return widest_part;
+    for (int i = 0; i < 4; ++i) {
+      if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
+    }
+    return parts(4) <= sms && shape.rows * parts(4) <= part_tiles[4].blocks_per_sm * sms ? 4 : 5;
   }
 
   static std::int64_t max_cols() {
@@ -111,7 +116,7 @@ struct RowExchange {
   }
 
   static std::size_t workspace_bytes(Shape shape) {
-    const std::int64_t parts = divide_up(shape.cols, tile(shape).cols());
+    const std::int64_t parts = divide_up(shape.cols, part_tiles[tile(shape)].cols());
     return static_cast<std::size_t>(shape.rows * parts * parts) * sizeof(PairBits);
   }
 
@@ -140,9 +145,12 @@ struct RowExchange {
       CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, load, shape, split.part_cols, store,
                                     static_cast<PairBits*>(workspace)));
     };
+    const int chosen = tile(shape);
     with_widest_packs(load, store, [&]<int pack_size>() {
-      with_first_tile_that_fits<part_tiles[0], part_tiles[1], part_tiles[2], part_tiles[3]>(
-          tile(shape).cols(), [&]<PartTile tile>() { launch_tile.template operator()<tile, pack_size>(); });
+      [&]<int... i>(std::integer_sequence<int, i...>) {
+        ((chosen == i ? launch_tile.template operator()<part_tiles[i], pack_size>() : void()), ...);
+      }
+      (std::make_integer_sequence<int, num_part_tiles>{});
     });
   }
 };

@@ -21,11 +21,11 @@ __device__ auto part_of(float (&values)[count], int i) -> float (&)[N] {
   return reinterpret_cast<float(&)[N]>(values[i * N]);
 }
 
-/// A thread's elements of a row become their results: one exponential an element, against the maximum of the
-/// thread's own; merge(State) gives the state of the whole row. As fused_register_softmax of stage 06.
-template <class Op, int count, class Merge>
-__device__ void finish_row(float (&values)[count], Merge merge) {
-  typename Op::State own{};
+/// A thread's elements of a row become what Op keeps of them, one exponential an element, against the maximum of the thread's
+/// own, which is returned (see safe_shift). `own`: their pair.
+template <class Op, int count>
+__device__ float keep_exponentials(float (&values)[count], MaxSum& own) {
+  own = {};
 #pragma unroll
   for (const float value : values) own.max = fmaxf(own.max, value);
   const float shift = safe_shift(own.max);
@@ -34,6 +34,14 @@ __device__ void finish_row(float (&values)[count], Merge merge) {
     value = Op::kept(value, shift);
     own.sum += Op::summand(value);
   }
+  return shift;
+}
+
+/// They become their results; merge(State) gives the state of the whole row. As fused_register_softmax of stage 06.
+template <class Op, int count, class Merge>
+__device__ void finish_row(float (&values)[count], Merge merge) {
+  typename Op::State own;
+  const float shift = keep_exponentials<Op>(values, own);
   const float to_row = RowResult<Op>(merge(own))(shift);
 #pragma unroll
   for (float& value : values) value = Op::finish_part(value, to_row);

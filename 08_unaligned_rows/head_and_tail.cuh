@@ -24,48 +24,65 @@ __device__ typename Op::State merge_threads_of_row(typename Op::State own) {
   return blockDim.x == 32 ? warp_merge<Op>(own) : block_merge<Op>(own, storage);
 }
 
-/// x and y lie equally far past a pack, or N is 1. A row has at most blockDim.x single elements.
+/// A row's elements in the registers of its threads, of each packs_per_thread packs and a single one. A row has at most
+/// blockDim.x single elements; with N = 1 it has no others.
+template <class T, int N, int packs_per_thread>
+class HeldRow {
+ public:
+  __device__ HeldRow(const T* row, int cols, unsigned boundary) : cut_(row, cols, boundary) {
+    Pack<T, N> fetched[packs_per_thread];
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      fetched[i] = no_elements<T, N>();
+      if (exists(i)) fetched[i] = load_pack<N>(row + cut_.col_of_pack(first_pack_) + i * 32 * N);
+    }
+    Pack<T, 1> single = no_elements<T, 1>();
+    if (has_single()) single = load_pack<1>(row + col_of_single());
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], part_of<N>(values, i));
+    unpack(single, part_of<1>(values, packs_per_thread * N));
+  }
+
+  /// use(elements, column of the first) for each pack that exists, and for the single element.
+  template <class Use>
+  __device__ void for_each_part(Use use) {
+    const int col = cut_.col_of_pack(first_pack_);
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      if (exists(i)) use(part_of<N>(values, i), col + i * 32 * N);
+    }
+    if (has_single()) use(part_of<1>(values, packs_per_thread * N), col_of_single());
+  }
+
+  /// What does not exist is no_element.
+  float values[packs_per_thread * N + 1];
+
+ private:
+  __device__ bool exists(int i) const {
+    return first_pack_ + i * 32 < cut_.num_packs;
+  }
+  __device__ bool has_single() const {
+    return static_cast<int>(threadIdx.x) < cut_.num_singles();
+  }
+  __device__ int col_of_single() const {
+    return cut_.col_of_single(static_cast<int>(threadIdx.x));
+  }
+
+  Cut<N> cut_;
+  int first_pack_ = first_pack_of_thread<packs_per_thread>();
+};
+
+/// x and y lie equally far past a pack, or N is 1.
 template <class Op, int N, int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
     head_and_tail_softmax(const T* x, T* y, Shape shape, unsigned boundary, L2Policy reads) {
   x = with_policy(x, reads);
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
-    const T* row_x = x + row * shape.cols;
-    T* row_y = y + row * shape.cols;
-    const Cut<N> cut(row_x, static_cast<int>(shape.cols), boundary);
-    const int first_pack = first_pack_of_thread<packs_per_thread>();
-    const auto exists = [&](int i) { return first_pack + i * 32 < cut.num_packs; };
-    const int col = cut.col_of_pack(first_pack);
-    const int single = static_cast<int>(threadIdx.x);
-    const bool has_single = single < cut.num_singles();
-    const int col_of_single = cut.col_of_single(single);
-
-    Pack<T, N> fetched[packs_per_thread];
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) {
-      fetched[i] = no_elements<T, N>();
-      if (exists(i)) fetched[i] = load_pack<N>(row_x + col + i * 32 * N);
-    }
-    Pack<T, 1> single_fetched = no_elements<T, 1>();
-    if (has_single) single_fetched = load_pack<1>(row_x + col_of_single);
-
-    float values[packs_per_thread * N + 1];
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) {
-      unpack(fetched[i], part_of<N>(values, i));
-    }
-    float(&single_value)[1] = part_of<1>(values, packs_per_thread * N);
-    unpack(single_fetched, single_value);
-
-    finish_row<Op>(values, merge_threads_of_row<Op>);
-
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) {
-      if (!exists(i)) continue;
-      store_pack(row_y + col + i * 32 * N, make_pack<T>(part_of<N>(values, i)));
-    }
-    if (has_single) store_pack(row_y + col_of_single, make_pack<T>(single_value));
+    T* const row_y = y + row * shape.cols;
+    HeldRow<T, N, packs_per_thread> held(x + row * shape.cols, static_cast<int>(shape.cols), boundary);
+    finish_row<Op>(held.values, merge_threads_of_row<Op>);
+    held.for_each_part([&](auto& part, int col) { store_pack(row_y + col, make_pack<T>(part)); });
   }
 }
 

@@ -76,8 +76,8 @@ std::string too_wide_for_registers(const Problem& problem, const Device& device)
   if ((problem.offsets.input - problem.offsets.output) * size % 16 != 0) {
     return "x and dx must lie equally far past a pack of 16 bytes";
   }
-  return at_most_columns(InRegisters::most_packs * 16 / size, "the row must fit the registers of a block")(
-      problem, device);
+  return at_most_columns(most_cols_in_registers, "the row must fit the registers of a block")(problem,
+                                                                                              device);
 }
 
 /// Of the kernels that follow a log-softmax.
@@ -184,7 +184,13 @@ Traffic kept_passes(const Problem& problem) {
 }
 
 Traffic in_registers_passes(const Problem& problem) {
-  const dim3 block = InRegisters::block(problem.shape.cols * element_bytes(problem));
+  dim3 block;
+  const auto keep = [&]<int packs_per_thread>(dim3 found) { block = found; };
+  if (element_bytes(problem) == 4) {
+    InRegisters::with_block<4>(problem.shape.cols, keep);
+  } else {
+    InRegisters::with_block<8>(problem.shape.cols, keep);
+  }
   return traffic_of(problem, 1, block.x / 32, {.barriers = block.y > 1 ? 0 : 2, .bank_conflicts = {}});
 }
 

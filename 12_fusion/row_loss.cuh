@@ -123,6 +123,7 @@ template <class T>
 class Element {
  public:
   __device__ Element(const T* row, std::int64_t col, std::int64_t cols) : exists_(0 <= col && col < cols) {
+    element_.word = 0;  // said of the word, so that nvcc 13.0 does not read a zero from memory
     if (exists_) element_ = load_pack<1>(row + col);
   }
   __device__ float value() const {
@@ -132,8 +133,8 @@ class Element {
   }
 
  private:
-  Pack<T, 1> element_{};
-  bool exists_ = false;
+  Pack<T, 1> element_;
+  bool exists_;
 };
 
 template <class Op>
@@ -148,8 +149,9 @@ class RowGradient {
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols)
       : max_(Op::pair(row).max),
         power_(max_),
-        factor_of_exponentials_(1 / Op::pair(row).sum),
-        factor_(factor_of_exponentials_),
+        factor_of_exponentials_(Softmax::sum_term(Op::pair(row).sum)),
+        // Rounded as IEEE 754 asks for: with the other, nvcc 13.0 makes 44 registers of cluster_gradient's 50, and loads later.
+        factor_(1 / Op::pair(row).sum),
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
         is_ignored_(label == ignored_label),
@@ -157,8 +159,15 @@ class RowGradient {
     if (is_usual_) factor_ *= power_.correction(max_);
     if (0 <= label && label < cols) return;
     // Not in everywhere_: where labels are not smoothed that is a constant, and to keep it one saves the clusters 12 registers.
-    factor_of_exponentials_ = factor_ = NAN;
+    factor_ = NAN;
+    factor_of_exponentials_ = is_ignored_ ? 0 : NAN;
+    if (Op::smoothing > 0 && is_ignored_) everywhere_ = 0;
     label_ = -1;
+  }
+  /// of_exponentials: of those below `shift`.
+  __device__ RowGradient(typename Op::State row, std::int64_t label, int cols, float shift)
+      : RowGradient(row, label, cols) {
+    if (!is_ignored_) factor_of_exponentials_ *= __expf(shift - max_);
   }
 
   /// `values` begin at column col.
@@ -174,24 +183,20 @@ class RowGradient {
     subtract_at_label(values, col);
   }
 
-  /// Of their exponentials, exp(x - m).
-  template <int N>
+  /// Of their exponentials, exp(x - m), or exp(x - shift). Those of an ignored row must be 0. by_branch: false where a warp has
+  /// several rows; a branch that some of its lanes take is slower there than a comparison for each element.
+  template <bool by_branch = true, int N>
   __device__ void of_exponentials(float (&values)[N], int col) const {
-    if (is_ignored_) {
 #pragma unroll
-      for (float& value : values) value = 0;
-    } else {
-#pragma unroll
-      for (float& value : values) value = value * factor_of_exponentials_ - everywhere_;
-    }
-    subtract_at_label(values, col);
+    for (float& value : values) value = value * factor_of_exponentials_ - everywhere_;
+    subtract_at_label<by_branch>(values, col);
   }
 
  private:
-  template <int N>
+  template <bool by_branch = true, int N>
   __device__ void subtract_at_label(float (&values)[N], int col) const {
     // Once for N elements. A compare for each would be as much work as its exponential.
-    if (label_ < col || label_ >= col + N) return;
+    if (by_branch && (label_ < col || label_ >= col + N)) return;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (label_ == col + i) values[i] -= 1 - Op::smoothing;

@@ -40,7 +40,7 @@ bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
     case narrow_rows:
       return fits_lanes<WithGradient<CrossEntropy>>(matrix);
     case in_registers:
-      return matrix.lie_alike && matrix.row_bytes() <= InRegisters::most_packs * 16;
+      return matrix.lie_alike && matrix.cols <= most_cols_in_registers;
     case cluster:
       return matrix.in_packs && fits_cluster<InCluster>(matrix, gpu, matrix.rows);
     case unaligned_cluster:

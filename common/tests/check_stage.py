@@ -135,7 +135,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False
         if variant == "in_registers":
-            return cols <= 4096 * pack and (len(offsets) < 2 or (offsets[0] - offsets[1]) % pack == 0)
+            return cols <= 32760 and (len(offsets) < 2 or (offsets[0] - offsets[1]) % pack == 0)
         if variant.startswith("unfused"):
             return not op.startswith("smoothed")
         if variant == "cluster":

@@ -170,10 +170,13 @@ def online(r: Row) -> Expected:
 def split_row(r: Row) -> Expected:
     """On the simulator's 132 multiprocessors. Each block of a row's parts does two merges over its warps."""
     if r.variant in ("row_exchange", "fixed_split"):
-        tiles = ((256, 8, 2), (512, 8, 2), (512, 16, 3), (512, 32, 2))  # threads, columns of each, blocks of an SM
+        # Threads, columns of each, the most parts of a row, blocks of an SM.
+        tiles = ((256, 8, 32, 1), (512, 8, 64, 1), (1024, 8, 128, 1), (1024, 16, 128, 1), (512, 16, 132, 3), (512, 32, 264, 1000))
+        if r.variant == "fixed_split":
+            tiles = tuple((threads, cols, 64, 1000) for threads, cols in ((256, 8), (512, 8), (512, 16), (512, 32)))
         threads, cols, parts = next(
-            (threads, cols, parts) for threads, cols, blocks in tiles for parts in [divide_up(r.cols, threads * cols)]
-            if (parts <= 64 if r.variant == "fixed_split" else parts <= 132 and parts * r.rows <= 132 * blocks))  # fmt: skip
+            (threads, cols, parts) for threads, cols, most, blocks in tiles for parts in [divide_up(r.cols, threads * cols)]
+            if parts <= most and parts * r.rows <= 132 * blocks)  # fmt: skip
         # Each block sends every block a pair, looks for theirs until they are there, and empties the slots.
         least = r.passes + 3 * 8 * parts**2 / (r.cols * r.size)
         yield "passes", max(least, r.counted_passes)
@@ -208,6 +211,14 @@ def boundary_of_packs(r: Row, width: int, warps: int) -> int:
     return boundary
 
 
+def packs_of_threads(r: Row, width: int) -> tuple[int, int]:
+    """Of a row in registers: each thread has 1, 2, 4 or 8 packs of it, or 8, 16 or 32 single elements. And its warps."""
+    packs = r.cols // width
+    tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
+    packs_a_thread = next(each for each, most in tiles if packs <= most)
+    return packs_a_thread, max(1, divide_up(packs, 32 * packs_a_thread))
+
+
 def unaligned_rows(r: Row) -> Expected:
     if r.variant == "flat_span":
         yield from flat_span(r)
@@ -217,12 +228,8 @@ def unaligned_rows(r: Row) -> Expected:
         most = 2 + 2 * (16 // r.size) / r.cols
         yield "passes", r.passes if r.offset == 0 else min(max(r.counted_passes, 2), most)
         return
-    # Each thread has 1, 2, 4 or 8 packs of a row, or 8, 16 or 32 single elements.
     width = 1 if r.variant == "scalar" else 16 // r.size
-    packs = r.cols // width
-    tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
-    packs_a_thread = next(each for each, most in tiles if packs <= most)
-    warps = max(1, divide_up(packs, 32 * packs_a_thread))
+    packs_a_thread, warps = packs_of_threads(r, width)
     boundary = r.size if width == 1 else boundary_of_packs(r, width, warps) if r.variant == "head_and_tail" else 128
     if r.variant == "row_in_flight":
         # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
@@ -456,21 +463,31 @@ def fusion(r: Row) -> Expected:
         return r.rows * size >= 3 * 132 or 16 * divide_up(row_bytes, 16) <= size << 12
 
     def cut_row(begin: int, count: int) -> tuple[int, int]:
-        return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256, "in_registers": 128}.get(r.variant, -1) else 128)
+        return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256}.get(r.variant, -1) else 128)
 
     if r.variant == "narrow_rows":
         gradient = r.op.endswith("gradient")
-        if pack(r) > 1:
-            is_small = r.rows * r.cols // pack(r) <= 132 * 1024
+        # The widest packs of 16, 8 and 4 bytes that cover x and dx, or single elements.
+        size = next(size for size in (16, 8, 4, 2) if size >= r.size and (r.cols * r.size | r.offset * r.size) % size == 0)
+        width = size // r.size
+        if size == 16:
+            is_small = r.rows * r.cols // width <= 132 * 1024
             tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else [(4, 4), (4, 8), (4, 16)])]
             tiles += [(packs, 32) for packs in ((4, 6, 8, 10, 12) if gradient else (4, 6, 8, 12, 16, 24, 32))]
-        elif gradient:
-            tiles = [(4, 4), (8, 4), (8, 8), (8, 16), (8, 32), (16, 32)]
+        elif width == 1 and gradient:
+            tiles = [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8), (5, 16), (8, 16), (5, 32), (8, 32), (10, 32), (16, 32)]
+        elif width == 1:
+            tiles = [(16, 1), (16, 2), (10, 4), (16, 4), (10, 8), (16, 8), (10, 16), (16, 16), (10, 32), (16, 32)]
+        elif not gradient:
+            most = 4 if r.size == 4 else 32 // width
+            tiles = [(most // 2, 1), *((most, lanes) for lanes in (1, 2, 4, 8, 16, 32)), (2 * most, 32)]
+        elif size == 8:
+            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8), (4, 16), (4, 32), (8, 32)]
         else:
-            tiles = [(16, lanes) for lanes in (1, 2, 4, 8, 16, 32)]
-        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * pack(r) >= r.cols)
+            tiles = [(1, 1), (2, 1), (2, 2), (4, 2), (2, 8), (4, 8), (8, 8), (8, 16), (8, 32)]
+        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * width >= r.cols)
         warps = divide_up(r.rows, 32 // lanes)
-        accesses = warps * divide_up(r.cols, lanes * pack(r))
+        accesses = warps * divide_up(r.cols, lanes * width)
         of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + 32 // lanes, r.rows)))
                         for first in range(0, r.rows, 32 // lanes))  # fmt: skip
         yield "passes", r.passes
@@ -479,14 +496,15 @@ def fusion(r: Row) -> Expected:
         # Of the gradient a warp without a row leaves.
         launched = warps if gradient else 4 * divide_up(r.rows, 128 // lanes)
         yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
-        if gradient or pack(r) == 1 or packs <= 4:  # the maximum of the row first
-            of_missing = lanes * packs * launched * 32 // lanes - r.rows * r.cols if pack(r) == 1 else 0
-            others = r.rows * r.cols + of_missing
+        if gradient or width == 1 or lanes < 32 or packs * size <= 64:  # the maximum of the row first
+            # Of elements that do not exist, too, unless it may be many packs.
+            exist = width > 1 and packs > 4
+            others = r.rows * r.cols if exist else 32 * packs * width * launched
         else:
             # A sum is rescaled for each four or three packs of a lane, of which some need not exist; and in the end.
             at_once = 4 if packs % 4 == 0 else 3
-            some = [sum((first * 32 + lane) * pack(r) < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
-            others = r.rows * sum(number * (at_once * pack(r) + 1) + (number > 0) for number in some) + 32 * launched
+            some = [sum((first * 32 + lane) * width < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
+            others = r.rows * sum(number * (at_once * width + 1) + (number > 0) for number in some) + 32 * launched
         yield "special_function_lanes", others
         return
     if r.variant == "split_row":
@@ -531,14 +549,16 @@ def fusion(r: Row) -> Expected:
         yield "special_function_lanes", with_gradient(exponentials * r.rows, 32 * warps * size)
         return
     if r.variant == "in_registers":
-        warps = 1 if row_bytes // 16 <= 128 else max(divide_up(row_bytes, 64 * 32), 4)
-        merges = warps if warps == 1 else 2 * warps
-        yield "global_load_requests", requests_of_rows + r.rows * warps + counted_rows
-        yield "global_store_requests", requests_of_rows + r.rows
-        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
-        exponentials = r.cols + 32 * merges
-        yield "special_function_lanes", with_gradient(
-            r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts), 32 * warps)  # fmt: skip
+        packs_a_thread, warps = packs_of_threads(r, width)
+        boundary = boundary_of_packs(r, width, warps)
+        of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
+        merges = 1 if warps == 1 else 2
+        yield "global_load_requests", of_rows + r.rows * warps + counted_rows
+        yield "global_store_requests", of_rows + r.rows
+        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * warps * r.rows
+        # Also of elements that do not exist; and what a thread's maximum is below that of the row, unless it is ignored.
+        others = (packs_a_thread * width + 1 + merges) * r.rows
+        yield "special_function_lanes", 32 * warps * min(max(r.counted_special_function_lanes / (32 * warps), others + counted_rows), others + r.rows)
         return
     if r.variant == "cluster_loss":
         size = next((size for size in (2, 4, 8) if enough_blocks(size)), 16)

@@ -71,8 +71,10 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("one_read", loss, shape, x, labels, OneRead{});
     all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows{});
     all &= is_right<Op>("split_row", loss, shape, x, labels, SplitLoss{});
-    all &= is_right<Op>("narrow_rows", loss, narrow, x, labels, NarrowRows{});
-    all &= is_right<WithGradient<Op>>("narrow_rows", gradient, narrow, x, labels, NarrowRows{});
+    for (const Shape one : {narrow, shape}) {  // x at the label is read early, and last
+      all &= is_right<Op>("narrow_rows", loss, one, x, labels, NarrowRows{});
+      all &= is_right<WithGradient<Op>>("narrow_rows", gradient, one, x, labels, NarrowRows{});
+    }
     all &= is_right<Op>("read_again", gradient, shape, x, labels, KeptRows<false>{});
     all &= is_right<Op>("in_registers", gradient, shape, x, labels, InRegisters{});
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});

@@ -58,6 +58,10 @@ OF_GRADIENTS = (
 LOGITS = (
     "bf16:4096x32000,bf16:4096x50257,f32:4096x50257,bf16:4096x50264,bf16:4096x128256,bf16:16384x32768,bf16:8192x131072"
 )
+CLASSES = (
+    "bf16:1091x488,bf16:262144x10,bf16:262144x100,bf16:49152x1025,bf16:49152x2048,bf16:32768x4096,bf16:8192x16384,"
+    "f32:262144x33,f32:16384x4096,f32:8192x8193"
+)
 DECODING = [Shape(dtype, batch, cols) for dtype in ("f32", "bf16") for cols in VOCABULARIES for batch in (1, 4, 16, 64)]
 WIDE = [Shape(dtype, rows, cols) for dtype, rows in (("f32", 1024), ("bf16", 4096)) for cols in (65536, 131072, 262144)]
 VOCABULARY = "Awkward shapes: odd widths, just past powers of two, a vocabulary, few rows"
@@ -75,7 +79,11 @@ GRADIENT_TABLES = [
     Table("gradient", "Gradients: wide rows, widths that no pack divides, few rows", "", parse_shapes(OF_GRADIENTS)),
 ]
 LOGITS_OF = "Cross-entropy: rows of logits over vocabularies of 32000 to 131072"
-CROSS_ENTROPY_TABLES = [Table("cross_entropy", LOGITS_OF, "", parse_shapes(LOGITS))]
+CLASSES_OF = "Cross-entropy: few classes, and what lies between those and a vocabulary"
+CROSS_ENTROPY_TABLES = [
+    Table("cross_entropy", LOGITS_OF, "", parse_shapes(LOGITS)),
+    Table("classes", CLASSES_OF, "", parse_shapes(CLASSES)),
+]
 TABLES_OF = {**dict.fromkeys(GRADIENTS, GRADIENT_TABLES), **dict.fromkeys(CROSS_ENTROPY, CROSS_ENTROPY_TABLES)}
 ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES, *CROSS_ENTROPY_TABLES)}
 
