@@ -115,6 +115,15 @@ def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
     assert done == set(harness.contenders())
 
 
+@pytest.mark.parametrize("op", ["softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient", "causal_softmax"])
+def test_rows_too_wide_for_a_variant_are_a_reason_and_no_error(harness: Session, op: str) -> None:
+    harness.add_stages(stage_names(ROOT))
+    harness.open(Shape("bf16", 1, 50257), op)
+    told = [harness.applies(number) for number in range(len(harness.contenders()))]
+    assert any("at most" in reason for reason, _ in told)
+    assert all(passes is None for reason, passes in told if reason)
+
+
 def test_the_seed_chooses_the_input(harness: Session) -> None:
     harness.add_stages(["02_fused_block"])
     errors = []

@@ -232,8 +232,10 @@ int softmax_applies(softmax_session* session, int contender) {
     const Contender& asked = contender_of(*session, contender);
     const Problem& problem = open_run(*session).problem();
     const auto& traffic = asked.variant.traffic;
-    told = json_object({{"reason", json_quoted(reason_not_applicable(*session, asked))},
-                        {"passes", traffic ? json_number(passes(traffic(problem), problem)) : "null"}});
+    const std::string reason = reason_not_applicable(*session, asked);
+    const bool is_declared = reason.empty() && traffic;
+    told = json_object({{"reason", json_quoted(reason)},
+                        {"passes", is_declared ? json_number(passes(traffic(problem), problem)) : "null"}});
   });
 }
 

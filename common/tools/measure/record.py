@@ -66,13 +66,19 @@ LESSONS = (
     Lesson("bf16", 8, (262144,), "softmax_backward"),
     # Cross-entropy: one read; with the gradient one write, too.
     *(
-        Lesson("bf16", rows, cols, op)
+        Lesson(dtype, rows, cols, op)
         for op in ("cross_entropy", "cross_entropy_gradient")
-        for rows, cols in (
-            (4096, (32000, 50257, 50264, 128256)),
-            (16384, (32768,)),
-            (8192, (131072,)),
-            (262144, (10, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
+        for dtype, rows, cols in (
+            ("bf16", 4096, (32000, 50257, 50264, 128256)),
+            ("bf16", 16384, (32768,)),
+            ("bf16", 8192, (131072,)),
+            ("bf16", 262144, (10, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
+            ("f32", 262144, (33,)),
+            # What lies between classes and a vocabulary.
+            ("bf16", 49152, (1025, 2048)),
+            ("bf16", 16384, (4096, 8192, 8193)),
+            ("bf16", 8192, (16384,)),
+            ("f32", 16384, (4096, 4097, 8193)),
         )
     ),
     # Attention's softmax, of 32, 16 and 2 heads.
