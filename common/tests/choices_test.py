@@ -134,6 +134,15 @@ def test_bands_of_many_rows_lend_each_other_what_they_do_not_have() -> None:
     assert [choices.chosen(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
 
 
+def test_of_more_rows_that_were_recorded_with_wide_ones_alone_the_narrow_ones_are_as_of_fewer() -> None:
+    cells = [Cell(4096, cols, {"groups": 99, "blocks": 20}, 99) for cols in (16, 128)]
+    cells += [Cell(4096, 512, {"groups": 99, "blocks": 90}, 99), Cell(10**6, 512, {"groups": 90, "blocks": 99}, 99)]
+    lines = choices.fitted(cells, ["groups", "blocks"])
+    assert [choices.chosen(lines, one) for one in cells] == ["groups", "groups", "groups", "blocks"]
+    asked = [choices.chosen(lines, Cell(10**6, cols, {"groups": 99, "blocks": 99}, 99)) for cols in (8, 64, 260, 270, 5000)]
+    assert asked == ["groups", "groups", "groups", "blocks", "blocks"]
+
+
 def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
     def cell(rows: int, cols: int, split: float, cluster: float) -> Cell:
         return Cell(rows, cols, {"split": split, "cluster": cluster}, max(split, cluster))
@@ -162,6 +171,17 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     recorded_cells[part] = [Cell(1024, 65536, {"tickets": 99.0, "row_in_flight": 70.0, "online": 60.0}, 99)]
     lines = choices.lines_of(work, part, recorded_cells)
     assert [line.kernel for line in lines] == ["tickets", "row_in_flight", "online"]
+
+
+@pytest.mark.parametrize("points, stays", [(1, True), (2, False)])
+def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, points: float, stays: bool) -> None:
+    results = [result("head_and_tail", "08_unaligned_rows", 90), result("row_in_flight", "08_unaligned_rows", 90 - points)]
+    root = recorded(tmp_path, results)
+    (root / choices.TABLE).unlink()
+    table = choices.table_text(root)
+    assert "Forward::head_and_tail" in table
+    (root / choices.TABLE).write_text(table.replace("Forward::head_and_tail", "Forward::row_in_flight"))
+    assert ("Forward::head_and_tail" not in choices.table_text(root)) == stays
 
 
 def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> None:

@@ -87,12 +87,13 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
 
 def main(argv: list[str]) -> None:
     parser = Parser("python3 common/tools sanitize", __doc__)
-    parser.add_argument("stages", metavar="STAGE", nargs="*", help="such as 03_warp_reduce (default: all)")
+    parser.add_argument("stages", metavar="STAGE", nargs="*", help="such as 03 (default: all)")
     parser.add_argument("--jobs", metavar="N", type=whole_number(1024), default=4, help="runs at once (default: 4)")
     parser.add_argument("--logs", metavar="FOLDER", type=folder_to_write, help="(default: build/sanitizer)")
     parser.add_argument("--sanitizer", metavar="PROGRAM", default="compute-sanitizer", help="NVIDIA's program")
     arguments = results.parse(parser, argv)
-    stages = results.stage_executables(arguments.root, arguments.build, arguments.stages)
+    given = [results.stage_named(text, results.stage_names(arguments.root)) for text in arguments.stages]
+    stages = results.stage_executables(arguments.root, arguments.build, given)
     if not shutil.which(arguments.sanitizer):
         raise NoDevice(f"'{arguments.sanitizer}' is not here: install it, or say where it is with --sanitizer")
     runs = sanitize(arguments, stages)

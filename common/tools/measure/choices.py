@@ -3,7 +3,7 @@
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
 few, and each with the kernel that loses least there against the best stage. Where the kernels chosen need clusters, lines for
 GPUs without follow; then kernels that do anything. A shape that is in the ladder and in a sweep is judged by the later of them
-alone. For an operation of which neither is recorded the table has the lines that are assumed here, and says so.
+alone. Lines that the table has stay where others would hardly be better. For an operation of which neither is recorded the table has the lines that are assumed here, and says so.
 
     python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
     python3 common/tools choices --check     write nothing, and fail where a recorded shape is more than 3 points of the
@@ -11,6 +11,7 @@ alone. For an operation of which neither is recorded the table has the lines tha
 """
 
 import argparse
+import itertools
 import math
 import re
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not re
 # Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
 FEW_SHAPES = 10
 BORROWED = 0.1
+# Lines that the table has stay, unless others are better by so much: what the next run may undo changes nothing, and between the
+# recorded shapes they are known.
+STAY = 2.0
 NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
@@ -307,6 +311,12 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         if wider and near:
             last = band.pop()._replace(most_cols=end)
             band += [last, *wider] if last.kernel != wider[0].kernel else wider
+        # Likewise of narrower ones, up to halfway.
+        if narrower := [cell.cols for cell in cells if FEW_ROWS <= cell.rows < least and cell.cols < columns[0]]:
+            end = _halfway(max(narrower), columns[0])
+            beyond = next((at for at, line in enumerate(fewer_rows) if line.most_cols > end), len(fewer_rows))
+            lent = [*fewer_rows[:beyond], *(line._replace(most_cols=end) for line in fewer_rows[beyond : beyond + 1])]
+            band = [line._replace(most_rows=most_rows) for line in lent] + band
         # A kernel that has not done the widest rows may not be able to: where it is not, one that has.
         wide = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
         if wide and band[-1].kernel not in able:
@@ -351,12 +361,22 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
     for kernel in work.last:
         if not {Line(ANY, ANY, kernel), Line(ANY, ANY, work.last[-1])} & set(lines):
             lines.append(Line(ANY, ANY, kernel))
-    # What the next line gives to the same kernel, too, needs none of its own.
-    return [
-        line
-        for line, after in zip(lines, [*lines[1:], None])
-        if after is None or line.kernel != after.kernel or line.most_rows > after.most_rows or line.most_cols > after.most_cols
-    ]
+    return _without_covered(lines)
+
+
+def _without_covered(lines: list[Line]) -> list[Line]:
+    """Without those whose matrices the lines behind them give to the same kernel."""
+    kept: list[Line] = []
+    for line in reversed(lines):
+        rows = {line.most_rows, *(other.most_rows for other in kept if other.most_rows < line.most_rows)}
+        cols = {line.most_cols, *(other.most_cols for other in kept if other.most_cols < line.most_cols)}
+        later = (
+            next((other.kernel for other in kept if r <= other.most_rows and c <= other.most_cols), None)
+            for r, c in itertools.product(rows, cols)
+        )
+        if any(kernel != line.kernel for kernel in later):
+            kept.insert(0, line)
+    return kept
 
 
 def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
@@ -404,12 +424,18 @@ def _behind(cell: Cell, lines: list[Line]) -> float:
     return cell.best - cell.percent.get(chosen(lines, cell) or "", 0.0)
 
 
+def _cost(lines: list[Line], cells: dict[Part, list[Cell]], part: Part) -> float:
+    behind = sum(cell.weight * _penalty(_behind(cell, lines)) for cell in with_borrowed(cells, part))
+    return LINE_COSTS * len(lines) + behind
+
+
 def _number(value: int) -> str:
     return "any" if value == ANY else str(value)
 
 
 def table_text(root: Path, of_gpu: str = "") -> str:
     results, gpu, multiprocessors = recordings(root, of_gpu)
+    before = read_table(root / TABLE) if (root / TABLE).exists() else {}
     text = [
         "// Written by `python3 common/tools choices`, from what is recorded in common/results: not to be edited.",
         "",
@@ -420,7 +446,10 @@ def table_text(root: Path, of_gpu: str = "") -> str:
     for work in WORKS:
         cells = recorded_cells(results, work)
         for part in PARTS:
-            lines = lines_of(work, part, cells)
+            lines, has = lines_of(work, part, cells), before.get((work.name, part), [])
+            are_known = any(cells.values()) and {line.kernel for line in has} <= work.stages.keys()
+            if has and are_known and _cost(has, cells, part) <= _cost(lines, cells, part) + STAY:
+                lines = has
             behind = max((_behind(cell, lines) for cell in cells[part]), default=0.0)
             recorded = f"recorded shapes: {len(cells[part])}, at most {behind:.1f} points behind the best stage"
             if not any(cells.values()):
