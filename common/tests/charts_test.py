@@ -53,6 +53,14 @@ def all_charts(recorded: Repository, sweep: Path) -> dict[str, Chart]:
     return plot.Sources(results.Recorded(recorded.file), results.Recorded(sweep)).charts()
 
 
+def test_shapes_that_are_recorded_of_a_loss_alone_are_in_no_chart(recorded: Repository) -> None:
+    data = json.loads(recorded.file.read_text())
+    of_losses = [{**data["results"][0], "op": "cross_entropy", "rows": 16384, "cols": cols} for cols in (4096, 8192, 16384)]
+    before = charts.of_recording(results.Recorded(recorded.file)).keys()
+    recorded.file.write_text(json.dumps({**data, "results": [*data["results"], *of_losses]}))
+    assert charts.of_recording(results.Recorded(recorded.file)).keys() == before
+
+
 # --- The drawings ----------------------------------------------------------------------------------
 
 

@@ -561,8 +561,10 @@ class Recorded:
 
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
-        ops: Sequence[str] = (op,) if op else operations_at(stage, shape)
-        ops = tuple(one for one in ops if (shape, one) in self._at) or ops  # a shape may be recorded of some alone
+        wanted: list[Sequence[str]] = [(op,)] if op else [operations_at(stage, shape), operations_of(stage)]
+        # A shape may be recorded of some of them alone.
+        recorded = ([one for one in ops if (shape, one) in self._at] for ops in wanted)
+        ops = next(filter(None, recorded), wanted[0])
         found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")

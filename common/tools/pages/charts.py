@@ -278,7 +278,9 @@ def stages_of(recorded: Recorded) -> list[str]:
 
 
 def shapes_of(recorded: Recorded) -> list[Shape]:
-    return list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in recorded.results))
+    """Those of softmax, which the charts show."""
+    softmax = (r for r in recorded.results if r["op"] == "softmax")
+    return list(dict.fromkeys(Shape(r["dtype"], r["rows"], r["cols"]) for r in softmax))
 
 
 def widths(recorded: Recorded, dtype: str, rows: str) -> list[Shape]:
