@@ -97,18 +97,19 @@ struct RowExchange {
   /// Which of part_tiles. Parts as small as possible, because a small block is sooner done; but neither so many that the exchange,
   /// of every block with every other, takes longer, nor so many that blocks share an SM. Where they have to, three do.
   static int tile(Shape shape) {
-    const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
     const auto parts = [&](int i) { return divide_up(shape.cols, part_tiles[i].cols()); };
-    if (split_by == SplitBy::cols) {  // the parts of a row are the same in every matrix
+    if constexpr (split_by == SplitBy::cols) {  // the parts of a row are the same in every matrix
       for (const int i : {0, 1, 4}) {
         if (parts(i) <= 64) return i;
       }
       return num_part_tiles - 1;
+    } else {
+      const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
+      for (int i = 0; i < 4; ++i) {
+        if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
+      }
+      return parts(4) <= sms && shape.rows * parts(4) <= part_tiles[4].blocks_per_sm * sms ? 4 : 5;
     }
-    for (int i = 0; i < 4; ++i) {
-      if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
-    }
-    return parts(4) <= sms && shape.rows * parts(4) <= part_tiles[4].blocks_per_sm * sms ? 4 : 5;
   }
 
   static std::int64_t max_cols() {

@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<tile>())
     return loss_of_row<Op>(state, x_label.value(), label, cols);
   };
   packs_are_asked_for();
-  // What a small matrix has is read, and its loss made, while others wait. Of a large one x at the label is read last, when the L1
-  // has it.
+  // x at the label: of a small matrix it is read early, and the loss made by all lanes before the gradient, since nothing is left to
+  // do meanwhile after it. Of a large one it is read last, when the L1 has it.
   constexpr bool is_small = N > 1 && tile.packs_per_lane <= 2 && tile.group_width >= 16;
   const Element<T> early(x + held.row() * cols, label, is_small && held.is_first() ? cols : 0);
   // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. Without one here,

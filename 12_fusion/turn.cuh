@@ -45,26 +45,6 @@ class Turn {
     own.add(value);
   }
 
-  /// result(values, col) makes of elements from column col on what is written.
-  template <class Result>
-  __device__ void write(T* elements, const Cut<N>& cut, int first_pack, const Result& result) const {
-    const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
-    const auto write_pack = [&](const auto& packed, auto& values, int col) {
-      unpack(packed, values);
-      result(values, col);
-      store_pack(elements + col, make_pack<T>(values));
-    };
-#pragma unroll
-    for (int i = 0; i < packs_per_turn; ++i) {
-      float values[N];
-      if (pack + 32 * i < cut.num_packs) write_pack(packs_[i], values, cut.col_of_pack(pack + 32 * i));
-    }
-    float value[1];
-    if (has_single(cut, first_pack)) {
-      write_pack(single_, value, cut.col_of_single(static_cast<int>(threadIdx.x)));
-    }
-  }
-
   /// Packs of the block in a turn.
   static __device__ int step() {
     return packs_per_turn * static_cast<int>(blockDim.x);
