@@ -62,7 +62,7 @@ class HeldRow {
     return first_pack_ + i * 32 < cut_.num_packs;
   }
   __device__ bool has_single() const {
-    return static_cast<int>(threadIdx.x) < cut_.num_singles();
+    return N > 1 && static_cast<int>(threadIdx.x) < cut_.num_singles();
   }
   __device__ int col_of_single() const {
     return cut_.col_of_single(static_cast<int>(threadIdx.x));

@@ -256,13 +256,19 @@ struct NarrowRows {
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
-    if constexpr (!has_gradient<Op>) {
-      constexpr int most = sizeof(T) == 4 ? 4 : 32 / N;
+    if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
+      launch_tiles<Op, N, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
+                   tile(4, 32), tile(8, 32)>(of, stream);
+    } else if constexpr (!has_gradient<Op>) {
+      constexpr int most = 32 / N;
       launch_tiles<Op, N, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4), tile(most, 8),
-                   tile(most, 16), tile(most, 32), tile(2 * most, 32)>(of, stream);
-    } else if constexpr (N * sizeof(T) == 8) {
+                   tile(most, 16)>(of, stream);
+    } else if constexpr (sizeof(T) == 4) {
       launch_tiles<Op, N, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
                    tile(4, 32), tile(8, 32)>(of, stream);
+    } else if constexpr (N == 4) {
+      launch_tiles<Op, N, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
+                   tile(4, 32)>(of, stream);
     } else {
       launch_tiles<Op, N, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8), tile(8, 8),
                    tile(8, 16), tile(8, 32)>(of, stream);
