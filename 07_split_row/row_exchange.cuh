@@ -57,6 +57,7 @@ constexpr PartTile part_tiles[] = {
     {.block = {.block_size = 512, .elements_per_thread = 32}, .blocks_per_sm = 2},
 };
 constexpr int num_part_tiles = 6;
+constexpr int tile_of_shared_sms = 4;  ///< those before it are for blocks that have an SM each
 constexpr PartTile widest_part = part_tiles[num_part_tiles - 1];
 
 /// What the compiler is promised: an SM of compute capability 7.5 holds 1024 threads, all later ones at least 1536.
@@ -99,16 +100,19 @@ struct RowExchange {
   static int tile(Shape shape) {
     const auto parts = [&](int i) { return divide_up(shape.cols, part_tiles[i].cols()); };
     if constexpr (split_by == SplitBy::cols) {  // the parts of a row are the same in every matrix
-      for (const int i : {0, 1, 4}) {
+      for (const int i : {0, 1, tile_of_shared_sms}) {
         if (parts(i) <= 64) return i;
       }
       return num_part_tiles - 1;
     } else {
       const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < tile_of_shared_sms; ++i) {
         if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
       }
-      return parts(4) <= sms && shape.rows * parts(4) <= part_tiles[4].blocks_per_sm * sms ? 4 : 5;
+      constexpr int shared = tile_of_shared_sms;
+      const bool fits =
+          parts(shared) <= sms && shape.rows * parts(shared) <= part_tiles[shared].blocks_per_sm * sms;
+      return fits ? shared : num_part_tiles - 1;
     }
   }
 

@@ -82,7 +82,7 @@ class RowOfLanes {
     float total = 0;
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
-      // What does not exist adds nothing. Where it may be many packs, a branch for each is faster.
+      // What does not exist adds nothing. With a branch for each, nvcc 13.0 spills less of ten packs.
       if (tile.packs_per_lane > 4 && N > 1 && !exists(i)) continue;
       unpack(packs[i], values[i]);
 #pragma unroll

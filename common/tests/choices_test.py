@@ -214,6 +214,12 @@ def test_a_point_is_worth_a_line_and_half_of_one_is_not(points: float, lines: in
     assert len(choices.fitted(cells, ["a", "b"])) == lines
 
 
+def test_a_line_whose_matrices_others_give_to_the_same_kernel_goes() -> None:
+    rest = [Line(100, 23, "a"), Line(100, 90, "b"), Line(ANY, 23, "a"), Line(ANY, ANY, "b")]
+    assert choices._without_covered([Line(ANY, 8, "a"), *rest]) == rest
+    assert choices._without_covered([Line(ANY, 30, "a"), *rest]) == [Line(ANY, 30, "a"), *rest]
+
+
 def test_no_line_says_what_the_next_one_says() -> None:
     for (work, part), lines in choices.read_table(ROOT / choices.TABLE).items():
         for line, after in zip(lines, lines[1:]):

@@ -84,6 +84,13 @@ def damaged(good: Any, path: tuple[Any, ...], wrong: Any) -> Any:
     return data
 
 
+@pytest.mark.parametrize("cols, op", [(4096, "cross_entropy"), (8192, "causal_softmax")])
+def test_a_shape_of_heads_that_is_recorded_of_losses_alone_shows_these(cols: int, op: str) -> None:
+    recorded = results.Recorded(RECORDED / "nvidia-h200.json")
+    shown = recorded.variants("12_fusion", results.Shape("bf16", 16384, cols))
+    assert {result["op"].split("_")[0] for result in shown} == {op.split("_")[0]}
+
+
 def test_what_is_recorded_is_taken(said: Said) -> None:
     for name in LOAD:
         assert said(name, GOOD[name]) == ""
