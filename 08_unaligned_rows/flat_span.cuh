@@ -1,7 +1,10 @@
 // Several narrow rows as one span: it enters and leaves shared memory as aligned packs, whatever the width.
 #pragma once
 
-#include "03_warp_reduce/first_tile.cuh"
+#include <array>
+#include <climits>
+#include <utility>
+
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
 #include "common/harness/current_device.cuh"
@@ -31,37 +34,33 @@ __device__ void copy_out(T* global, const T* shared, int count, int thread, int 
   if (thread < cut.num_singles()) global[cut.col_of_single(thread)] = shared[cut.col_of_single(thread)];
 }
 
-/// The first `count` of the values, or all. A check for each element would cost as much as the element: it is
+/// The first `count` of the values, or all, by packs of N. A check for each would cost as much as the element: it is
 /// made only where the part is narrower than its registers.
-template <int most, class T>
+template <int N, int most, class T>
 __device__ void read_part(const T* part, int count, float (&values)[most]) {
-  if (count >= most) {
+  const bool all_exist = count >= most;
 #pragma unroll
-    for (int i = 0; i < most; ++i) values[i] = static_cast<float>(part[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < most; ++i) values[i] = i < count ? static_cast<float>(part[i]) : no_element;
+  for (int i = 0; i < most; i += N) {
+    unpack(all_exist || i < count ? load_pack<N>(part + i) : no_elements<T, N>(), part_of<N>(values, i / N));
   }
 }
-template <int most, class T>
-__device__ void write_part(T* part, int count, const float (&values)[most]) {
-  if (count >= most) {
+template <int N, int most, class T>
+__device__ void write_part(T* part, int count, float (&values)[most]) {
+  const bool all_exist = count >= most;
 #pragma unroll
-    for (int i = 0; i < most; ++i) part[i] = static_cast<T>(values[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < most; ++i) {
-      if (i < count) part[i] = static_cast<T>(values[i]);
-    }
+  for (int i = 0; i < most; i += N) {
+    if (all_exist || i < count) store_pack(part + i, make_pack<T>(part_of<N>(values, i / N)));
   }
 }
 
 constexpr int flat_span_most_threads = 512;
+/// Blocks of so many threads that an SM must have the registers for. Left alone, nvcc 13.0 gives some threads of 43 columns 113.
+constexpr int flat_span_least_blocks(int most_cols) { return most_cols > 40 ? 2 : 0; }
 
-/// Thread (r, p) has part p of the block's row r. The lanes of a warp have 32 rows and the same columns: at
-/// an odd width these lie in 32 banks.
-template <class Op, int most_cols_of_part, class T>
-__global__ void __launch_bounds__(flat_span_most_threads)
+/// Thread (r, p) has part p of the block's row r: packs of N elements. The lanes of a warp have 32 rows and the same columns. Where a
+/// row is an odd number of packs of 4 or 8 bytes, no two of these meet in a bank.
+template <class Op, int N, int most_packs, class T>
+__global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs * N))
     flat_span_softmax(const T* x, T* y, Shape shape, int span_bytes, L2Policy reads) {
   extern __shared__ __align__(line_bytes) unsigned char buffer[];  // the span; then the states of the parts
   auto* states = reinterpret_cast<typename Op::State*>(buffer + span_bytes);
@@ -71,7 +70,7 @@ __global__ void __launch_bounds__(flat_span_most_threads)
   const int threads = rows_of_block * parts;
   const int row = static_cast<int>(threadIdx.x);
   const int thread = static_cast<int>(threadIdx.y) * rows_of_block + row;
-  const int first_col = static_cast<int>(threadIdx.y) * most_cols_of_part;
+  const int first_col = static_cast<int>(threadIdx.y) * most_packs * N;
 
   for (std::int64_t first_row = blockIdx.x * std::int64_t{rows_of_block}; first_row < shape.rows;
        first_row += gridDim.x * std::int64_t{rows_of_block}) {
@@ -83,8 +82,8 @@ __global__ void __launch_bounds__(flat_span_most_threads)
 
     const int place = row * cols + first_col;
     const int count = row < rows ? cols - first_col : 0;
-    float values[most_cols_of_part];
-    read_part(place_in(buffer, span_x) + place, count, values);
+    float values[most_packs * N];
+    read_part<N>(place_in(buffer, span_x) + place, count, values);
     finish_row<Op>(values, [&](typename Op::State own) {
       if (parts > 1) states[thread] = own;
       __syncthreads();  // and all have read their elements: y may lie otherwise than x
@@ -96,44 +95,85 @@ __global__ void __launch_bounds__(flat_span_most_threads)
       return total;
     });
 
-    write_part(place_in(buffer, span_y) + place, count, values);
+    write_part<N>(place_in(buffer, span_y) + place, count, values);
     __syncthreads();
     copy_out(span_y, place_in(buffer, span_y), rows * cols, thread, threads);
     __syncthreads();  // the next span is copied over this one
   }
 }
 
-/// How many columns a thread may have.
-struct SpanTile {
-  int most_cols;
-  int most_parts = 1;
-  constexpr std::int64_t cols() const { return most_cols * most_parts; }
-  constexpr bool fits(std::int64_t row_cols) const { return row_cols <= cols(); }
-};
-constexpr SpanTile widest_span_tile{.most_cols = 33, .most_parts = flat_span_most_threads / 32};
+/// The packs of N elements that a thread may have.
+template <int N>
+constexpr auto span_tiles = std::array{9, 17, 25, 33, 43};
+template <>
+constexpr inline auto span_tiles<2> = std::array{5, 9, 13, 17};
+template <>
+constexpr inline auto span_tiles<4> = std::array{5, 9};
 
-/// Rows of a block: a multiple of 32, as many as make 16 KiB of them, or 256 threads. A block whose copies
-/// are on their way does nothing else, so an SM needs several.
-inline int rows_of_span(std::int64_t row_bytes, int parts) {
-  const std::int64_t warps = min((16 << 10) / row_bytes, std::int64_t{256 / parts}) / 32;
-  return static_cast<int>(32 * max(warps, std::int64_t{1}));
+/// How a row is shared: by so many threads, each with so many packs.
+struct SpanParts {
+  int packs;
+  int parts;
+};
+/// Few parts, because each thread of a row merges the states of all; and in them few columns that do not exist. A part more
+/// was as slow as some 16 columns more.
+template <int N>
+SpanParts parts_of_row(std::int64_t cols) {
+  SpanParts best{};
+  int fewest = INT_MAX;
+  for (const int packs : span_tiles<N>) {
+    const int parts = static_cast<int>(divide_up(cols, packs * N));
+    const int columns = parts * (packs * N + 16);
+    if (32 * parts > flat_span_most_threads || columns >= fewest) continue;
+    best = {packs, parts};
+    fewest = columns;
+  }
+  return best;
+}
+/// With any of the packs.
+constexpr std::int64_t most_cols_of_span = 34 * (flat_span_most_threads / 32);
+
+/// Rows of a block: a multiple of 32, as many as make 6 KiB of them, or 256 threads. A block whose copies are on their way does
+/// nothing else, so an SM needs many.
+inline unsigned rows_of_span(std::int64_t row_bytes, int parts) {
+  const std::int64_t warps = min((6 << 10) / row_bytes, std::int64_t{256 / parts}) / 32;
+  return static_cast<unsigned>(32 * max(warps, std::int64_t{1}));
 }
 
-/// Softmax (or log-softmax) of each row, cols <= widest_span_tile.cols(); rows = 0 does nothing.
+/// Calls launch.template operator()<N, packs>(block, span_bytes) with the widest packs of up to 8 bytes that cover the rows of x
+/// and y.
+template <class T, class Launch>
+void with_span_tile(const T* x, const T* y, std::int64_t cols, Launch launch) {
+  const std::int64_t row_bytes = cols * std::int64_t{sizeof(T)};
+  const auto with_packs = [&]<int N>() {
+    if (!rows_fit_packs<N>(x, cols) || !rows_fit_packs<N>(y, cols)) return false;
+    const auto [packs, parts] = parts_of_row<N>(cols);
+    const dim3 block(rows_of_span(row_bytes, parts), static_cast<unsigned>(parts));
+    const int span_bytes = static_cast<int>(bytes_with_place(block.x * row_bytes));
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+      ((packs == span_tiles<N>[i] ? launch.template operator()<N, span_tiles<N>[i]>(block, span_bytes)
+                                  : void()),
+       ...);
+    }(std::make_index_sequence<span_tiles<N>.size()>{});
+    return true;
+  };
+  if constexpr (sizeof(T) == 2) {
+    if (with_packs.template operator()<4>()) return;
+  }
+  if (!with_packs.template operator()<2>()) with_packs.template operator()<1>();
+}
+
+/// Softmax (or log-softmax) of each row, cols <= most_cols_of_span; rows = 0 does nothing.
 struct FlatSpan {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    with_first_tile_that_fits<SpanTile{8}, SpanTile{16}, widest_span_tile>(shape.cols, [&]<SpanTile tile>() {
-      const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
-      const int parts = static_cast<int>(divide_up(shape.cols, tile.most_cols));
-      const int rows = rows_of_span(row_bytes, parts);
-      const int span_bytes = static_cast<int>(bytes_with_place(rows * row_bytes));
-      const int shared_bytes = span_bytes + rows * parts * int{sizeof(typename Op::State)};
-      const auto kernel = flat_span_softmax<Op, tile.most_cols, T>;
+    with_span_tile(x, y, shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
+      const int shared_bytes =
+          span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
+      const auto kernel = flat_span_softmax<Op, N, packs, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-      const dim3 block(rows, parts);
-      kernel<<<grid_for(divide_up(shape.rows, rows)), block, shared_bytes, stream>>>(
+      kernel<<<grid_for(divide_up(shape.rows, block.x)), block, shared_bytes, stream>>>(
           x, y, shape, span_bytes, policy_of_reads<T>(2, shape));
       CUDA_CHECK(cudaGetLastError());
     });

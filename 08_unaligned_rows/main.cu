@@ -10,7 +10,7 @@ namespace {
 const auto too_wide_for_registers =
     at_most_columns(most_cols_in_registers, "the row must fit the registers of a block");
 const auto too_wide_for_a_span =
-    at_most_columns(widest_span_tile.cols(), "32 rows must fit the registers of a block");
+    at_most_columns(most_cols_of_span, "32 rows must fit the registers of a block");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
 
 /// Reads the packs that a row's elements lie in, whole: where x begins at a pack.

@@ -6,6 +6,7 @@
 #include "12_fusion/masked_variants.cuh"
 #include "12_fusion/narrow_rows.cuh"
 #include "12_fusion/separate.cuh"
+#include "12_fusion/span_loss.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
 #include "common/harness/cli/run_stage.h"
@@ -68,6 +69,22 @@ std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
           ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(in_packs, element_bytes(problem))
           : NarrowRows::most_cols<CrossEntropy>(in_packs, element_bytes(problem));
   return at_most_columns(most_cols, "the row must fit the registers of a warp")(problem, device);
+}
+
+/// Bytes: the largest power of two that divides those of a row.
+std::int64_t pack_of_span(const Problem& problem) {
+  const std::int64_t row_bytes = problem.shape.cols * element_bytes(problem);
+  return row_bytes & -row_bytes;
+}
+
+std::string not_for_a_span(const Problem& problem, const Device& device) {
+  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
+  const std::int64_t size = element_bytes(problem);
+  const std::int64_t pack = pack_of_span(problem);
+  if (pack > 8 || problem.offsets.input * size % pack != 0 || problem.offsets.output * size % pack != 0) {
+    return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
+  }
+  return at_most_columns(most_cols_of_span, "32 rows must fit the registers of a block")(problem, device);
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
@@ -194,6 +211,18 @@ Traffic in_registers_passes(const Problem& problem) {
   return traffic_of(problem, 1, block.x / 32, {.barriers = block.y > 1 ? 0 : 2, .bank_conflicts = {}});
 }
 
+/// Each part of a row reads the label.
+Traffic span_passes(const Problem& problem) {
+  const std::int64_t cols = problem.shape.cols;
+  const std::int64_t pack = pack_of_span(problem) / element_bytes(problem);
+  const SpanParts of_row = pack == 4   ? parts_of_row<4>(cols)
+                           : pack == 2 ? parts_of_row<2>(cols)
+                                       : parts_of_row<1>(cols);
+  Traffic traffic = traffic_of(problem, 1, of_row.parts);
+  traffic.bytes_read -= bytes_at_labels(problem);  // which are found in the span
+  return traffic;
+}
+
 Traffic cluster_passes(const Problem& problem) {
   const RowOnCluster row =
       UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
@@ -271,6 +300,11 @@ Stage losses() {
                          return traffic_of(problem, 1, 1, {.barriers = 0, .bank_conflicts = {}});
                        },
                    .unsupported = too_wide_for_lanes},
+                  {.name = "flat_span",
+                   .idea = "the same, of rows that packs of 16 bytes do not cover: many as one span",
+                   .prepare = launches_of<SpanOfRows, LossesAndGradients>,
+                   .traffic = span_passes,
+                   .unsupported = not_for_a_span},
                   {.name = "unfused_gradient",
                    .idea = "loss and gradient: three kernels, which hand on log-probabilities",
                    .prepare = launches_of<SeparateKernels, Operations<WithGradient<CrossEntropy>>>,

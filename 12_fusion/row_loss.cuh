@@ -4,7 +4,7 @@
 // Cost: the loss alone 1 pass, 1 read; with the gradient 2, 1 read and 1 write. The pair (m, d) of a row says all that both
 // need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss streams a row and keeps
 // nothing (loss.cuh, split_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh,
-// narrow_rows.cuh), in shared memory (kept_row.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
+// narrow_rows.cuh), in shared memory (kept_row.cuh, span_loss.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
 #pragma once
 
@@ -187,9 +187,17 @@ class RowGradient {
   /// several rows; a branch that some of its lanes take is slower there than a comparison for each element.
   template <bool by_branch = true, int N>
   __device__ void of_exponentials(float (&values)[N], int col) const {
-#pragma unroll
-    for (float& value : values) value = value * factor_of_exponentials_ - everywhere_;
+    beside_label(values);
     subtract_at_label<by_branch>(values, col);
+  }
+  /// The same of columns beside the label, and at it.
+  template <int N>
+  __device__ void beside_label(float (&exponentials)[N]) const {
+#pragma unroll
+    for (float& value : exponentials) value = value * factor_of_exponentials_ - everywhere_;
+  }
+  __device__ float at_label(float exponential) const {
+    return exponential * factor_of_exponentials_ - everywhere_ - (1 - Op::smoothing);
   }
 
  private:

@@ -17,11 +17,11 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
     case warp_registers:
       return matrix.cols <= max_warp_reduce_cols;
     case block_registers:
-      return matrix.in_packs && matrix.cols <= widest_gradient_tile.cols();
+      return matrix.in_packs() && matrix.cols <= widest_gradient_tile.cols();
     case shared_memory:
-      return matrix.in_packs && 2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;
+      return matrix.in_packs() && 2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;
     case cluster:
-      return matrix.in_packs && fits_cluster<Cluster>(matrix, gpu);
+      return matrix.in_packs() && fits_cluster<Cluster>(matrix, gpu);
     case head_and_tail:
       return matrix.lie_alike && matrix.cols <= widest_gradient_tile.cols();
     case unaligned:
@@ -31,7 +31,7 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
     case two_kernels:
       return true;
     case row_exchange:
-      return matrix.in_packs && matrix.cols <= SplitWithExchange::max_cols();
+      return matrix.in_packs() && matrix.cols <= SplitWithExchange::max_cols();
   }
   return false;
 }

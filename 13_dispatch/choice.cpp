@@ -10,8 +10,8 @@ std::span<const Choice<Kernel>> pick(const Matrix& matrix,
                                      std::span<const Choice<Kernel>> of_4_bytes,
                                      std::span<const Choice<Kernel>> of_2_bytes_in_packs,
                                      std::span<const Choice<Kernel>> of_2_bytes) {
-  if (matrix.element_bytes == 4) return matrix.in_packs ? of_4_bytes_in_packs : of_4_bytes;
-  return matrix.in_packs ? of_2_bytes_in_packs : of_2_bytes;
+  if (matrix.element_bytes == 4) return matrix.in_packs() ? of_4_bytes_in_packs : of_4_bytes;
+  return matrix.in_packs() ? of_2_bytes_in_packs : of_2_bytes;
 }
 
 }  // namespace

@@ -42,17 +42,24 @@ enum class Backward {
   two_kernels,
   row_exchange
 };
-enum class Loss { narrow_rows, one_read, drawn_rows, split_row, cluster_loss };
-enum class Gradient { narrow_rows, in_registers, cluster, unaligned_cluster, kept_row };
+enum class Loss { narrow_rows, flat_span, one_read, drawn_rows, split_row, cluster_loss };
+enum class Gradient { narrow_rows, flat_span, in_registers, cluster, unaligned_cluster, kept_row };
 
 /// A matrix, as far as it matters to who takes it.
 struct Matrix {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t element_bytes;
-  bool in_packs;   ///< every row of every matrix begins at a pack of 16 bytes and is made of them
-  bool lie_alike;  ///< all matrices begin equally far past a pack
+  std::int64_t alignment;  ///< all matrices begin at multiples of so many bytes: 16, or the smaller power of two
+  bool lie_alike;          ///< all matrices begin equally far past a pack
   [[nodiscard]] std::int64_t row_bytes() const { return cols * element_bytes; }
+  /// Every row of every matrix begins at a pack of 16 bytes and is made of them.
+  [[nodiscard]] bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
+  /// The same of smaller packs, of which a row has an odd number.
+  [[nodiscard]] bool in_odd_packs() const {
+    const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them
+    return pack < 16 && alignment % pack == 0;
+  }
 };
 
 /// The current device, as far as it matters. Asked once in each thread, and again when another device is current.

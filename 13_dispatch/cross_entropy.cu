@@ -5,6 +5,7 @@
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
 #include "12_fusion/narrow_rows.cuh"
+#include "12_fusion/span_loss.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
 #include "13_dispatch/cluster_limits.cuh"
@@ -15,7 +16,11 @@ namespace rowwise {
 /// Op: the loss, or with the gradient; smoothed or not.
 template <class Op>
 bool fits_lanes(const Matrix& matrix) {
-  return matrix.cols <= NarrowRows::most_cols<Op>(matrix.in_packs, matrix.element_bytes);
+  return matrix.cols <= NarrowRows::most_cols<Op>(matrix.in_packs(), matrix.element_bytes);
+}
+
+bool fits_span(const Matrix& matrix) {
+  return matrix.in_odd_packs() && matrix.cols <= most_cols_of_span;
 }
 
 bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
@@ -23,6 +28,8 @@ bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
   switch (kernel) {
     case narrow_rows:
       return fits_lanes<CrossEntropy>(matrix);
+    case flat_span:
+      return fits_span(matrix);
     case drawn_rows:
       return matrix.rows <= most_rows_to_draw;
     case cluster_loss:
@@ -39,10 +46,12 @@ bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
   switch (kernel) {
     case narrow_rows:
       return fits_lanes<WithGradient<CrossEntropy>>(matrix);
+    case flat_span:
+      return fits_span(matrix);
     case in_registers:
       return matrix.lie_alike && matrix.cols <= most_cols_in_registers;
     case cluster:
-      return matrix.in_packs && fits_cluster<InCluster>(matrix, gpu, matrix.rows);
+      return matrix.in_packs() && fits_cluster<InCluster>(matrix, gpu, matrix.rows);
     case unaligned_cluster:
       return fits_cluster<UnalignedInCluster>(matrix, gpu, matrix.rows);
     case kept_row:
@@ -69,6 +78,8 @@ void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
   switch (kernel) {
     case narrow_rows:
       return NarrowRows::launch<Op>(tensors, stream);
+    case flat_span:
+      return SpanOfRows::launch<Op>(tensors, stream);
     case one_read:
       return OneRead::launch<Op>(tensors, stream);
     case drawn_rows:
@@ -86,6 +97,8 @@ void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream) {
   switch (kernel) {
     case narrow_rows:
       return NarrowRows::launch<Op>(tensors, stream);
+    case flat_span:
+      return SpanOfRows::launch<Op>(tensors, stream);
     case in_registers:
       return InRegisters::launch<Op>(tensors, stream);
     case cluster:

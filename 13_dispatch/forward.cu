@@ -37,7 +37,7 @@ using Online = OnlineSoftmax<Rescale::per_chunk, Direction::forward>;
 /// A pack for each lane of a warp in each block, and no more than shared memory holds.
 template <class Launcher>
 bool on_cluster(const Matrix& matrix, const Gpu& gpu) {
-  return matrix.in_packs && matrix.row_bytes() >= Launcher::cluster_size * 32 * 16 &&
+  return matrix.in_packs() && matrix.row_bytes() >= Launcher::cluster_size * 32 * 16 &&
          fits_cluster<Launcher>(matrix, gpu, static_cast<std::size_t>(matrix.element_bytes));
 }
 
@@ -77,13 +77,13 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
     case two_packs_two_rows:
-      return matrix.in_packs && matrix.row_bytes() <= 2 * 32 * 16;
+      return matrix.in_packs() && matrix.row_bytes() <= 2 * 32 * 16;
     case two_rows_evict_last:
-      return matrix.in_packs && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
+      return matrix.in_packs() && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
     case padded_packs:
-      return matrix.in_packs && matrix.cols <= max_warp_reduce_cols;
+      return matrix.in_packs() && matrix.cols <= max_warp_reduce_cols;
     case fused:
-      return matrix.in_packs && matrix.cols <= widest_tile.cols();
+      return matrix.in_packs() && matrix.cols <= widest_tile.cols();
     case online:
       return true;
     case row_exchange:
@@ -91,7 +91,7 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
     case head_and_tail:
       return matrix.cols <= most_cols_in_registers;
     case flat_span:
-      return matrix.cols <= widest_span_tile.cols();
+      return matrix.cols <= most_cols_of_span;
     case row_in_flight:
       return matrix.cols <= 1 << 30;
     case cluster_2:

@@ -95,13 +95,13 @@ void check_labelled_extent(Extent extent) {
 template <class Kernel>
 std::size_t most_bytes(Extent extent, std::size_t element_bytes) {
   std::size_t most = 0;
-  for (const bool in_packs : {false, true}) {
-    const Matrix matrix{
-        .rows = extent.rows,
-        .cols = extent.cols,
-        .element_bytes = static_cast<std::int64_t>(element_bytes),
-        .in_packs = in_packs && extent.cols * static_cast<std::int64_t>(element_bytes) % 16 == 0,
-        .lie_alike = in_packs};
+  const auto size = static_cast<std::int64_t>(element_bytes);
+  for (const std::int64_t alignment : {size, std::int64_t{16}}) {
+    const Matrix matrix{.rows = extent.rows,
+                        .cols = extent.cols,
+                        .element_bytes = size,
+                        .alignment = alignment,
+                        .lie_alike = alignment == 16};
     most = std::max(most, need(choose<Kernel>(matrix, current_gpu(), SIZE_MAX), matrix).bytes);
   }
   return most;
@@ -131,13 +131,13 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
   Matrix matrix{.rows = extent.rows,
                 .cols = extent.cols,
                 .element_bytes = sizeof(T),
-                .in_packs = extent.cols * sizeof(T) % 16 == 0,
+                .alignment = 16,
                 .lie_alike = true};
   std::optional<std::uintptr_t> past_pack;
   for (const Argument& argument : arguments) {
     if (!argument.is_matrix) continue;
     const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(argument.data) % 16;
-    matrix.in_packs = matrix.in_packs && past == 0;
+    if (past != 0) matrix.alignment = std::min(matrix.alignment, static_cast<std::int64_t>(past & -past));
     matrix.lie_alike = matrix.lie_alike && past == past_pack.value_or(past);
     past_pack = past;
   }

@@ -64,7 +64,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
     if stage == "06_online" and variant in ("fused", "fused_evict_last"):
         return cols <= 32768
     if stage == "08_unaligned_rows":
-        return cols <= {"flat_span": 528, "row_in_flight": 1 << 30}.get(variant, 32760)
+        return cols <= {"flat_span": 544, "row_in_flight": 1 << 30}.get(variant, 32760)
     if stage == "09_async_copy":
         if any(number % pack for number in (cols, *offsets)):
             return False
@@ -130,6 +130,10 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if variant == "narrow_rows":  # of a warp's lanes each holds 32 packs, or 12, or 16 elements
             gradient, packs = op.endswith("gradient"), not any(number % pack for number in (cols, *offsets))
             return cols <= 32 * ((12 if gradient else 32) * pack if packs else 16)
+        if variant == "flat_span":  # rows of an odd number of packs of at most 8 bytes
+            size = 4 if dtype == "f32" else 2
+            of_row = cols * size & -(cols * size)
+            return cols <= 544 and of_row <= 8 and not any(offset * size % of_row for offset in offsets)
         if variant == "cluster_loss" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
             return False
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):

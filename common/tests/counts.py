@@ -37,9 +37,9 @@ SHAPES_OF = {
     ],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
-    "12_fusion": ["--rows 1200 --cols 33", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3", "--rows 6000 --cols 128,200"],
+    "12_fusion": ["--rows 1200 --cols 33,50,60", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3", "--rows 6000 --cols 128,200"],
     "08_unaligned_rows": [
-        "--rows 37 --cols 1,7,33,129,257,513,1001,1025,2049",
+        "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ],
     # Around what the lines of the table end with, some of which are for few rows.
@@ -252,18 +252,28 @@ def unaligned_rows(r: Row) -> Expected:
 
 
 def flat_span(r: Row) -> Expected:
-    most = next(most for most in (8, 16, 33) if r.cols <= most or most == 33)  # columns that a thread may have
-    parts = divide_up(r.cols, most)
-    rows = 32 * max(min(16384 // (r.cols * r.size), 256 // parts) // 32, 1)  # of a block
+    width, parts, rows = parts_of_span(r)
     begins = range(0, r.rows, rows)
     yield "passes", r.passes
     for accesses in ("load", "store"):
-        yield f"global_{accesses}_requests", sum(
-            requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)  # fmt: skip
+        yield f"global_{accesses}_requests", sum(requests_of_spans(r, begins, rows))
     yield "block_barriers", 4 * len(begins)
     yield "shuffles", 0
-    if r.size == 4 and r.cols % 2 == 1 and parts == 1:
+    if r.cols // width % 2 == 1 and width * r.size >= 4 and parts == 1:
         yield "bank_conflicts", 0
+
+
+def parts_of_span(r: Row) -> tuple[int, int, int]:
+    """The elements of a pack, the threads of a row, and the rows of a block."""
+    width = next(size for size in (8, 4, 2) if size >= r.size and (r.cols * r.size | r.offset * r.size) % size == 0) // r.size
+    tiles = {1: (9, 17, 25, 33, 43), 2: (5, 9, 13, 17), 4: (5, 9)}[width]
+    ways = [(divide_up(r.cols, packs * width), packs * width) for packs in tiles]
+    parts, _ = min((way for way in ways if way[0] <= 16), key=lambda way: way[0] * (way[1] + 16))
+    return width, parts, 32 * max(min(6144 // (r.cols * r.size), 256 // parts) // 32, 1)
+
+
+def requests_of_spans(r: Row, begins: range, rows: int) -> Iterator[int]:
+    return (requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)
 
 
 def async_copy(r: Row) -> Expected:
@@ -506,6 +516,19 @@ def fusion(r: Row) -> Expected:
             some = [sum((first * 32 + lane) * width < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
             others = r.rows * sum(number * (at_once * width + 1) + (number > 0) for number in some) + 32 * launched
         yield "special_function_lanes", others
+        return
+    if r.variant == "flat_span":
+        gradient = r.op.endswith("gradient")
+        _, parts, rows = parts_of_span(r)
+        begins = range(0, r.rows, rows)
+        of_spans = sum(requests_of_spans(r, begins, rows))
+        labels = sum(divide_up(min(rows, r.rows - row), 32) for row in begins)
+        yield "passes", r.passes
+        yield "global_load_requests", of_spans + parts * labels
+        stored = of_spans if gradient else 0  # and the losses, each by the thread that has x at the label
+        yield "global_store_requests", min(max(r.counted_global_store_requests, stored + labels), stored + parts * labels)
+        yield "block_barriers", (4 if gradient else 3 if parts > 1 else 2) * len(begins)
+        yield "shuffles", 0
         return
     if r.variant == "split_row":
         wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))

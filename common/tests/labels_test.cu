@@ -15,6 +15,7 @@
 #include "12_fusion/loss.cuh"
 #include "12_fusion/narrow_rows.cuh"
 #include "12_fusion/separate.cuh"
+#include "12_fusion/span_loss.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
 #include "common/tests/device_test.h"
@@ -60,6 +61,7 @@ bool is_right(const char* who, const Operation& operation, Shape shape, const Fl
 bool check_labels_that_are_no_columns(bool has_clusters) {
   constexpr Shape shape{8, 1000};
   constexpr Shape narrow{8, 200};
+  constexpr Shape odd{8, 201};
   constexpr auto limits = std::numeric_limits<std::int64_t>();
   const std::vector<std::int64_t> no_columns{-1, shape.cols, limits.max(), limits.min(), 1LL << 32, 3, -100};
   Labels labels(no_columns.begin(), no_columns.end());
@@ -70,6 +72,8 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
   const auto check = [&]<class Op>(Op, const Operation& loss, const Operation& gradient) {
     all &= is_right<Op>("one_read", loss, shape, x, labels, OneRead{});
     all &= is_right<Op>("drawn_rows", loss, shape, x, labels, DrawnRows{});
+    all &= is_right<Op>("flat_span", loss, odd, x, labels, SpanOfRows{});
+    all &= is_right<WithGradient<Op>>("flat_span", gradient, odd, x, labels, SpanOfRows{});
     all &= is_right<Op>("split_row", loss, shape, x, labels, SplitLoss{});
     for (const Shape one : {narrow, shape}) {  // x at the label is read early, and last
       all &= is_right<Op>("narrow_rows", loss, one, x, labels, NarrowRows{});

@@ -100,6 +100,7 @@ KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
 LOSS_OF_ANY_WIDTH = "12_fusion/unaligned_cluster.cuh"
 NARROW_ROWS = "12_fusion/narrow_rows.cuh"
+SPAN_LOSS = "12_fusion/span_loss.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 CHOICE = "13_dispatch/choice.h"
@@ -267,7 +268,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (CUT, "tail = (count - head) % N; => tail = 0;")),
         fault("copies_are_not_waited_for", "flat_span --rows 7 --cols 33",
             "read of 4 bytes of shared memory at .*on its way",
-            (SPAN, "  __pipeline_wait_prior(0); => "), at="values[i] = static_cast<float>(part[i]);"),
+            (SPAN, "  __pipeline_wait_prior(0); => "), at="unpack(all_exist || i < count ? load_pack<N>(part + i)"),
     ],
     "08_unaligned_rows_2": [
         fault("a_pack_behind_the_last_row", "shifted --rows 7 --cols 1001",
@@ -277,7 +278,7 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("no_barrier_before_the_span_is_read", "flat_span --rows 64 --cols 33",
             "read of 4 bytes of shared memory",
             (SPAN, "thread, threads, reads);\n    __syncthreads();\n\n => thread, threads, reads);\n\n"),
-            at="values[i] = static_cast<float>(part[i]);"),
+            at="unpack(all_exist || i < count ? load_pack<N>(part + i)"),
         fault("no_barrier_before_the_next_row", "row_in_flight --rows 7 --cols 1001 --offset 1,2",
             "race: write of (4|16) bytes of shared memory",
             (FLIGHT, "__syncthreads();  // the next row is copied over this one => // the next row is"),
@@ -286,7 +287,7 @@ GROUPS: dict[str, list[Mistake]] = {
     "08_unaligned_rows_3": [
         fault("no_barrier_before_the_results", "flat_span --rows 64 --cols 33 --offset 1,2",
             "race: (read|write) of 4 bytes of shared memory",
-            (SPAN, "__syncthreads();  // and all have read => // and all have read"), at="++i) part[i] = static_cast<T>"),
+            (SPAN, "__syncthreads();  // and all have read => // and all have read"), at="if (all_exist || i < count) store_pack(part + i"),
         fault("no_barrier_before_the_results_leave", "flat_span --rows 64 --cols 33",
             "race: read of 16 bytes of shared memory",
             (SPAN, "    __syncthreads();\n    copy_out => \n    copy_out"), at="store_pack(global + cut.col_of_pack(pack)"),
@@ -451,6 +452,8 @@ GROUPS: dict[str, list[Mistake]] = {
             (MASKED, "if (fetched.seen > 0) fetched.pack = => fetched.pack ="), at="fetched.pack = load_pack<N>(x"),
     ],
     "12_fusion_3": [
+        wrong_result("the_label_is_of_the_first_part", "flat_span --rows 40 --cols 129 --op cross_entropy_gradient", "of 40 elements never written",
+            (SPAN_LOSS, "has_label = first_col <= label && label < min(first_col + most_cols, cols); => has_label = label < min(most_cols, cols) && first_col == 0 && label >= 0;")),
         wrong_result("a_row_that_sees_nothing_is_stored", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
             "softmax: 100 of 700 elements wrong. first at row 2, column 0: got nan, expected 0",
             (MASKED, "stored[i] = i < seen ? values[i] : 0; => stored[i] = values[i];")),
@@ -464,6 +467,8 @@ GROUPS: dict[str, list[Mistake]] = {
             (NARROW_ROWS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
     ],
     "12_fusion_4": [
+        fault("no_barrier_before_the_gradients_leave", "flat_span --rows 64 --cols 33 --op cross_entropy_gradient", "race: read of 16 bytes of shared memory",
+            (SPAN_LOSS, "      __syncthreads();\n      copy_out => \n      copy_out"), at="copy_out(span_dx, place_in(buffer, span_dx)"),
         wrong_result("a_pack_too_many", "masked_backward --rows 1 --cols 1000 --op causal_softmax_backward",
             "wrote 1 bytes past the output's end",
             (MASKED_SOFTMAX, "const int cols = static_cast<int>(shape.cols); => const int cols = static_cast<int>(shape.cols) + 4;")),
@@ -490,8 +495,8 @@ GROUPS: dict[str, list[Mistake]] = {
             ((DISPATCH, ".bytes = needed.bytes, => .bytes = needed.bytes / 2,"),), code=4),
     ],
     "13_dispatch_3": [
-        Mistake("every_row_is_made_of_packs", "dispatch --rows 40 --cols 8193", "simulator: .*misaligned",
-            ((DISPATCH, ".in_packs = not_whole_packs(problem).empty(), => .in_packs = true,"),), code=4),
+        Mistake("every_matrix_begins_at_a_pack", "dispatch --rows 40 --cols 8192 --offset 1", "simulator: .*misaligned",
+            ((DISPATCH, ".alignment = begins & -begins, => .alignment = 16,"),), code=4),
     ],
     f"{SEVERAL_GPUS}_1": [
         wrong_result("sums_are_not_added_up", "two_all_reduces --rows 3 --cols 1000", "of 3000 elements wrong",

@@ -257,7 +257,7 @@ bool check_bad_calls() {
 /// Of a shape that goes through the table to its end.
 bool check_time_of_choice() {
   const rowwise::Matrix matrix{
-      .rows = 4096, .cols = 262144, .element_bytes = 4, .in_packs = true, .lie_alike = true};
+      .rows = 4096, .cols = 262144, .element_bytes = 4, .alignment = 16, .lie_alike = true};
   constexpr int times = 10000;
   int chosen = 0;
   const auto start = std::chrono::steady_clock::now();

@@ -17,8 +17,8 @@ constexpr Choice<Stage> lines[] = {
 };
 
 bool can_do(Stage kernel, const Matrix& matrix, const Gpu& gpu) {
-  if (kernel == Stage::async_copy) return matrix.in_packs;
-  if (kernel == Stage::cluster) return matrix.in_packs && gpu.most_blocks_of_cluster > 0;
+  if (kernel == Stage::async_copy) return matrix.in_packs();
+  if (kernel == Stage::cluster) return matrix.in_packs() && gpu.most_blocks_of_cluster > 0;
   return true;
 }
 
@@ -45,7 +45,7 @@ constexpr std::size_t workspace = 1;
 double stage_for(std::int64_t rows, std::int64_t cols, std::size_t workspace_bytes,
                  rowwise::Gpu gpu = recorded) {
   const rowwise::Matrix matrix{
-      .rows = rows, .cols = cols, .element_bytes = 4, .in_packs = cols % 4 == 0, .lie_alike = true};
+      .rows = rows, .cols = cols, .element_bytes = 4, .alignment = 16, .lie_alike = true};
   return static_cast<double>(rowwise::choose<rowwise::Stage>(matrix, gpu, workspace_bytes));
 }
 

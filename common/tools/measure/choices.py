@@ -151,6 +151,7 @@ WORKS = [
         "cross_entropy",
         {
             "narrow_rows": "12_fusion",
+            "flat_span": "12_fusion",
             "one_read": "12_fusion",
             "drawn_rows": "12_fusion",
             "split_row": "12_fusion",
@@ -164,6 +165,7 @@ WORKS = [
         "cross_entropy_gradient",
         {
             "narrow_rows": "12_fusion",
+            "flat_span": "12_fusion",
             "in_registers": "12_fusion",
             "cluster": "12_fusion",
             "unaligned_cluster": "12_fusion",

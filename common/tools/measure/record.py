@@ -72,8 +72,10 @@ LESSONS = (
             ("bf16", 4096, (32000, 50257, 50264, 128256)),
             ("bf16", 16384, (32768,)),
             ("bf16", 8192, (131072,)),
-            ("bf16", 262144, (10, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
-            ("f32", 262144, (33,)),
+            ("bf16", 262144, (10, 33, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
+            ("f32", 262144, (33, 50)),
+            ("bf16", 8192, (100,)),  # the same of a matrix that is soon done
+            ("f32", 8192, (50,)),
             # What lies between classes and a vocabulary.
             ("bf16", 49152, (1025, 2048)),
             ("bf16", 16384, (4096, 8192, 8193)),
