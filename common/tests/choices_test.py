@@ -164,6 +164,18 @@ def test_what_may_not_be_able_to_is_followed_by_what_is() -> None:
     assert found == ["cluster", "split"]
 
 
+def test_a_particular_kernel_has_a_stand_in() -> None:
+    work, part = choices.work_of("cross_entropy_gradient"), Part(4, False)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    percent = {"flat_span": 97.0, "narrow_rows": 85.0, "in_registers": 40.0}
+    recorded_cells[part] = [Cell(262144, 33, percent, 97), Cell(262144, 4097, {"in_registers": 99.0}, 99)]
+    lines = choices.lines_of(work, part, recorded_cells)
+    everything = dict.fromkeys(work.stages, 0.0)
+    elsewhere = {kernel: 0.0 for kernel in everything if kernel != "flat_span"}
+    found = [choices.chosen(lines, Cell(262144, 33, kernels, 0)) for kernels in (everything, elsewhere)]
+    assert found == ["flat_span", "narrow_rows"]
+
+
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     work = choices.WORKS[0]
     part = Part(4, True)

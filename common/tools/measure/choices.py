@@ -75,6 +75,7 @@ class Work:
     operation: str  # that is recorded for all
     stages: dict[str, str]  # by kernel, which has the name of a variant
     last: tuple[str, ...]  # kernels for what is left
+    particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory than what was recorded
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
 
     def needs_clusters(self, kernel: str) -> bool:
@@ -158,6 +159,7 @@ WORKS = [
             "cluster_loss": "12_fusion",
         },
         ("one_read",),
+        ("flat_span",),
         _assumed_losses(),
     ),
     Work(
@@ -172,6 +174,7 @@ WORKS = [
             "kept_row": "12_fusion",
         },
         ("kept_row",),
+        ("flat_span",),
         _assumed_gradients(),
     ),
 ]
@@ -353,7 +356,7 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
             for line in work.assumed.get(part, [])
             if (line.most_rows, line.most_cols) != (ANY, ANY)
         ]  # fmt: skip
-        lines += fitted(cells, work.stages)
+        lines += _with_stand_ins(fitted(cells, work.stages), cells, work)
         in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
         if in_clusters:
             lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])
@@ -364,6 +367,20 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
         if not {Line(ANY, ANY, kernel), Line(ANY, ANY, work.last[-1])} & set(lines):
             lines.append(Line(ANY, ANY, kernel))
     return _without_covered(lines)
+
+
+def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work) -> list[Line]:
+    """Behind each line of a particular kernel one for what it cannot do, with the best of those that can do all."""
+    both: list[Line] = []
+    for line in lines:
+        both.append(line)
+        if line.kernel not in work.particular:
+            continue
+        of_line = [cell for cell in cells if chosen(lines, cell) == line.kernel]
+        others = [kernel for kernel in work.stages if kernel not in work.particular and all(kernel in cell.percent for cell in of_line)]
+        best = min(others, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in of_line))
+        both.append(line._replace(kernel=best))
+    return both
 
 
 def _without_covered(lines: list[Line]) -> list[Line]:
