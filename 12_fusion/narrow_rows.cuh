@@ -158,7 +158,7 @@ constexpr int least_blocks() {
 }
 
 /// The same with the gradient. The parameters are 48 bytes, as in stage 03.
-template <class Op, RowTile tile, class T>
+template <class Op, RowTile tile, bool is_small, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<tile>())
     narrow_rows_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, std::int64_t rows,
                          int cols, L2Policy reads) {
@@ -171,7 +171,6 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<tile>())
   packs_are_asked_for();
   // x at the label: of a small matrix it is read early, and the loss made by all lanes before the gradient, since nothing is left to
   // do meanwhile after it. Of a large one it is read last, when the L1 has it.
-  constexpr bool is_small = N > 1 && tile.packs_per_lane <= 2 && tile.group_width >= 16;
   const Element<T> early(x + held.row() * cols, label, is_small && held.is_first() ? cols : 0);
   // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. Without one here,
   // some packs would be asked for only when others, or the label, have come.
@@ -213,7 +212,7 @@ struct NarrowRows {
   }
 
   /// Of packs of N elements, the first of the tiles that fits.
-  template <class Op, int N, RowTile... tiles, class T>
+  template <class Op, int N, bool is_small, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& of, cudaStream_t stream) {
     with_first_tile_that_fits<tiles...>(of.shape.cols, [&]<RowTile tile>() {
       const dim3 grid = one_block_each(divide_up(of.shape.rows, tile.rows_per_block()));
@@ -221,7 +220,8 @@ struct NarrowRows {
       if constexpr (has_gradient<Op>) {
         // Where what a lane writes is less than 16 bytes, the hint costs a point.
         constexpr bool hints = N == elements_per_16_bytes<T>;
-        narrow_rows_gradient<Op, tile><<<grid, warp_reduce_block_size, 0, stream>>>(
+        constexpr bool is_soon_done = is_small && tile.packs_per_lane <= 2 && tile.group_width >= (hints ? 16 : 4);
+        narrow_rows_gradient<Op, tile, is_soon_done><<<grid, warp_reduce_block_size, 0, stream>>>(
             of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
             hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
       } else {
@@ -241,7 +241,7 @@ struct NarrowRows {
     constexpr RowTile of_32_packs = is_small ? tile(1, 32) : tile(4, 8);
     constexpr RowTile of_64_packs = is_small ? tile(2, 32) : tile(4, 16);
     const auto launch = [&]<RowTile... widest>() {
-      launch_tiles<Op, N, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), of_16_packs, of_32_packs,
+      launch_tiles<Op, N, is_small, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), of_16_packs, of_32_packs,
                    of_64_packs, tile(4, 32), tile(6, 32), tile(8, 32), widest...>(of, stream);
     };
     if constexpr (has_gradient<Op>) {
@@ -252,25 +252,30 @@ struct NarrowRows {
   }
 
   /// Packs of 8 bytes, or of 4. What lanes read of far columns stays in the L1, so the loss alone takes few lanes; what they write
-  /// there goes to the L2 each time.
+  /// there goes to the L2 each time. With few rows for each SM, as an H200 would have them, the matrix is soon done: more lanes.
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
+    const bool is_small = of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256);
+    if (is_small && of.shape.cols <= 32 * N) {
+      if constexpr (has_gradient<Op>) return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(2, 16)>(of, stream);
+      if constexpr (sizeof(T) == 2) return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(4, 8)>(of, stream);
+    }
     if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
-      launch_tiles<Op, N, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
+      launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
                    tile(4, 32), tile(8, 32)>(of, stream);
     } else if constexpr (!has_gradient<Op>) {
       constexpr int most = 32 / N;
-      launch_tiles<Op, N, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4), tile(most, 8),
+      launch_tiles<Op, N, false, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4), tile(most, 8),
                    tile(most, 16)>(of, stream);
     } else if constexpr (sizeof(T) == 4) {
-      launch_tiles<Op, N, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
+      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
                    tile(4, 32), tile(8, 32)>(of, stream);
     } else if constexpr (N == 4) {
-      launch_tiles<Op, N, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
+      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
                    tile(4, 32)>(of, stream);
     } else {
-      launch_tiles<Op, N, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8), tile(8, 8),
+      launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8), tile(8, 8),
                    tile(8, 16), tile(8, 32)>(of, stream);
     }
   }
@@ -279,10 +284,10 @@ struct NarrowRows {
   static void launch_elements(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int elements, int lanes) { return RowTile{1, elements, lanes}; };
     if constexpr (has_gradient<Op>) {
-      launch_tiles<Op, 1, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), tile(8, 8), tile(5, 16),
+      launch_tiles<Op, 1, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), tile(8, 8), tile(5, 16),
                    tile(8, 16), tile(5, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(of, stream);
     } else {
-      launch_tiles<Op, 1, tile(16, 1), tile(16, 2), tile(10, 4), tile(16, 4), tile(10, 8), tile(16, 8),
+      launch_tiles<Op, 1, false, tile(16, 1), tile(16, 2), tile(10, 4), tile(16, 4), tile(10, 8), tile(16, 8),
                    tile(10, 16), tile(16, 16), tile(10, 32), tile(16, 32)>(of, stream);
     }
   }

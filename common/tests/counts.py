@@ -488,6 +488,8 @@ def fusion(r: Row) -> Expected:
             tiles = [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8), (5, 16), (8, 16), (5, 32), (8, 32), (10, 32), (16, 32)]
         elif width == 1:
             tiles = [(16, 1), (16, 2), (10, 4), (16, 4), (10, 8), (16, 8), (10, 16), (16, 16), (10, 32), (16, 32)]
+        elif r.rows <= 132 * (128 if gradient else 256) and r.cols <= 32 * width and (gradient or r.size == 2):
+            tiles = [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
         elif not gradient:
             most = 4 if r.size == 4 else 32 // width
             tiles = [(most // 2, 1), *((most, lanes) for lanes in (1, 2, 4, 8, 16, 32)), (2 * most, 32)]
