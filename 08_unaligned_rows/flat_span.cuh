@@ -54,13 +54,15 @@ __device__ void write_part(T* part, int count, float (&values)[most]) {
 }
 
 constexpr int flat_span_most_threads = 512;
-/// Blocks of so many threads that an SM must have the registers for. Left alone, nvcc 13.0 gives some threads of 43 columns 113.
-constexpr int flat_span_least_blocks(int most_cols) { return most_cols > 40 ? 2 : 0; }
+/// Blocks of so many threads that an SM must have the registers for. Left alone (0), nvcc 13.0 gives some threads of 43 columns 113.
+constexpr int flat_span_least_blocks(int packs, int pack_size) {
+  return packs * pack_size > 40 ? 2 : 0;
+}
 
 /// Thread (r, p) has part p of the block's row r: packs of N elements. The lanes of a warp have 32 rows and the same columns. Where a
 /// row is an odd number of packs of 4 or 8 bytes, no two of these meet in a bank.
 template <class Op, int N, int most_packs, class T>
-__global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs * N))
+__global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs, N))
     flat_span_softmax(const T* x, T* y, Shape shape, int span_bytes, L2Policy reads) {
   extern __shared__ __align__(line_bytes) unsigned char buffer[];  // the span; then the states of the parts
   auto* states = reinterpret_cast<typename Op::State*>(buffer + span_bytes);
@@ -154,7 +156,8 @@ void with_span_tile(const T* x, const T* y, std::int64_t cols, Launch launch) {
       ((packs == span_tiles<N>[i] ? launch.template operator()<N, span_tiles<N>[i]>(block, span_bytes)
                                   : void()),
        ...);
-    }(std::make_index_sequence<span_tiles<N>.size()>{});
+    }
+    (std::make_index_sequence<span_tiles<N>.size()>{});
     return true;
   };
   if constexpr (sizeof(T) == 2) {
@@ -169,8 +172,7 @@ struct FlatSpan {
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_span_tile(x, y, shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
-      const int shared_bytes =
-          span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
+      const int shared_bytes = span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
       const auto kernel = flat_span_softmax<Op, N, packs, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
       kernel<<<grid_for(divide_up(shape.rows, block.x)), block, shared_bytes, stream>>>(

@@ -220,7 +220,8 @@ struct NarrowRows {
       if constexpr (has_gradient<Op>) {
         // Where what a lane writes is less than 16 bytes, the hint costs a point.
         constexpr bool hints = N == elements_per_16_bytes<T>;
-        constexpr bool is_soon_done = is_small && tile.packs_per_lane <= 2 && tile.group_width >= (hints ? 16 : 4);
+        constexpr bool is_soon_done =
+            is_small && tile.packs_per_lane <= 2 && tile.group_width >= (hints ? 16 : 4);
         narrow_rows_gradient<Op, tile, is_soon_done><<<grid, warp_reduce_block_size, 0, stream>>>(
             of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
             hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
@@ -258,25 +259,27 @@ struct NarrowRows {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     const bool is_small = of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256);
     if (is_small && of.shape.cols <= 32 * N) {
-      if constexpr (has_gradient<Op>) return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(2, 16)>(of, stream);
-      if constexpr (sizeof(T) == 2) return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(4, 8)>(of, stream);
+      if constexpr (has_gradient<Op>)
+        return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(2, 16)>(of, stream);
+      if constexpr (sizeof(T) == 2)
+        return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(4, 8)>(of, stream);
     }
     if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
       launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
                    tile(4, 32), tile(8, 32)>(of, stream);
     } else if constexpr (!has_gradient<Op>) {
       constexpr int most = 32 / N;
-      launch_tiles<Op, N, false, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4), tile(most, 8),
-                   tile(most, 16)>(of, stream);
+      launch_tiles<Op, N, false, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4),
+                   tile(most, 8), tile(most, 16)>(of, stream);
     } else if constexpr (sizeof(T) == 4) {
-      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
-                   tile(4, 32), tile(8, 32)>(of, stream);
+      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8),
+                   tile(4, 16), tile(4, 32), tile(8, 32)>(of, stream);
     } else if constexpr (N == 4) {
-      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8), tile(4, 16),
-                   tile(4, 32)>(of, stream);
+      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8),
+                   tile(4, 16), tile(4, 32)>(of, stream);
     } else {
-      launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8), tile(8, 8),
-                   tile(8, 16), tile(8, 32)>(of, stream);
+      launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8),
+                   tile(8, 8), tile(8, 16), tile(8, 32)>(of, stream);
     }
   }
 

@@ -6,7 +6,7 @@
 
 /// Threads share the rows as in flat_span_softmax.
 template <class Op, int N, int most_packs, class T>
-__global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs * N))
+__global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs, N))
     span_loss(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape, int span_bytes,
               L2Policy reads) {
   constexpr int most_cols = most_packs * N;
@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     const float shift = keep_exponentials<Softmax>(values, own);
     typename Op::State state = Op::state(own, total);
     if (parts > 1) states[thread] = state;
-    if (parts > 1 || has_gradient<Op>) __syncthreads();  // all have read their elements: dx may lie otherwise than x
+    // All have read their elements: dx may lie otherwise than x.
+    if (parts > 1 || has_gradient<Op>) __syncthreads();
     if (parts > 1) {
       state = {};
       for (int part = 0; part < parts; ++part) {
@@ -80,8 +81,7 @@ struct SpanOfRows {
     if (of.shape.rows == 0) return;
     const T* const written = has_gradient<Op> ? of.dx : of.x;
     with_span_tile(of.x, written, of.shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
-      const int shared_bytes =
-          span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
+      const int shared_bytes = span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
       const auto kernel = span_loss<Op, N, packs, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
       kernel<<<grid_for(divide_up(of.shape.rows, block.x)), block, shared_bytes, stream>>>(

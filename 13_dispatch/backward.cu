@@ -19,7 +19,8 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
     case block_registers:
       return matrix.in_packs() && matrix.cols <= widest_gradient_tile.cols();
     case shared_memory:
-      return matrix.in_packs() && 2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;
+      return matrix.in_packs() &&
+             2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;
     case cluster:
       return matrix.in_packs() && fits_cluster<Cluster>(matrix, gpu);
     case head_and_tail:

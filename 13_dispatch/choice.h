@@ -50,7 +50,7 @@ struct Matrix {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t element_bytes;
-  std::int64_t alignment;  ///< all matrices begin at multiples of so many bytes: 16, or the smaller power of two
+  std::int64_t alignment;  ///< bytes, at most 16: the largest power of two at whose multiples all matrices begin
   bool lie_alike;          ///< all matrices begin equally far past a pack
   [[nodiscard]] std::int64_t row_bytes() const { return cols * element_bytes; }
   /// Every row of every matrix begins at a pack of 16 bytes and is made of them.

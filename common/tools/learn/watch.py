@@ -33,7 +33,7 @@ TIMEOUT_S = 300
 BLOCKS, EVENTS = "0-1", 1000
 ROWS = 2
 # The first of these widths that a variant takes. Some hold one pack for each lane, some want one for each lane of 16 blocks.
-WIDTHS = (512, 256, 128, 1024, 2048, 4096)
+WIDTHS = (512, 256, 128, 1024, 2048, 4096, 33)
 # What a lesson is about, where it is something else.
 DEFAULTS: dict[str, Json] = {
     "01_naive": {"rows": 32},  # a warp of them
