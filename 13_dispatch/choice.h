@@ -50,8 +50,9 @@ struct Matrix {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t element_bytes;
-  std::int64_t alignment;  ///< bytes, at most 16: the largest power of two at whose multiples all matrices begin
-  bool lie_alike;          ///< all matrices begin equally far past a pack
+  /// Bytes, at most 16: the largest power of two at whose multiples all matrices begin.
+  std::int64_t alignment;
+  bool lie_alike;  ///< all matrices begin equally far past a pack
   [[nodiscard]] std::int64_t row_bytes() const { return cols * element_bytes; }
   /// Every row of every matrix begins at a pack of 16 bytes and is made of them.
   [[nodiscard]] bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
