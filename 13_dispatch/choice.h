@@ -53,13 +53,13 @@ struct Matrix {
   /// Bytes, at most 16: the largest power of two at whose multiples all matrices begin.
   std::int64_t alignment;
   bool lie_alike;  ///< all matrices begin equally far past a pack
-  [[nodiscard]] std::int64_t row_bytes() const { return cols * element_bytes; }
+  [[nodiscard]] constexpr std::int64_t row_bytes() const { return cols * element_bytes; }
   /// Every row of every matrix begins at a pack of 16 bytes and is made of them.
-  [[nodiscard]] bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
+  [[nodiscard]] constexpr bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
   /// The same of smaller packs, of which a row has an odd number.
-  [[nodiscard]] bool in_odd_packs() const {
+  [[nodiscard]] constexpr bool in_odd_packs() const {
     const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them
-    return pack < 16 && alignment % pack == 0;
+    return row_bytes() % 16 != 0 && alignment % pack == 0;
   }
 };
 

@@ -254,6 +254,29 @@ bool check_bad_calls() {
   return all;
 }
 
+/// A span takes rows of an odd number of the packs that all matrices are aligned to.
+bool check_who_goes_through_a_span() {
+  bool all = true;
+  const auto check = [&](std::int64_t cols, std::int64_t alignment, bool takes) {
+    const rowwise::Matrix matrix{
+        .rows = 1, .cols = cols, .element_bytes = 4, .alignment = alignment, .lie_alike = true};
+    for (const bool can : {can_do(rowwise::Loss::flat_span, matrix, rowwise::current_gpu()),
+                           can_do(rowwise::Gradient::flat_span, matrix, rowwise::current_gpu())}) {
+      if (can == takes) continue;
+      std::printf("WRONG: flat_span %s %d columns at %d bytes\n", can ? "takes" : "does not take",
+                  static_cast<int>(cols), static_cast<int>(alignment));
+      all = false;
+    }
+  };
+  check(33, 4, true);
+  check(50, 8, true);
+  check(50, 4, false);
+  check(52, 16, false);
+  check(545, 4, false);
+  check(0, 4, false);
+  return all;
+}
+
 /// Of a shape that goes through the table to its end.
 bool check_time_of_choice() {
   const rowwise::Matrix matrix{
@@ -275,6 +298,7 @@ int main() {
   return run_on_device([](const Device& /*device*/) {
     const bool results = check_results();
     const bool refusals = check_bad_calls();
-    return check_time_of_choice() && results && refusals;
+    const bool spans = check_who_goes_through_a_span();
+    return check_time_of_choice() && results && refusals && spans;
   });
 }
