@@ -12,16 +12,27 @@
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
 
-/// Copies `count` elements to their place_in shared memory, by thread `thread` of `threads`, which waits for
-/// what it has copied itself. No registers are needed, so many packs can be on their way.
-template <class T>
-__device__ void copy_in(T* shared, const T* global, int count, int thread, int threads, L2Policy reads) {
-  const Cut<elements_per_16_bytes<T>> cut(global, count);
+/// Requests the packs of a span, to its place_in shared memory; by thread `thread` of `threads`. No registers are needed, so many can
+/// be on their way.
+template <class T, int N>
+__device__ void request_span(T* shared, const T* global, const Cut<N>& cut, int thread, int threads,
+                             L2Policy reads) {
   for (int pack = thread; pack < cut.num_packs; pack += threads) {
     copy_async(shared + cut.col_of_pack(pack), global + cut.col_of_pack(pack), reads);
   }
+}
+template <class T, int N>
+__device__ void copy_singles(T* to, const T* from, const Cut<N>& cut, int thread) {
+  if (thread < cut.num_singles()) to[cut.col_of_single(thread)] = from[cut.col_of_single(thread)];
+}
+
+/// Copies `count` elements in, or out; a thread waits for what it has copied itself.
+template <class T>
+__device__ void copy_in(T* shared, const T* global, int count, int thread, int threads, L2Policy reads) {
+  const Cut<elements_per_16_bytes<T>> cut(global, count);
+  request_span(shared, global, cut, thread, threads, reads);
   __pipeline_commit();
-  if (thread < cut.num_singles()) shared[cut.col_of_single(thread)] = global[cut.col_of_single(thread)];
+  copy_singles(shared, global, cut, thread);
   __pipeline_wait_prior(0);
 }
 template <class T>
@@ -31,7 +42,7 @@ __device__ void copy_out(T* global, const T* shared, int count, int thread, int 
   for (int pack = thread; pack < cut.num_packs; pack += threads) {
     store_pack(global + cut.col_of_pack(pack), load_pack<N>(shared + cut.col_of_pack(pack)));
   }
-  if (thread < cut.num_singles()) global[cut.col_of_single(thread)] = shared[cut.col_of_single(thread)];
+  copy_singles(global, shared, cut, thread);
 }
 
 /// The first `count` of the values, or all, by packs of N. With a loop for each of the two cases nvcc 13.0 makes more code.

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(tile.block_size)
 // ---- The launchers of this stage: the gradient of every row; rows = 0 does nothing. They throw CudaError, and
 // std::invalid_argument for rows that are too wide for them.
 
-/// cols <= max_warp_reduce_cols. Where packs do not cover the rows of all three, it takes single elements.
+/// cols <= max_warp_reduce_cols. It takes the widest packs that cover the rows of all three, or single elements.
 struct WarpRegisters {
   /// As few lanes as cover a row with `few` packs each; of a wider row all lanes have as many packs as one of `more`.
   template <class Op, int N, int few, int... more, class T>
@@ -101,19 +101,32 @@ struct WarpRegisters {
         });
   }
 
+  /// A lane has 16 bytes of each row, in whatever packs; of single elements four.
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
     if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      launch_packs<Op, N, 1, 2, 32 / N>(y, dy, dx, shape, stream);
-    } else {
-      launch_packs<Op, 1, 4, 8, 32>(y, dy, dx, shape, stream);
+      return launch_packs<Op, N, 1, 2, 32 / N>(y, dy, dx, shape, stream);
     }
+    if (all_fit_packs<N / 2>(y, dy, dx, shape.cols)) {
+      return launch_packs<Op, N / 2, 2, 4, 8, 64 / N>(y, dy, dx, shape, stream);
+    }
+    if constexpr (N == 8) {
+      if (all_fit_packs<2>(y, dy, dx, shape.cols)) {
+        return launch_packs<Op, 2, 4, 8, 16>(y, dy, dx, shape, stream);
+      }
+    }
+    launch_packs<Op, 1, 4, 8, 32>(y, dy, dx, shape, stream);
   }
 };
 
 constexpr BlockTile widest_gradient_tile{.block_size = 1024, .elements_per_thread = 16};
+template <class Launch>
+void with_gradient_tile(std::int64_t cols, Launch launch) {
+  with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{128, 16}, BlockTile{256, 16}, BlockTile{512, 16},
+                            widest_gradient_tile>(cols, launch);
+}
 
 /// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them;
 /// cols <= widest_gradient_tile.cols().
@@ -121,8 +134,7 @@ struct BlockRegisters {
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{128, 16}, BlockTile{256, 16}, BlockTile{512, 16},
-                              widest_gradient_tile>(shape.cols, [&]<BlockTile tile>() {
+    with_gradient_tile(shape.cols, [&]<BlockTile tile>() {
       block_backward<Op, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
           y, dy, dx, shape, policy_of_reads<T>(3, shape));
       CUDA_CHECK(cudaGetLastError());

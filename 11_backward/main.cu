@@ -1,8 +1,10 @@
 #include "11_backward/exchange_gradient.cuh"
+#include "11_backward/flat_span.cuh"
 #include "11_backward/head_and_tail.cuh"
 #include "11_backward/in_cluster.cuh"
 #include "11_backward/in_registers.cuh"
 #include "11_backward/in_shared_memory.cuh"
+#include "11_backward/recomputed.cuh"
 #include "11_backward/split_gradient.cuh"
 #include "11_backward/unaligned.cuh"
 #include "common/harness/cli/run_stage.h"
@@ -12,6 +14,7 @@ namespace {
 
 using BackwardOperations = Operations<SoftmaxBackward, LogSoftmaxBackward>;
 using AccurateOperations = Operations<AccurateSoftmaxBackward>;
+using RecomputedOperations = Operations<RecomputedSoftmaxBackward>;
 
 // ---- Variant::prepare of a launcher, by what its launch<Op>() takes; see common/harness/launches.cuh.
 
@@ -46,6 +49,18 @@ Plan gradients_with_workspace(const Problem& problem, const Device& /*device*/, 
       });
 }
 
+Plan recomputed_gradients(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  return dispatch(RecomputedOperations{}, problem, [&]<class Op, class T>() -> Plan {
+    const T* x = static_cast<const T*>(memory.inputs[0]);
+    const auto* pairs = static_cast<const float*>(memory.inputs[1]);
+    const T* dy = static_cast<const T*>(memory.inputs[2]);
+    T* dx = static_cast<T*>(memory.outputs[0]);
+    return [=, shape = problem.shape](cudaStream_t stream) {
+      Recomputed::launch(x, pairs, dy, dx, shape, stream);
+    };
+  });
+}
+
 // ---- What the variants cannot do.
 
 std::int64_t element_bytes(const Problem& problem) {
@@ -70,6 +85,20 @@ std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
 std::string not_for_two_floats(const Problem& problem, const Device& device) {
   if (!is_one_of(AccurateOperations{}, problem.op)) return "softmax_backward alone has digits to lose";
   return too_wide_for_a_block(problem, device);
+}
+
+std::string not_for_a_span(const Problem& problem, const Device& device) {
+  const std::int64_t size = element_bytes(problem);
+  const std::int64_t row_bytes = problem.shape.cols * size;
+  const std::int64_t pack = row_bytes & -row_bytes;  // the largest power of two that divides them
+  if (pack > 8 || problem.offsets.input * size % pack != 0 || problem.offsets.output * size % pack != 0) {
+    return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
+  }
+  if ((problem.offsets.input - problem.offsets.output) * size % 16 != 0) {
+    return "dy and dx must lie equally far past a pack of 16 bytes";
+  }
+  return at_most_columns(SpanOfTwoRows::most_cols, "32 rows must fit the threads of a block")(problem,
+                                                                                              device);
 }
 
 std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
@@ -119,6 +148,20 @@ const auto too_wide_for_a_warp =
     at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
 
+std::string not_recomputed(const Problem& problem, const Device& device) {
+  if (!is_one_of(RecomputedOperations{}, problem.op)) return "makes y again, of x and pairs";
+  return too_wide_for_a_block(problem, device);
+}
+
+/// The same variant where y is given.
+Variant reads_y(Variant variant) {
+  variant.unsupported = [otherwise = variant.unsupported](const Problem& problem, const Device& device) {
+    return is_one_of(RecomputedOperations{}, problem.op) ? "makes the gradient of y that is kept"
+                                                         : otherwise(problem, device);
+  };
+  return variant;
+}
+
 // ---- What they move.
 
 /// Reads a second time what shared memory does not hold: of an H200, as stage 08 has it.
@@ -138,73 +181,100 @@ Traffic unaligned_passes(const Problem& problem) {
   return traffic;
 }
 
+/// Of those who read y; then who makes it again.
+std::vector<Variant> variants() {
+  std::vector<Variant> all{
+      {.name = "warp_registers",
+       .idea = "4 to 32 lanes a row, both rows in their registers",
+       .prepare = gradients<WarpRegisters>,
+       .traffic = whole_passes(2, 1, {.barriers = 0, .bank_conflicts = 0}),
+       .unsupported = too_wide_for_a_warp},
+      {.name = "block_registers",
+       .idea = "a block a row, both rows in its registers",
+       .prepare = gradients<BlockRegisters>,
+       .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
+       .unsupported = too_wide_for_a_block},
+      {.name = "two_floats",
+       .idea = "the same, the sum in two floats: no digits are lost",
+       .prepare = gradients<BlockRegisters, AccurateOperations>,
+       .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = {}}),
+       .unsupported = not_for_two_floats},
+      {.name = "shared_memory",
+       .idea = "both rows in shared memory, in the matrix's own type",
+       .prepare = gradients<SharedMemory>,
+       .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
+       .unsupported = too_wide_for_shared_memory},
+      {.name = "cluster",
+       .idea = "2 to 16 blocks share both rows and send each other their sums",
+       .prepare = gradients<Cluster>,
+       .traffic = whole_passes(2, 1),
+       .unsupported = too_wide_for_a_cluster},
+      {.name = "head_and_tail",
+       .idea = "any width: packs and single elements in registers",
+       .prepare = gradients<HeadAndTailOfTwoRows>,
+       .traffic = whole_passes(2, 1),
+       .unsupported = too_wide_for_registers},
+      {.name = "flat_span",
+       .idea = "narrow rows of any width: many as one aligned span, through shared memory",
+       .prepare = gradients<SpanOfTwoRows>,
+       .traffic = whole_passes(2, 1),
+       .unsupported = not_for_a_span},
+      {.name = "unaligned",
+       .idea = "any width at any place: rows go through shared memory as packs",
+       .prepare = gradients<Unaligned>,
+       .traffic = unaligned_passes,
+       .unsupported = too_wide_for_an_index},
+      {.name = "unaligned_cluster",
+       .idea = "the same by 2 to 16 blocks a row, which keep all of it",
+       .prepare = gradients<UnalignedCluster>,
+       .traffic = whole_passes(2, 1),
+       .unsupported = too_wide_for_an_unaligned_cluster},
+      {.name = "two_kernels",
+       .idea = "few rows: a sum per part of a row; then add and write",
+       .prepare = gradients_with_workspace<SplitInTwoKernels>,
+       .traffic = whole_passes(4, 1),
+       .workspace =
+           [](const Problem& problem, const Device&) {
+             return Workspace{.bytes = SplitInTwoKernels::workspace_bytes(problem.shape)};
+           }},
+      {.name = "row_exchange",
+       .idea = "few rows in one kernel: blocks send each other their sums",
+       .prepare = gradients_with_workspace<SplitWithExchange>,
+       .traffic = whole_passes(2, 1),
+       .unsupported = too_wide_for_the_gpu,
+       .workspace =
+           [](const Problem& problem, const Device&) {
+             return Workspace{.bytes = SplitWithExchange::workspace_bytes(problem.shape), .zeroed = true};
+           }},
+  };
+  for (Variant& variant : all) variant = reads_y(std::move(variant));
+  // Beside x and dy, each warp of a block reads the pair.
+  const auto traffic = [](const Problem& problem) {
+    Traffic traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0})(problem);
+    traffic.bytes_read += static_cast<double>(problem.shape.rows * 8 * Recomputed::warps(problem.shape.cols));
+    return traffic;
+  };
+  all.push_back({.name = "recomputed",
+                 .idea = "y is made again, of x and the pair of each row",
+                 .prepare = recomputed_gradients,
+                 .traffic = traffic,
+                 .unsupported = not_recomputed});
+  return all;
+}
+
+std::vector<const Operation*> operations() {
+  std::vector<const Operation*> all = backward_operations();
+  all.push_back(&recomputed_softmax_backward_operation);
+  return all;
+}
+
 }  // namespace
 
 Stage stage() {
   return {.name = "11_backward",
           .idea = "the gradient: two rows in, one sum, one row out",
-          .variants =
-              {
-                  {.name = "warp_registers",
-                   .idea = "4 to 32 lanes a row, both rows in their registers",
-                   .prepare = gradients<WarpRegisters>,
-                   .traffic = whole_passes(2, 1, {.barriers = 0, .bank_conflicts = 0}),
-                   .unsupported = too_wide_for_a_warp},
-                  {.name = "block_registers",
-                   .idea = "a block a row, both rows in its registers",
-                   .prepare = gradients<BlockRegisters>,
-                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
-                   .unsupported = too_wide_for_a_block},
-                  {.name = "two_floats",
-                   .idea = "the same, the sum in two floats: no digits are lost",
-                   .prepare = gradients<BlockRegisters, AccurateOperations>,
-                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = {}}),
-                   .unsupported = not_for_two_floats},
-                  {.name = "shared_memory",
-                   .idea = "both rows in shared memory, in the matrix's own type",
-                   .prepare = gradients<SharedMemory>,
-                   .traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0}),
-                   .unsupported = too_wide_for_shared_memory},
-                  {.name = "cluster",
-                   .idea = "2 to 16 blocks share both rows and send each other their sums",
-                   .prepare = gradients<Cluster>,
-                   .traffic = whole_passes(2, 1),
-                   .unsupported = too_wide_for_a_cluster},
-                  {.name = "head_and_tail",
-                   .idea = "any width: packs and single elements in registers",
-                   .prepare = gradients<HeadAndTailOfTwoRows>,
-                   .traffic = whole_passes(2, 1),
-                   .unsupported = too_wide_for_registers},
-                  {.name = "unaligned",
-                   .idea = "any width at any place: rows go through shared memory as packs",
-                   .prepare = gradients<Unaligned>,
-                   .traffic = unaligned_passes,
-                   .unsupported = too_wide_for_an_index},
-                  {.name = "unaligned_cluster",
-                   .idea = "the same by 2 to 16 blocks a row, which keep all of it",
-                   .prepare = gradients<UnalignedCluster>,
-                   .traffic = whole_passes(2, 1),
-                   .unsupported = too_wide_for_an_unaligned_cluster},
-                  {.name = "two_kernels",
-                   .idea = "few rows: a sum per part of a row; then add and write",
-                   .prepare = gradients_with_workspace<SplitInTwoKernels>,
-                   .traffic = whole_passes(4, 1),
-                   .workspace =
-                       [](const Problem& problem, const Device&) {
-                         return Workspace{.bytes = SplitInTwoKernels::workspace_bytes(problem.shape)};
-                       }},
-                  {.name = "row_exchange",
-                   .idea = "few rows in one kernel: blocks send each other their sums",
-                   .prepare = gradients_with_workspace<SplitWithExchange>,
-                   .traffic = whole_passes(2, 1),
-                   .unsupported = too_wide_for_the_gpu,
-                   .workspace =
-                       [](const Problem& problem, const Device&) {
-                         return Workspace{.bytes = SplitWithExchange::workspace_bytes(problem.shape),
-                                          .zeroed = true};
-                       }},
-              },
-          .operations = backward_operations()};
+          .variants = variants(),
+          .operations = operations()};
 }
 
 int main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 //
 // Cost: 3 passes, 2 reads and 1 write. Each file has one of the shapes that earlier stages found good, with two rows where
 // there was one: registers of a warp (03), of a block (06), shared memory (09), a cluster (10), a split row (07), and rows
-// that no pack divides (08).
+// that no pack divides (08). recomputed.cuh reads x in place of y.
 // Sources: PyTorch's and OneFlow's softmax backward are these formulas; quack keeps both rows on chip likewise. The sum in
 // two floats is Dekker's and Knuth's arithmetic (Ogita, Rump and Oishi, "Accurate sum and dot product").
 #pragma once

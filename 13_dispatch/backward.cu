@@ -1,5 +1,6 @@
 // The gradients of softmax and log-softmax: what the kernels of stage 11 can do, and their launches.
 #include "11_backward/exchange_gradient.cuh"
+#include "11_backward/flat_span.cuh"
 #include "11_backward/head_and_tail.cuh"
 #include "11_backward/in_cluster.cuh"
 #include "11_backward/in_registers.cuh"
@@ -25,6 +26,8 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
       return matrix.in_packs() && fits_cluster<Cluster>(matrix, gpu);
     case head_and_tail:
       return matrix.lie_alike && matrix.cols <= widest_gradient_tile.cols();
+    case flat_span:
+      return matrix.lie_alike && matrix.in_odd_packs() && matrix.cols <= SpanOfTwoRows::most_cols;
     case unaligned:
       return matrix.cols <= 1 << 30;
     case unaligned_cluster:
@@ -61,6 +64,8 @@ void launch(Backward kernel, const T* y, const T* dy, T* dx, void* workspace, Sh
       return Cluster::launch<Op>(y, dy, dx, shape, stream);
     case head_and_tail:
       return HeadAndTailOfTwoRows::launch<Op>(y, dy, dx, shape, stream);
+    case flat_span:
+      return SpanOfTwoRows::launch<Op>(y, dy, dx, shape, stream);
     case unaligned:
       return Unaligned::launch<Op>(y, dy, dx, shape, stream);
     case unaligned_cluster:

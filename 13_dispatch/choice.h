@@ -37,6 +37,7 @@ enum class Backward {
   shared_memory,
   cluster,
   head_and_tail,
+  flat_span,
   unaligned,
   unaligned_cluster,
   two_kernels,

@@ -1,5 +1,5 @@
-// The gradients of softmax and log-softmax: from the result y of the forward operation and the gradient dy of what
-// followed it to the gradient dx.
+// The gradients of softmax and log-softmax: from the result y of the forward operation, or what y can be made of again, and the
+// gradient dy of what followed it to the gradient dx.
 #include "common/harness/compare.cuh"
 #include "common/harness/operation.h"
 #include "common/harness/reference.cuh"
@@ -57,41 +57,93 @@ void fill_y_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed, s
   });
 }
 
-template <class Of, class T>
-struct Summand {
-  const T* y;
-  const T* dy;
+/// y, of x and the pair (m, d) of each row.
+template <class T>
+struct MadeAgain {
+  const T* x;
+  const float* pairs;
+  std::int64_t cols;
   __host__ __device__ double operator()(std::int64_t index) const {
-    return Of::summand(as_double(y[index]), as_double(dy[index]));
+    const float* pair = pairs + 2 * (index / cols);
+    return ReferenceRow{pair[0], pair[1]}.softmax(as_double(x[index]));
   }
 };
 
-template <class Of, class T>
+template <class Of, class Y, class T>
+struct Summand {
+  Y y;
+  const T* dy;
+  __host__ __device__ double operator()(std::int64_t index) const {
+    return Of::summand(y(index), as_double(dy[index]));
+  }
+};
+
+template <class Of, class Y, class T>
 struct Reference {
-  const T* y;
+  Y y;
   const T* dy;
   std::int64_t cols;
   const ReferenceSum* rows;
   __host__ __device__ Expected operator()(std::int64_t i) const {
     const ReferenceSum row = rows[i / cols];
-    const double of_y = as_double(y[i]);
+    const double of_y = y(i);
     const double of_dy = as_double(dy[i]);
     return {Of::dx(of_y, of_dy, row.sum), Of::scale(of_y, of_dy, row.magnitudes)};
   }
 };
 
-/// y and dy are what they are, rounded: dx is held against the exact result for these.
+/// The inputs are what they are, rounded: dx is held against the exact result for these. y(index) -> double.
+template <class Of, class Where, class Y, class T>
+std::vector<Verdict> verify_dx_of(const Problem& problem, Y y, const T* dy, const T* dx,
+                                  double tolerance_factor) {
+  const auto sums = reference_sums<Where>(problem.shape, Summand<Of, Y, T>{y, dy});
+  const Reference<Of, Y, T> reference{y, dy, problem.shape.cols, sums.data()};
+  return {compare_elements<Where>(dx, problem.shape, reference, tolerance(problem.dtype), tolerance_factor)};
+}
+
 template <class Of>
 std::vector<Verdict> verify_dx(const Problem& problem, const Memory& memory, Space space,
                                double tolerance_factor) {
   return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
-    const T* y = static_cast<const T*>(memory.inputs[0]);
-    const T* dy = static_cast<const T*>(memory.inputs[1]);
-    const auto sums = reference_sums<Where>(problem.shape, Summand<Of, T>{y, dy});
-    const Reference<Of, T> reference{y, dy, problem.shape.cols, sums.data()};
-    return std::vector<Verdict>{compare_elements<Where>(static_cast<const T*>(memory.outputs[0]),
-                                                        problem.shape, reference, tolerance(problem.dtype),
-                                                        tolerance_factor)};
+    const ElementOf<T> y{static_cast<const T*>(memory.inputs[0])};
+    return verify_dx_of<Of, Where>(problem, y, static_cast<const T*>(memory.inputs[1]),
+                                   static_cast<const T*>(memory.outputs[0]), tolerance_factor);
+  });
+}
+
+// ---- The same from x and the pair of each row.
+
+std::vector<Tensor> x_pair_and_dy(const Problem& problem) {
+  return {{"x", problem.dtype, problem.shape},
+          {"pair", DType::f32, {problem.shape.rows, 2}},
+          {"dy", problem.dtype, problem.shape}};
+}
+
+struct NumberOfPair {
+  const ReferenceRow* rows;
+  __host__ __device__ float operator()(std::int64_t index) const {
+    const ReferenceRow& row = rows[index / 2];
+    return static_cast<float>(index % 2 == 0 ? row.max : row.sum);
+  }
+};
+
+void fill_x_pair_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed,
+                        std::span<void* const> inputs, Space space) {
+  fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
+  fill_input(InputKind::normal, seed + 1, problem.dtype, problem.shape, inputs[2], space);
+  dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    const auto rows = reference_rows<Where>(static_cast<const T*>(inputs[0]), problem.shape);
+    Where::tabulate(static_cast<float*>(inputs[1]), 2 * problem.shape.rows, NumberOfPair{rows.data()});
+  });
+}
+
+std::vector<Verdict> verify_recomputed_dx(const Problem& problem, const Memory& memory, Space space,
+                                          double tolerance_factor) {
+  return dispatch_space_and_dtype(space, problem.dtype, [&]<class Where, class T>() {
+    const MadeAgain<T> y{static_cast<const T*>(memory.inputs[0]), static_cast<const float*>(memory.inputs[1]),
+                         problem.shape.cols};
+    return verify_dx_of<SoftmaxBackwardOf, Where>(problem, y, static_cast<const T*>(memory.inputs[2]),
+                                                  static_cast<const T*>(memory.outputs[0]), tolerance_factor);
   });
 }
 
@@ -104,6 +156,8 @@ constexpr Operation backward(std::string_view name) {
 
 const Operation softmax_backward_operation = backward<SoftmaxBackwardOf>("softmax_backward");
 const Operation log_softmax_backward_operation = backward<LogSoftmaxBackwardOf>("log_softmax_backward");
+const Operation recomputed_softmax_backward_operation{"recomputed_softmax_backward", x_pair_and_dy, dx_alone,
+                                                      fill_x_pair_and_dy, verify_recomputed_dx};
 
 const std::vector<const Operation*>& backward_operations() {
   static const std::vector<const Operation*> all{&softmax_backward_operation,

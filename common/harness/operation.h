@@ -45,6 +45,10 @@ extern const Operation log_softmax_backward_operation;
 /// Both, likewise.
 const std::vector<const Operation*>& backward_operations();
 
+/// {x, pair, dy} -> {dx}: that of softmax, from x and the pair of each row, its maximum and the sum of exp(x - maximum), in place of
+/// y. pair: f32, rows x 2.
+extern const Operation recomputed_softmax_backward_operation;
+
 /// {x, label} -> {loss}, and -> {loss, dx}: torch.nn.functional.cross_entropy with reduction="none", and its gradient.
 /// loss, f32: log(sum of exp(x)) - x[label]; dx = softmax(x), less 1 at the label. labels are i64. A row with ignored_label
 /// has loss and dx 0, whatever x is; one with another label that is no column has NaN in both, and nothing is read there.

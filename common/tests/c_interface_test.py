@@ -88,6 +88,7 @@ def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
         (Shape("f32", 3, 128), "softmax", 0),
         (Shape("f32", 3, 8192), "softmax", 0),  # for all clusters
         (Shape("f32", 3, 128), "softmax_backward", 0),
+        (Shape("f32", 3, 128), "recomputed_softmax_backward", 0),
         (Shape("f32", 3, 128), "cross_entropy", 0),
         (Shape("f32", 3, 33), "cross_entropy", 0),  # for flat_span
         (Shape("f32", 3, 128), "cross_entropy_gradient", 0),
@@ -99,10 +100,13 @@ def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
             reason, passes = harness.applies(number)
             if reason:
                 if reason.endswith(f" does not do {op}"):
-                    other = {"softmax_backward": "11", "cross_entropy": "12", "cross_entropy_gradient": "12",
+                    other = {"softmax_backward": "11", "recomputed_softmax_backward": "11", "cross_entropy": "12", "cross_entropy_gradient": "12",
                              "causal_softmax": "12", "padded_softmax_backward": "12"}  # fmt: skip
                     number_of_stage = contender.stage[:2]
                     assert number_of_stage != other[op] if op in other else number_of_stage in other.values()
+                    continue
+                if contender.stage == "11_backward":
+                    assert reason in ("makes the gradient of y that is kept", "makes y again, of x and pairs")
                     continue
                 if contender.stage == "12_fusion":
                     assert contender.name == "flat_span" or reason in ("makes the loss alone", "makes the gradient, too", "makes the loss, alone or with the gradient",

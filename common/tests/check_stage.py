@@ -24,7 +24,7 @@ ALL = {
                 "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest", "near_one_hot"],
 }  # fmt: skip
 OPS_OF = {  # what others do than softmax; the first is usual
-    "11_backward": ["softmax_backward", "log_softmax_backward"],
+    "11_backward": ["softmax_backward", "log_softmax_backward", "recomputed_softmax_backward"],
     "softmax_backward": ["softmax_backward", "log_softmax_backward"],
     "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient",
                   "causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
@@ -32,7 +32,7 @@ OPS_OF = {  # what others do than softmax; the first is usual
     "cross_entropy": ["cross_entropy_gradient"],
     "14_several_gpus": [*ALL["--op"], "cross_entropy"],
 }
-OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["11_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
+OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["softmax_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024", "--device": ""}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
@@ -41,6 +41,13 @@ KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 MAX_SHARED_COLS = 227 * 1024 // 4 - 33
 # All GPUs that the toolkit compiles for have 48 KiB, less the same.
 MIN_SHARED_COLS = 48 * 1024 // 4 - 33
+
+
+def in_odd_packs(dtype: str, cols: int, offsets: tuple[int, ...]) -> bool:
+    """Whether rows are an odd number of packs of at most 8 bytes, and begin at these."""
+    size = 4 if dtype == "f32" else 2
+    of_row = cols * size & -(cols * size)
+    return of_row <= 8 and not any(offset * size % of_row for offset in offsets)
 
 
 def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, device: str,
@@ -92,10 +99,14 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return None
         return (0 if any_row else blocks * 32 * pack) <= cols <= most
     if stage == "11_backward":
+        if (op == "recomputed_softmax_backward") != (variant == "recomputed"):
+            return False
         if variant == "warp_registers":
             return cols <= 1024
         if variant in ("unaligned", "two_kernels"):
             return True
+        if variant == "flat_span":  # in which dx takes the place of dy
+            return cols <= 272 and in_odd_packs(dtype, cols, offsets) and len({offset % pack for offset in offsets}) <= 1
         if variant == "head_and_tail":
             return cols <= 16384
         if variant.endswith("cluster") and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
@@ -106,7 +117,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return False
         if variant == "two_floats" and op != "softmax_backward":
             return False
-        if variant in ("block_registers", "two_floats"):
+        if variant in ("block_registers", "two_floats", "recomputed"):
             return cols <= 16384
         if variant == "row_exchange":  # 8192 columns for each block, of which a multiprocessor holds two; or one before 8.0
             blocks = 1 if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 8 else 2
@@ -130,10 +141,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if variant == "narrow_rows":  # of a warp's lanes each holds 32 packs, or 12, or 16 elements
             gradient, packs = op.endswith("gradient"), not any(number % pack for number in (cols, *offsets))
             return cols <= 32 * ((12 if gradient else 32) * pack if packs else 16)
-        if variant == "flat_span":  # rows of an odd number of packs of at most 8 bytes
-            size = 4 if dtype == "f32" else 2
-            of_row = cols * size & -(cols * size)
-            return cols <= 544 and of_row <= 8 and not any(offset * size % of_row for offset in offsets)
+        if variant == "flat_span":
+            return cols <= 544 and in_odd_packs(dtype, cols, offsets)
         if variant == "cluster_loss" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
             return False
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):

@@ -94,6 +94,8 @@ IN_CLUSTER = "11_backward/in_cluster.cuh"
 SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
 EXCHANGE_GRADIENT = "11_backward/exchange_gradient.cuh"
 UNALIGNED = "11_backward/unaligned.cuh"
+RECOMPUTED = "11_backward/recomputed.cuh"
+SPAN_GRADIENT = "11_backward/flat_span.cuh"
 ROW_LOSS = "12_fusion/row_loss.cuh"
 LOSS = "12_fusion/loss.cuh"
 KEPT_ROW = "12_fusion/kept_row.cuh"
@@ -397,6 +399,16 @@ GROUPS: dict[str, list[Mistake]] = {
             "race: write of (4|16) bytes of shared memory",
             (UNALIGNED, "__syncthreads();  // the next rows are copied over these => // the next rows are"),
             at="copy_async(kept"),
+        fault("no_barrier_before_the_gradients_leave", "flat_span --rows 64 --cols 33", "race: read of 16 bytes of shared memory",
+            (SPAN_GRADIENT, "    __syncthreads();\n    copy_out => \n    copy_out"), at="copy_out(dx + first, span_of_dy"),
+        wrong_result("the_sum_of_the_first_part", "flat_span --rows 40 --cols 129", "[0-9]+ of 5160 elements wrong",
+            (SPAN_GRADIENT, "if (parts > 1) { => if (false) {")),
+        wrong_result("the_pair_of_the_first_row", "recomputed --rows 7 --cols 1000 --op recomputed_softmax_backward",
+            "[0-9]+ of 7000 elements wrong. first at row 1, column",
+            (RECOMPUTED, "(pairs[2 * row], => (pairs[0],")),
+        wrong_result("what_does_not_exist_counts", "recomputed --rows 7 --cols 1000 --op recomputed_softmax_backward --input lowest",
+            "[0-9]+ of 7000 elements wrong",
+            (RECOMPUTED, " : no_elements<T, N>(); => : Pack<T, N>{};")),
         wrong_result("the_tail_is_forgotten", "unaligned --rows 2 --cols 1001", "[0-9]+ of 2002 elements never written",
             (CUT, "tail = (count - head) % N; => tail = 0;")),
         fault("a_column_too_many", "block_registers --rows 1 --cols 1000",

@@ -103,6 +103,7 @@ int main() {
     if (!device.simulated) shapes.insert(shapes.end(), {{40, 1025}, {3, 50257}});
     std::vector<const Operation*> operations = softmax_operations();
     operations.insert(operations.end(), backward_operations().begin(), backward_operations().end());
+    operations.push_back(&recomputed_softmax_backward_operation);
     operations.insert(operations.end(), cross_entropy_operations().begin(), cross_entropy_operations().end());
     operations.insert(operations.end(), masked_softmax_operations().begin(),
                       masked_softmax_operations().end());

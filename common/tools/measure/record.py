@@ -59,11 +59,28 @@ LESSONS = (
     Lesson("bf16", 16, (50257,), since="05"),
     # The gradient: two reads and one write.
     Lesson("f16", 49152, (128, 1024, 4096, 8192, 16384, 32768), "softmax_backward"),
+    Lesson("f16", 49152, (2112, 5312, 12288), "softmax_backward"),  # just past what a tile of registers holds, and between two
     Lesson("f32", 1024, (32768, 131072), "softmax_backward"),
+    Lesson("f32", 16384, (4104, 8193), "softmax_backward"),
     Lesson("f32", 4096, (50257,), "softmax_backward"),
     Lesson("bf16", 49152, (1025,), "softmax_backward"),
-    Lesson("f32", 1, (1048576,), "softmax_backward"),
+    Lesson("f32", 1, (50257, 1048576), "softmax_backward"),
     Lesson("bf16", 8, (262144,), "softmax_backward"),
+    Lesson("bf16", 64, (32768, 131072, 1360000), "softmax_backward"),  # neither few rows nor many
+    Lesson("bf16", 256, (262144,), "softmax_backward"),
+    Lesson("bf16", 16, (50257,), "softmax_backward"),
+    Lesson("bf16", 262144, (10, 33, 100), "softmax_backward"),  # narrow
+    Lesson("f32", 262144, (33, 50), "softmax_backward"),
+    Lesson("bf16", 8192, (100,), "softmax_backward"),
+    Lesson("f32", 8192, (50,), "softmax_backward"),
+    # y made again: what is of the same shapes in the lesson, and between these.
+    Lesson("f16", 49152, (1024, 4096, 16384, 32768), "recomputed_softmax_backward"),
+    Lesson("f32", 1024, (32768, 131072), "recomputed_softmax_backward"),
+    Lesson("f32", 16384, (4104,), "recomputed_softmax_backward"),
+    Lesson("bf16", 49152, (1025,), "recomputed_softmax_backward"),
+    Lesson("f32", 4096, (50257,), "recomputed_softmax_backward"),
+    Lesson("f32", 1, (1048576,), "recomputed_softmax_backward"),
+    Lesson("bf16", 8, (262144,), "recomputed_softmax_backward"),
     # Cross-entropy: one read; with the gradient one write, too.
     *(
         Lesson(dtype, rows, cols, op)
@@ -72,12 +89,14 @@ LESSONS = (
             ("bf16", 4096, (32000, 50257, 50264, 128256)),
             ("bf16", 16384, (32768,)),
             ("bf16", 8192, (131072,)),
+            ("bf16", 65536, (417,)),
+            ("bf16", 256, (63561,)),
             ("bf16", 262144, (10, 33, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
             ("f32", 262144, (33, 50)),
             ("bf16", 8192, (100,)),  # the same of a matrix that is soon done
             ("f32", 8192, (50,)),
             # What lies between classes and a vocabulary.
-            ("bf16", 49152, (1025, 2048)),
+            ("bf16", 49152, (1025, 2048, 2112)),
             ("bf16", 16384, (4096, 8192, 8193)),
             ("bf16", 8192, (16384,)),
             ("f32", 16384, (4096, 4097, 8193)),

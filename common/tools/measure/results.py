@@ -72,7 +72,7 @@ def stage_names(root: Path) -> list[str]:
 # What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
 # several operations, a variant does one of them.
 OPERATIONS = {
-    "11_backward": ("softmax_backward",),
+    "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
     "12_fusion": ("cross_entropy", "cross_entropy_gradient", "causal_softmax", "causal_softmax_backward"),
     "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }
