@@ -176,6 +176,13 @@ def test_a_particular_kernel_has_a_stand_in() -> None:
     assert found == ["flat_span", "narrow_rows"]
 
 
+def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() -> None:
+    work, part = choices.work_of("softmax_backward"), Part(4, False)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    recorded_cells[Part(2, False)] = [Cell(262144, 34, {"flat_span": 90.0, "warp_registers": 70.0, "unaligned": 40.0}, 90)]
+    assert choices.lines_of(work, part, recorded_cells)[0].kernel == "warp_registers"
+
+
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     work = choices.WORKS[0]
     part = Part(4, True)
@@ -185,7 +192,7 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     assert [line.kernel for line in lines] == ["tickets", "row_in_flight", "online"]
 
 
-@pytest.mark.parametrize("points, stays", [(1, True), (2, False)])
+@pytest.mark.parametrize("points, stays", [(1, True), (1.2, False), (2, False)])
 def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, points: float, stays: bool) -> None:
     results = [result("head_and_tail", "08_unaligned_rows", 90), result("row_in_flight", "08_unaligned_rows", 90 - points)]
     root = recorded(tmp_path, results)

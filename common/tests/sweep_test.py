@@ -1114,7 +1114,7 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
 @pytest.mark.parametrize(
     "op, tables",
     [
-        ("softmax_backward", ["oneflow", "gradient"]),
+        ("softmax_backward", ["oneflow", "gradient", "narrow_gradient"]),
         ("cross_entropy", ["cross_entropy", "classes"]),
         ("cross_entropy_gradient", ["cross_entropy", "classes"]),
     ],

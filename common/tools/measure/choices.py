@@ -30,7 +30,7 @@ LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not re
 FEW_SHAPES = 10
 BORROWED = 0.1
 # Lines that the table has stay, unless others are better by so much: what the next run may undo changes nothing, and between the
-# recorded shapes they are known.
+# recorded shapes they are known. Not where they are more than a point behind, and others are not.
 STAY = 2.0
 NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
@@ -333,19 +333,25 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     return _joined(bands, cells)
 
 
-def with_borrowed(cells: dict[Part, list[Cell]], part: Part) -> list[Cell]:
+def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list[Cell]:
     if len(cells[part]) >= FEW_SHAPES:
         return cells[part]
     other = Part(6 - part.element_bytes, part.whole_packs)
     own = {cell[:2] for cell in cells[part]}
     borrowed = [
-        cell._replace(cols=cell.cols * other.element_bytes // part.element_bytes, weight=BORROWED) for cell in cells[other]
+        cell._replace(
+            cols=cell.cols * other.element_bytes // part.element_bytes,
+            # What a particular kernel gains depends on the size of an element.
+            percent={kernel: percent for kernel, percent in cell.percent.items() if kernel not in work.particular},
+            weight=BORROWED,
+        )
+        for cell in cells[other]
     ]
     return cells[part] + [cell for cell in borrowed if cell.cols > 0 and cell[:2] not in own]
 
 
 def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
-    cells = with_borrowed(recorded, part)
+    cells = with_borrowed(recorded, part, work)
     if cells:
         # Where nothing is recorded, up to half of the fewest rows or columns that are, the assumed lines still hold.
         few = min(cell.rows for cell in cells) // 2
@@ -364,10 +370,11 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
             lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])
     else:
         lines = list(work.assumed.get(part, []))
-    # What comes behind a kernel that does anything is never looked at.
-    for kernel in work.last:
-        if not {Line(ANY, ANY, kernel), Line(ANY, ANY, work.last[-1])} & set(lines):
-            lines.append(Line(ANY, ANY, kernel))
+    # Also where such a line is among the others: one that needs a workspace is passed over by who has none.
+    last = [Line(ANY, ANY, kernel) for kernel in work.last]
+    for line in last:
+        if lines[-1:] not in ([line], last[-1:]):
+            lines.append(line)
     return _without_covered(lines)
 
 
@@ -445,9 +452,13 @@ def _behind(cell: Cell, lines: list[Line]) -> float:
     return cell.best - cell.percent.get(chosen(lines, cell) or "", 0.0)
 
 
-def _cost(lines: list[Line], cells: dict[Part, list[Cell]], part: Part) -> float:
-    behind = sum(cell.weight * _penalty(_behind(cell, lines)) for cell in with_borrowed(cells, part))
+def _cost(lines: list[Line], cells: dict[Part, list[Cell]], part: Part, work: Work) -> float:
+    behind = sum(cell.weight * _penalty(_behind(cell, lines)) for cell in with_borrowed(cells, part, work))
     return LINE_COSTS * len(lines) + behind
+
+
+def _a_point_behind(lines: list[Line], cells: list[Cell]) -> int:
+    return sum(_behind(cell, lines) > 1 for cell in cells)
 
 
 def _number(value: int) -> str:
@@ -469,8 +480,10 @@ def table_text(root: Path, of_gpu: str = "") -> str:
         for part in PARTS:
             lines, has = lines_of(work, part, cells), before.get((work.name, part), [])
             are_known = any(cells.values()) and {line.kernel for line in has} <= work.stages.keys()
-            if has and are_known and _cost(has, cells, part) <= _cost(lines, cells, part) + STAY:
-                lines = has
+            if has and are_known:
+                stay = STAY if _a_point_behind(has, cells[part]) <= _a_point_behind(lines, cells[part]) else 0
+                if _cost(has, cells, part, work) <= _cost(lines, cells, part, work) + stay:
+                    lines = has
             behind = max((_behind(cell, lines) for cell in cells[part]), default=0.0)
             recorded = f"recorded shapes: {len(cells[part])}, at most {behind:.1f} points behind the best stage"
             if not any(cells.values()):

@@ -58,6 +58,10 @@ OF_GRADIENTS = (
 LOGITS = (
     "bf16:4096x32000,bf16:4096x50257,f32:4096x50257,bf16:4096x50264,bf16:4096x128256,bf16:16384x32768,bf16:8192x131072"
 )
+NARROW_GRADIENTS = (
+    "bf16:8192x10,bf16:8192x100,bf16:262144x10,bf16:262144x33,bf16:262144x50,bf16:262144x100,bf16:49152x2112,bf16:49152x5312,"
+    "bf16:64x131072,bf16:256x262144,f32:8192x50,f32:262144x17,f32:262144x50"
+)
 CLASSES = (
     "bf16:1091x488,bf16:8192x10,bf16:8192x100,bf16:65536x100,bf16:262144x10,bf16:262144x33,bf16:262144x100,bf16:49152x1025,"
     "bf16:49152x2048,bf16:32768x4096,bf16:8192x16384,f32:8192x10,f32:65536x50,f32:262144x33,f32:16384x4096,f32:8192x8193"
@@ -77,6 +81,7 @@ TABLES = [
 GRADIENT_TABLES = [
     TABLES[1],
     Table("gradient", "Gradients: wide rows, widths that no pack divides, few rows", "", parse_shapes(OF_GRADIENTS)),
+    Table("narrow_gradient", "Gradients: narrow rows, and what lies between others", "", parse_shapes(NARROW_GRADIENTS)),
 ]
 LOGITS_OF = "Cross-entropy: rows of logits over vocabularies of 32000 to 131072"
 CLASSES_OF = "Cross-entropy: few classes, and what lies between those and a vocabulary"
