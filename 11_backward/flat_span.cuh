@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(flat_span_most_threads)
 /// Rows of at most most_cols columns, which begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally
 /// far past a pack of 16; rows = 0 does nothing. Throws CudaError.
 struct SpanOfTwoRows {
-  static constexpr int most_cols_of_part = 17;
+  static constexpr int most_cols_of_part = 17;  // of 34 it was up to 9 points slower, where rows are few
   static constexpr std::int64_t most_cols = most_cols_of_part * (flat_span_most_threads / 32);
 
   template <class Op, int N, class T>
@@ -73,7 +73,7 @@ struct SpanOfTwoRows {
     const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
     const auto parts = static_cast<int>(divide_up(shape.cols, most_cols_of_part));
     const auto part_packs = static_cast<int>(divide_up(shape.cols / N, parts));
-    const dim3 block(rows_of_span(2 * row_bytes, parts), static_cast<unsigned>(parts));
+    const dim3 block(rows_of_span(2 * row_bytes, parts), static_cast<unsigned>(parts));  // 6 KiB of both
     const int span_bytes = static_cast<int>(bytes_with_place(block.x * row_bytes));
     const int shared_bytes =
         2 * span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
