@@ -156,7 +156,7 @@ std::string not_recomputed(const Problem& problem, const Device& device) {
 /// The same variant where y is given.
 Variant reads_y(Variant variant) {
   variant.unsupported = [otherwise = variant.unsupported](const Problem& problem, const Device& device) {
-    return is_one_of(RecomputedOperations{}, problem.op) ? "makes the gradient of y that is kept"
+    return is_one_of(RecomputedOperations{}, problem.op) ? "makes dx from y, not from x and pairs"
                                                          : otherwise(problem, device);
   };
   return variant;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "10_cluster/cluster_launch.cuh"
-#include "13_dispatch/choice.h"
+#include "13_dispatch/kernels.h"
 
 namespace rowwise {
 

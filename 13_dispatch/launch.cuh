@@ -2,7 +2,7 @@
 #pragma once
 
 #include "12_fusion/row_loss.cuh"
-#include "13_dispatch/choice.h"
+#include "13_dispatch/kernels.h"
 #include "common/kernel/shape.h"
 
 namespace rowwise {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "11_backward/row_gradient.cuh"
+#include "13_dispatch/choice.h"
 #include "13_dispatch/launch.cuh"
 #include "13_dispatch/softmax.h"
 #include "common/harness/cuda_check.h"

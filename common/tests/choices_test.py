@@ -74,7 +74,7 @@ def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
 
 
 def test_every_kernel_is_a_variant_and_known_in_cpp() -> None:
-    header = (ROOT / "13_dispatch/choice.h").read_text(encoding="utf-8")
+    header = (ROOT / "13_dispatch/kernels.h").read_text(encoding="utf-8")
     for work in choices.WORKS:
         known = re.search(rf"enum class {work.name} \{{(.*?)\}};", header, re.S)
         assert known and set(re.findall(r"\w+", known[1])) == set(work.stages)
