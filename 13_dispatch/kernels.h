@@ -52,7 +52,11 @@ struct Matrix {
   [[nodiscard]] constexpr std::int64_t row_bytes() const { return cols * element_bytes; }
   /// Every row of every matrix begins at a pack of 16 bytes and is made of them.
   [[nodiscard]] constexpr bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
-  /// The same of smaller packs, of which a row has an odd number.
+  /// No pack covers the rows, not even of two elements.
+  [[nodiscard]] constexpr bool in_single_elements() const {
+    return ((row_bytes() | alignment) & element_bytes) != 0;
+  }
+  /// As in_packs, of smaller packs, of which a row has an odd number.
   [[nodiscard]] constexpr bool in_odd_packs() const {
     const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them
     return row_bytes() % 16 != 0 && alignment % pack == 0;

@@ -254,26 +254,34 @@ bool check_bad_calls() {
   return all;
 }
 
-/// A span takes rows of an odd number of the packs that all matrices are aligned to.
-bool check_who_goes_through_a_span() {
+/// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take few single elements.
+bool check_who_takes_narrow_rows() {
   bool all = true;
-  const auto check = [&](std::int64_t cols, std::int64_t alignment, bool takes) {
+  const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes) {
     const rowwise::Matrix matrix{
         .rows = 1, .cols = cols, .element_bytes = 4, .alignment = alignment, .lie_alike = true};
-    for (const bool can : {can_do(rowwise::Loss::flat_span, matrix, rowwise::current_gpu()),
-                           can_do(rowwise::Gradient::flat_span, matrix, rowwise::current_gpu())}) {
-      if (can == takes) continue;
-      std::printf("WRONG: flat_span %s %d columns at %d bytes\n", can ? "takes" : "does not take",
-                  static_cast<int>(cols), static_cast<int>(alignment));
-      all = false;
-    }
+    const bool can = can_do(kernel, matrix, rowwise::current_gpu());
+    if (can == takes) return;
+    std::printf("WRONG: kernel %d %s %d columns at %d bytes\n", static_cast<int>(kernel),
+                can ? "takes" : "does not take", static_cast<int>(cols), static_cast<int>(alignment));
+    all = false;
   };
-  check(33, 4, true);
-  check(50, 8, true);
-  check(50, 4, false);
-  check(52, 16, false);
-  check(545, 4, false);
-  check(0, 4, false);
+  const auto check_spans = [&](std::int64_t cols, std::int64_t alignment, bool takes) {
+    check(rowwise::Loss::flat_span, cols, alignment, takes);
+    check(rowwise::Gradient::flat_span, cols, alignment, takes);
+    check(rowwise::Backward::flat_span, cols, alignment, takes);
+  };
+  check_spans(33, 4, true);
+  check_spans(50, 8, true);
+  check_spans(50, 4, false);
+  check_spans(52, 16, false);
+  check_spans(545, 4, false);
+  check_spans(0, 4, false);
+  check(rowwise::Backward::flat_span, 273, 4, false);
+  check(rowwise::Backward::warp_registers, 256, 4, true);
+  check(rowwise::Backward::warp_registers, 258, 4, false);
+  check(rowwise::Backward::warp_registers, 258, 8, true);
+  check(rowwise::Backward::warp_registers, 257, 16, false);
   return all;
 }
 
@@ -298,7 +306,7 @@ int main() {
   return run_on_device([](const Device& /*device*/) {
     const bool results = check_results();
     const bool refusals = check_bad_calls();
-    const bool spans = check_who_goes_through_a_span();
-    return check_time_of_choice() && results && refusals && spans;
+    const bool narrow = check_who_takes_narrow_rows();
+    return check_time_of_choice() && results && refusals && narrow;
   });
 }

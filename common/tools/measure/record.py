@@ -63,10 +63,10 @@ LESSONS = (
     Lesson("f32", 1024, (32768, 131072), "softmax_backward"),
     Lesson("f32", 16384, (4104, 8193), "softmax_backward"),
     Lesson("f32", 4096, (50257,), "softmax_backward"),
-    Lesson("bf16", 49152, (1025,), "softmax_backward"),
+    Lesson("bf16", 49152, (257, 1025), "softmax_backward"),
     Lesson("f32", 1, (50257, 1048576), "softmax_backward"),
     Lesson("bf16", 8, (262144,), "softmax_backward"),
-    Lesson("bf16", 64, (32768, 131072, 1360000), "softmax_backward"),  # neither few rows nor many
+    Lesson("bf16", 64, (32768, 131072, 262144, 1360000), "softmax_backward"),  # neither few rows nor many
     Lesson("bf16", 256, (262144,), "softmax_backward"),
     Lesson("bf16", 16, (50257,), "softmax_backward"),
     Lesson("bf16", 262144, (10, 33, 100), "softmax_backward"),  # narrow
