@@ -132,7 +132,11 @@ SEVERAL_GPUS = "14_several_gpus"
 # Whose kernels' constants a stage takes.
 TAKES_FROM = {"11_backward": "07_split_row", "12_fusion": "07_split_row", SEVERAL_GPUS: "07_split_row"}
 # What a stage does in a group's run if it is not all the same.
-GRADIENT_TOO = " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward"
+MORE_OPTIONS = {
+    "01_naive": " --variant thread_per_row,block_per_row,block_per_row_division",  # Thrust is not there
+    "11_backward": " --op softmax_backward,recomputed_softmax_backward",
+    "12_fusion": " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward",
+}
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
@@ -619,10 +623,7 @@ def check(build: Path, name: str) -> str:
     os.environ["LD_LIBRARY_PATH"] = f"{os.path.relpath(build / 'simulator')}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     if not GROUPS[name]:
         options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix"
-        if stage == "01_naive":  # Thrust is not there
-            options += " --variant thread_per_row,block_per_row,block_per_row_division"
-        if stage == "12_fusion":
-            options += GRADIENT_TOO
+        options += MORE_OPTIONS.get(stage, "")
         return f"{len(check_stage.verify([str(executable), *options.split(), '--format', 'csv'])[0])} verified"
     return "\n".join(f"{mistake.name}: {caught(mistake, executable)}" for mistake in GROUPS[name])
 
