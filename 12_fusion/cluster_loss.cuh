@@ -1,4 +1,5 @@
-// The loss of few rows in one kernel: the blocks of a cluster share one, and exchange their states.
+// The loss where the blocks of a cluster share a row. A part of it is kept nowhere; each warp sends its state to the first block,
+// and is done: nobody waits but the warp that merges, and a block makes room for the next while others still read.
 #pragma once
 
 #include "10_cluster/cluster_exchange.cuh"
@@ -6,39 +7,142 @@
 #include "12_fusion/in_cluster.cuh"
 #include "12_fusion/turn.cuh"
 
-/// A cluster for each row: blockIdx.x / cluster size. A part is read by turns, and kept nowhere.
-template <class Op, int packs_per_turn, class T>
-__global__ void __launch_bounds__(1024)
+/// All that this thread has of `count` elements, packs_per_thread packs and a single one, is asked for before the first is used.
+/// Those of a warp lie side by side: with the same packs dealt out to the warps by turns it took an H200 an eighth longer.
+template <class Op, int packs_per_thread, class T>
+__device__ typename Op::Own reduce_at_once(const T* elements, int count) {
+  constexpr int N = elements_per_16_bytes<T>;
+  // A line of the cache, unless it may make more single elements than there are threads.
+  const Cut<N> cut(elements, count, blockDim.x < 96 ? 16 : line_bytes);
+  const int first_pack = first_pack_of_thread<packs_per_thread>();
+  const auto exists = [&](int i) { return first_pack + 32 * i < cut.num_packs; };
+  const T* const address = elements + cut.col_of_pack(first_pack);
+  Pack<T, N> packs[packs_per_thread];
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    packs[i] = exists(i) ? load_pack<N>(address + 32 * i * N) : no_elements<T, N>();
+  }
+  const auto thread = static_cast<int>(threadIdx.x);
+  const bool has_single = thread < cut.num_singles();
+  Pack<T, 1> single = no_elements<T, 1>();
+  if (has_single) single = load_pack<1>(elements + cut.col_of_single(thread));
+  packs_are_asked_for();
+
+  typename Op::Own own;
+  constexpr int at_once = 4;  // so that the sum is seldom rescaled
+#pragma unroll
+  for (int first = 0; first < packs_per_thread; first += at_once) {
+    float values[at_once * N];
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) unpack(packs[first + i], part_of<N>(values, i));
+    if (exists(first)) own.add(values, [&](int i) { return exists(first + i / N); });
+  }
+  if (has_single) {
+    float value[1];
+    unpack(single, value);
+    own.add(value);
+  }
+  return own;
+}
+
+// ---- How a block reads its part, and the bounds of such a block.
+
+struct ByTurns {
+  static constexpr int most_threads = 512;
+  static constexpr int least_blocks = 2;  ///< on an SM
+  static constexpr int packs = 4;         ///< of a turn
+  template <class Op, class T>
+  static __device__ typename Op::Own reduce(const T* elements, int count) {
+    return reduce_elements<Op, packs>(elements, count);
+  }
+};
+
+/// Five blocks of 32 KiB are on their way to an SM: three times what the memory's latency asks for, so that warps have time to add.
+struct AtOnce {
+  static constexpr int most_threads = 128;
+  static constexpr int least_blocks = 5;
+  static constexpr int packs = 16;
+  template <class Op, class T>
+  static __device__ typename Op::Own reduce(const T* elements, int count) {
+    return reduce_at_once<Op, packs>(elements, count);
+  }
+};
+
+/// One thread sends a state to the same place in the first block of the cluster. Its bytes count towards the barrier there.
+template <class State>
+__device__ void send_to_first([[maybe_unused]] State* place, [[maybe_unused]] const State& state,
+                              [[maybe_unused]] MemoryBarrier* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const cg::cluster_group cluster = cg::this_cluster();
+  ptx::st_async(cluster.map_shared_rank(place, 0), state, cluster.map_shared_rank(barrier, 0));
+#endif
+}
+/// In three pieces: no st.async is of 12 bytes.
+__device__ inline void send_to_first(PairAndTotal* place, const PairAndTotal& state, MemoryBarrier* barrier) {
+  send_to_first(&place->pair.max, state.pair.max, barrier);
+  send_to_first(&place->pair.sum, state.pair.sum, barrier);
+  send_to_first(&place->total, state.total, barrier);
+}
+
+/// A cluster for each row: blockIdx.x / cluster size.
+template <class Op, class Read, class T>
+__global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
     cluster_loss(const T* x, const std::int64_t* labels, float* loss, Shape shape, int part_cols) {
 #if __CUDA_ARCH__ >= 900
-  __shared__ ClusterExchange<Op> exchange;
-  exchange.start();
+  using State = typename Op::State;
+  __shared__ alignas(8) State states[most_blocks_of_cluster * Read::most_threads / 32];
+  __shared__ MemoryBarrier received;  // one arrival, of the first block, and the bytes of all
   const cg::cluster_group cluster = cg::this_cluster();
+  const unsigned warps = blockDim.x / 32;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned num_states = cluster.num_blocks() * warps;
+  const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
+  if (is_first_thread) {
+    ptx::mbarrier_init(&received, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received,
+                                   num_states * static_cast<unsigned>(sizeof(State)));
+  }
+  ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   const std::int64_t row = blockIdx.x / cluster.num_blocks();
   const int first_col = static_cast<int>(cluster.block_rank()) * part_cols;
   const int cols = max(min(static_cast<int>(shape.cols) - first_col, part_cols), 0);
   const T* const row_x = x + row * shape.cols;
-  const bool is_first_thread = cluster.block_rank() == 0 && threadIdx.x == 0;
   std::int64_t label = 0;
   if (is_first_thread) label = labels[row];  // used late, when it has come
-  const auto own = reduce_elements<Op, packs_per_turn>(row_x + first_col, cols);
+  const auto own = Read::template reduce<Op>(row_x + first_col, cols);
   const Element<T> x_label(row_x, label, is_first_thread ? shape.cols : 0);
-  ptx::barrier_cluster_wait();
-  const typename Op::State state = exchange.merge(own.state(), 0);
-  if (is_first_thread) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
+  ptx::barrier_cluster_wait();  // until the first block has a barrier to send to
+  State state = warp_merge<Op>(own.state());
+  if (lane == 0) send_to_first(&states[cluster.block_rank() * warps + warp], state, &received);
+  if (cluster.block_rank() > 0 || warp > 0) return;
+  wait_for_cluster(&received, 0);
+  state = {};
+  for (unsigned i = lane; i < num_states; i += 32) state = Op::merge(state, states[i]);
+  state = warp_merge<Op>(state);
+  if (lane == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, shape.cols);
 #endif
 }
 
-/// Any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
+template <class Op, class Read, class T>
+void launch_cluster_loss(const RowOnCluster& row, const Tensors<T>& of, cudaStream_t stream) {
+  launch_clusters(cluster_loss<Op, Read, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.shape,
+                  row.part_packs * elements_per_16_bytes<T>);
+}
+
+// ---- The launchers, at any place; rows = 0 does nothing. They throw CudaError.
+
+/// Few rows, of any width up to 2^30 columns.
 struct ClusterLoss {
-  static constexpr int packs_per_turn = 4;
   template <class Op, class T>
-  static constexpr auto kernel = cluster_loss<Op, packs_per_turn, T>;
+  static constexpr auto kernel = cluster_loss<Op, ByTurns, T>;
 
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
     const int cluster_size = blocks_of_few_rows(row_bytes, rows);
     const int part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size);
-    const unsigned threads = threads_of_turns(part_packs * std::int64_t{16}, packs_per_turn, 512);
+    const unsigned threads =
+        threads_of_turns(part_packs * std::int64_t{16}, ByTurns::packs, ByTurns::most_threads);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
             .packs_per_thread = static_cast<int>(divide_up(part_packs, threads)),
@@ -49,8 +153,37 @@ struct ClusterLoss {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
-    const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
-    launch_clusters(kernel<Op, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.shape,
-                    row.part_packs * elements_per_16_bytes<T>);
+    launch_cluster_loss<Op, ByTurns>(layout(of.row_bytes(), of.shape.rows), of, stream);
+  }
+};
+
+/// Rows of at most most_row_bytes, as many as keep the GPU busy with a few blocks each.
+struct ClusterRegisters {
+  static constexpr std::int64_t most_part_bytes = std::int64_t{AtOnce::most_threads} * AtOnce::packs * 16;
+  static constexpr std::int64_t most_row_bytes = 8 * most_part_bytes;  // a cluster of 8 is portable
+  template <class Op, class T>
+  static constexpr auto kernel = cluster_loss<Op, AtOnce, T>;
+
+  /// As few blocks as hold the row.
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*rows*/) {
+    const auto cluster_size = static_cast<int>(divide_up(row_bytes, most_part_bytes));
+    return {.cluster_size = cluster_size,
+            .part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size),
+            .packs_per_thread = AtOnce::packs,
+            .shared_bytes = 0,
+            .least_block_size = 32};
+  }
+
+  /// Whether the row fills nine tenths of its warps' registers. Elements of 16 bits are slower otherwise than by `drawn_rows`:
+  /// their warps have more to add for each byte, and few of them have much of it.
+  static bool is_full(std::int64_t row_bytes) {
+    const RowOnCluster row = layout(row_bytes, 1);
+    return 10 * row_bytes >= 9 * std::int64_t{row.cluster_size} * row.block_size() * AtOnce::packs * 16;
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+    if (of.shape.rows == 0) return;
+    launch_cluster_loss<Op, AtOnce>(layout(of.row_bytes(), of.shape.rows), of, stream);
   }
 };

@@ -102,7 +102,7 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss.
+/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterRegisters.
 template <class Launcher, class Ops>
 std::string no_cluster(const Problem& problem) {
   const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
@@ -132,6 +132,15 @@ std::string no_cluster_for_loss(const Problem& problem, const Device& device) {
   if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if (std::string reason = not_the_loss_alone(problem, device); !reason.empty()) return reason;
   return no_cluster<ClusterLoss, Losses>(problem);
+}
+
+std::string too_wide_for_cluster_registers(const Problem& problem, const Device& device) {
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
+  if (std::string reason = not_the_loss_alone(problem, device); !reason.empty()) return reason;
+  const std::int64_t most_cols = ClusterRegisters::most_row_bytes / element_bytes(problem);
+  const std::string reason =
+      at_most_columns(most_cols, "the row must fit the registers of 8 blocks")(problem, device);
+  return reason.empty() ? no_cluster<ClusterRegisters, Losses>(problem) : reason;
 }
 
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
@@ -165,6 +174,10 @@ Traffic traffic_of(const Problem& problem, double reads, double label_readers, R
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   return {reads * matrix + 8 * label_readers * rows + bytes_at_labels(problem),
           (asks_for_gradient(problem) ? matrix : 0) + 4 * rows, row};
+}
+
+Traffic in_one_read(const Problem& problem) {
+  return traffic_of(problem, 1, 1);
 }
 
 /// A matrix of floats is written beside, and read again for the gradient.
@@ -281,17 +294,22 @@ Stage losses() {
                   {.name = "split_row",
                    .idea = "few rows: many blocks share one, and leave a pair each",
                    .prepare = launches_of<SplitLoss, Losses>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 1, 1); },
+                   .traffic = in_one_read,
                    .unsupported = not_the_loss_alone,
                    .workspace =
                        [](const Problem& problem, const Device&) {
                          return Workspace{.bytes = SplitLoss::workspace_bytes(problem.shape)};
                        }},
                   {.name = "cluster_loss",
-                   .idea = "few rows: the blocks of a cluster share one, and exchange their pairs",
+                   .idea = "few rows: the blocks of a cluster share one, and send their pairs to the first",
                    .prepare = launches_of<ClusterLoss, Losses>,
-                   .traffic = [](const Problem& problem) { return traffic_of(problem, 1, 1); },
+                   .traffic = in_one_read,
                    .unsupported = no_cluster_for_loss},
+                  {.name = "cluster_registers",
+                   .idea = "the same of many rows: a row is on its way to the registers all at once",
+                   .prepare = launches_of<ClusterRegisters, Losses>,
+                   .traffic = in_one_read,
+                   .unsupported = too_wide_for_cluster_registers},
                   {.name = "narrow_rows",
                    .idea = "the loss, or with its gradient: 1 to 32 lanes a row, which stays in registers",
                    .prepare = launches_of<NarrowRows, LossesAndGradients>,

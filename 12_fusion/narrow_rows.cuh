@@ -43,9 +43,7 @@ class RowOfLanes {
   Pack<T, N> packs[tile.packs_per_lane];
 
   __device__ RowOfLanes(const T* x, std::int64_t rows, int cols)
-      : row_(item_of_block() * tile.rows_per_block() + threadIdx.x / tile.group_width),
-        has_row_(row_ < rows),
-        cols_(cols) {
+      : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols) {
     const T* const row_x = x + row_ * cols;
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
@@ -53,6 +51,9 @@ class RowOfLanes {
     }
   }
 
+  static __device__ std::int64_t row_of_thread() {
+    return item_of_block() * tile.rows_per_block() + threadIdx.x / tile.group_width;
+  }
   __device__ std::int64_t row() const {
     return row_;
   }
@@ -107,18 +108,14 @@ class RowOfLanes {
   int cols_;
 };
 
-/// For the compiler, which would read x at the label before the packs, and to do so wait for the label.
-__device__ inline void packs_are_asked_for() {
-  asm volatile("" ::: "memory");
-}
-
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
   constexpr int N = tile.pack_size;
+  const std::int64_t row = RowOfLanes<tile, T>::row_of_thread();
+  const std::int64_t label = row < rows ? labels[row] : ignored_label;  // first: x at the label waits for it
   const RowOfLanes<tile, T> held(x, rows, cols);
-  const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
   };

@@ -137,6 +137,11 @@ class Element {
   bool exists_;
 };
 
+/// For the compiler, which would read x at the label before the packs, and to do so wait for the label.
+__device__ inline void packs_are_asked_for() {
+  asm volatile("" ::: "memory");
+}
+
 template <class Op>
 __device__ float loss_of_row(typename Op::State row, float x_label, std::int64_t label, std::int64_t cols) {
   return label == ignored_label ? 0 : Op::loss(row, x_label, static_cast<float>(cols));

@@ -34,6 +34,11 @@ bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
       return matrix.rows <= most_rows_to_draw;
     case cluster_loss:
       return ClusterLoss::layout(matrix.row_bytes(), matrix.rows).cluster_size <= gpu.most_blocks_of_cluster;
+    case cluster_registers:
+      return matrix.row_bytes() <= ClusterRegisters::most_row_bytes &&
+             ClusterRegisters::layout(matrix.row_bytes(), matrix.rows).cluster_size <=
+                 gpu.most_blocks_of_cluster &&
+             (matrix.element_bytes > 2 || ClusterRegisters::is_full(matrix.row_bytes()));
     case one_read:
     case split_row:
       return true;
@@ -88,6 +93,8 @@ void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
       return SplitLoss::launch<Op>(tensors, stream);
     case cluster_loss:
       return ClusterLoss::launch<Op>(tensors, stream);
+    case cluster_registers:
+      return ClusterRegisters::launch<Op>(tensors, stream);
   }
 }
 

@@ -38,7 +38,7 @@ enum class Backward {
   two_kernels,
   row_exchange
 };
-enum class Loss { narrow_rows, flat_span, one_read, drawn_rows, split_row, cluster_loss };
+enum class Loss { narrow_rows, flat_span, one_read, drawn_rows, split_row, cluster_loss, cluster_registers };
 enum class Gradient { narrow_rows, flat_span, in_registers, cluster, unaligned_cluster, kept_row };
 
 /// A matrix, as far as it matters to who takes it.

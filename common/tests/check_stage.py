@@ -143,7 +143,9 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return cols <= 32 * ((12 if gradient else 32) * pack if packs else 16)
         if variant == "flat_span":
             return cols <= 544 and in_odd_packs(dtype, cols, offsets)
-        if variant == "cluster_loss" and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+        if variant in ("cluster_loss", "cluster_registers") and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:
+            return False
+        if variant == "cluster_registers" and cols > 8 * 128 * 16 * pack:  # 16 packs for each thread of 8 blocks
             return False
         if op.endswith("gradient") != (variant in ("unfused_gradient", "read_again", "in_registers", "kept_row", "cluster", "unaligned_cluster")):
             return False

@@ -498,6 +498,13 @@ def fusion(r: Row) -> Expected:
         first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
         return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
 
+    def of_sums_at_once(num_packs: int, singles: int, threads: int) -> int:
+        """All exponentials: of four packs of a lane at a time, of which some need not exist, and of a single element; each time a
+        sum is rescaled, and in the end."""
+        first_packs = [thread // 32 * 32 * 16 + thread % 32 for thread in range(threads)]
+        fours = [sum(first + 32 * i < num_packs for i in range(0, 16, 4)) for first in first_packs]
+        return sum(number * (4 * width + 1) + (number > 0 or thread < singles) for thread, number in enumerate(fours)) + 2 * singles
+
     def enough_blocks(size: int) -> bool:
         return r.rows * size >= 3 * 132 or 16 * divide_up(row_bytes, 16) <= size << 12
 
@@ -614,19 +621,26 @@ def fusion(r: Row) -> Expected:
         others = (packs_a_thread * width + 1 + merges) * r.rows
         yield "special_function_lanes", 32 * warps * min(max(r.counted_special_function_lanes / (32 * warps), others + counted_rows), others + r.rows)
         return
-    if r.variant == "cluster_loss":
-        size = next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
-        part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
-        warps = min(max(divide_up(part, 4 * 32), 4), 16)
-        cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
+    if r.variant in ("cluster_loss", "cluster_registers"):
+        at_once = r.variant == "cluster_registers"
+        packs_of_row = divide_up(row_bytes, 16)
+        size = divide_up(row_bytes, 1 << 15) if at_once else next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
+        part = 8 * divide_up(divide_up(packs_of_row, size), 8)
+        warps = divide_up(part, 16 * 32) if at_once else min(max(divide_up(part, 4 * 32), 4), 16)
+        boundary = 16 if warps < 3 else 128
+        cuts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), boundary)
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         loads = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows + counted_rows
-        yield "block_barriers", 2 * size * r.rows
-        exponentials = r.cols + 32 * (warps + 2) * size
-        yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts)
+        yield "block_barriers", 0
+        if at_once:
+            others = sum(of_sums_at_once(*each, 32 * warps) for each in cuts)
+        else:
+            others = r.rows * r.cols + sum(of_sums(*each, 32 * warps) for each in cuts)
+        states = size * warps
+        yield "special_function_lanes", others + r.rows * (32 * states + 2 * states + 32)
         yield "global_store_requests", r.rows
         if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
-            yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
+            yield "shuffles", SHUFFLES_OF_A_MERGE * (states + 1) * r.rows
             yield "global_load_requests", loads
         return
     if r.variant == "unaligned_cluster":

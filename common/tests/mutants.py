@@ -100,6 +100,7 @@ ROW_LOSS = "12_fusion/row_loss.cuh"
 LOSS = "12_fusion/loss.cuh"
 KEPT_ROW = "12_fusion/kept_row.cuh"
 LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
+CLUSTER_LOSS = "12_fusion/cluster_loss.cuh"
 LOSS_OF_ANY_WIDTH = "12_fusion/unaligned_cluster.cuh"
 NARROW_ROWS = "12_fusion/narrow_rows.cuh"
 SPAN_LOSS = "12_fusion/span_loss.cuh"
@@ -437,6 +438,8 @@ GROUPS: dict[str, list[Mistake]] = {
             at="unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);"),
         fault("sent_before_the_others_have_started", "cluster --rows 3 --cols 2048 --op cross_entropy_gradient", "which need not have started",
             (LOSS_IN_CLUSTER, "  ptx::barrier_cluster_wait();\n => "), at="send_to_all(&exchange.next_row[round % 2]"),
+        wrong_result("a_line_leaves_more_single_elements_than_threads", "cluster_registers --rows 7 --cols 1001 --dtype bf16", "elements wrong",
+            (CLUSTER_LOSS, "blockDim.x < 96 ? 16 : line_bytes => line_bytes")),
     ],
     "12_fusion_2": [
         wrong_result("an_ignored_row_is_multiplied_by_0", "narrow_rows --rows 7 --cols 10 --input one_pos_inf --op cross_entropy_gradient",
@@ -453,6 +456,9 @@ GROUPS: dict[str, list[Mistake]] = {
             (KEPT_ROW, "__syncthreads();  // the next row is copied over this one => // the next row is"),
             (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"),
             at="copy_async(kept", file=FLIGHT),
+        fault("warps_of_all_blocks_send_to_one_place", "cluster_loss --rows 3 --cols 10000", "into which another one is on its way",
+            (CLUSTER_LOSS, "&states[cluster.block_rank() * warps + warp] => &states[warp]"),
+            at="ptx::st_async(cluster.map_shared_rank(place, 0)"),
         wrong_result("every_row_has_the_same_pairs", "split_row --rows 7 --cols 10000", "first at row 1, column 0",
             ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
         fault("a_block_behind_the_label_writes_the_loss", "unaligned_cluster --rows 3 --cols 1001 --op cross_entropy_gradient",
@@ -476,6 +482,8 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("the_gradient_is_not_scaled", "masked_backward --rows 7 --cols 100 --op padded_softmax_backward",
             "[0-9]+ of 700 elements wrong",
             (MASKED_SOFTMAX, "Dropout::factor * attention_scale => Dropout::factor")),
+        fault("sent_before_there_is_a_barrier", "cluster_registers --rows 3 --cols 40000", "which need not have started",
+            (CLUSTER_LOSS, "  ptx::barrier_cluster_wait();  // until => //"), at="ptx::st_async(cluster.map_shared_rank(place, 0)"),
         wrong_result("half_of_the_lanes_are_merged", "narrow_rows --rows 7 --cols 10 --op cross_entropy_gradient", "elements wrong",
             (NARROW_ROWS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
     ],

@@ -257,9 +257,10 @@ bool check_bad_calls() {
 /// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take few single elements.
 bool check_who_takes_narrow_rows() {
   bool all = true;
-  const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes) {
+  const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes,
+                         std::int64_t element_bytes = 4) {
     const rowwise::Matrix matrix{
-        .rows = 1, .cols = cols, .element_bytes = 4, .alignment = alignment, .lie_alike = true};
+        .rows = 1, .cols = cols, .element_bytes = element_bytes, .alignment = alignment, .lie_alike = true};
     const bool can = can_do(kernel, matrix, rowwise::current_gpu());
     if (can == takes) return;
     std::printf("WRONG: kernel %d %s %d columns at %d bytes\n", static_cast<int>(kernel),
@@ -282,6 +283,14 @@ bool check_who_takes_narrow_rows() {
   check(rowwise::Backward::warp_registers, 258, 4, false);
   check(rowwise::Backward::warp_registers, 258, 8, true);
   check(rowwise::Backward::warp_registers, 257, 16, false);
+  const bool has_clusters = rowwise::current_gpu().most_blocks_of_cluster >= 8;
+  check(rowwise::Loss::cluster_registers, 8193, 4, has_clusters);
+  check(rowwise::Loss::cluster_registers, 65536, 16, has_clusters);
+  check(rowwise::Loss::cluster_registers, 65537, 4, false);
+  check(rowwise::Loss::cluster_registers, 32000, 16, has_clusters, 2);
+  for (const std::int64_t hardly_more : {16385, 50264}) {  // than one block holds, than three
+    check(rowwise::Loss::cluster_registers, hardly_more, 2, false, 2);
+  }
   return all;
 }
 

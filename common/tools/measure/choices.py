@@ -159,9 +159,10 @@ WORKS = [
             "drawn_rows": "12_fusion",
             "split_row": "12_fusion",
             "cluster_loss": "12_fusion",
+            "cluster_registers": "12_fusion",
         },
         ("one_read",),
-        ("flat_span",),
+        ("flat_span", "cluster_registers"),
         _assumed_losses(),
     ),
     Work(
@@ -188,6 +189,20 @@ def work_of(operation: str) -> Work:
     return next(work for work in WORKS if work.operation == found)
 
 
+def is_offered(kernel: str, element_bytes: int, cols: int) -> bool:
+    """Some kernels are asked for less than they can do: can_do() in 13_dispatch/backward.cu and cross_entropy.cu."""
+    row_bytes = cols * element_bytes
+    if kernel == "warp_registers":
+        return cols % 2 == 0 or cols <= 256  # single elements
+    if kernel == "cluster_registers" and element_bytes == 2:
+        packs_of_row = -(-row_bytes // PACK_BYTES)
+        blocks = -(-row_bytes // (128 * 16 * PACK_BYTES))
+        packs_of_block = -(-packs_of_row // blocks // 8) * 8
+        warps = -(-packs_of_block // (32 * 16))
+        return 10 * row_bytes >= 9 * blocks * warps * 32 * 16 * PACK_BYTES
+    return True
+
+
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
     """What was recorded of the operation, put together by part and shape. Its own stage does not compete with itself."""
     best: dict[tuple[Part, int, int], dict[str, float]] = {}
@@ -205,7 +220,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
             kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
-        if work.stages.get(kernel) == result["stage"]:
+        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, element_bytes, cols):
             of_kernel = percents.setdefault(place, {}).setdefault(kernel, {})
             of_kernel[dtype] = max(of_kernel.get(dtype, 0.0), percent)
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}
