@@ -5,6 +5,7 @@
 #include "10_cluster/cluster_exchange.cuh"
 #include "10_cluster/cluster_launch.cuh"
 #include "12_fusion/in_cluster.cuh"
+#include "12_fusion/packs_in_registers.cuh"
 #include "12_fusion/turn.cuh"
 
 /// All that this thread has of `count` elements, packs_per_thread packs and a single one, is asked for before the first is used.
@@ -15,12 +16,16 @@ __device__ typename Op::Own reduce_at_once(const T* elements, int count) {
   // A line of the cache, unless it may make more single elements than there are threads.
   const Cut<N> cut(elements, count, blockDim.x < 96 ? 16 : line_bytes);
   const int first_pack = first_pack_of_thread<packs_per_thread>();
-  const auto exists = [&](int i) { return first_pack + 32 * i < cut.num_packs; };
+  constexpr int at_once = 4;  // for so many packs a sum is rescaled once
+  const auto exists = [&](int i, int j) { return first_pack + 32 * (i * at_once + j) < cut.num_packs; };
   const T* const address = elements + cut.col_of_pack(first_pack);
-  Pack<T, N> packs[packs_per_thread];
+  Pack<T, N> packs[packs_per_thread / at_once][at_once];
 #pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    packs[i] = exists(i) ? load_pack<N>(address + 32 * i * N) : no_elements<T, N>();
+  for (int i = 0; i < packs_per_thread / at_once; ++i) {
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      packs[i][j] = exists(i, j) ? load_pack<N>(address + 32 * (i * at_once + j) * N) : no_elements<T, N>();
+    }
   }
   const auto thread = static_cast<int>(threadIdx.x);
   const bool has_single = thread < cut.num_singles();
@@ -29,13 +34,13 @@ __device__ typename Op::Own reduce_at_once(const T* elements, int count) {
   packs_are_asked_for();
 
   typename Op::Own own;
-  constexpr int at_once = 4;  // so that the sum is seldom rescaled
 #pragma unroll
-  for (int first = 0; first < packs_per_thread; first += at_once) {
+  for (int i = 0; i < packs_per_thread / at_once; ++i) {
     float values[at_once * N];
 #pragma unroll
-    for (int i = 0; i < at_once; ++i) unpack(packs[first + i], part_of<N>(values, i));
-    if (exists(first)) own.add(values, [&](int i) { return exists(first + i / N); });
+    for (int j = 0; j < at_once; ++j) unpack(packs[i][j], part_of<N>(values, j));
+    if (!exists(i, 0)) continue;
+    own.add_below(max_of(packs[i]), values, [&](int element) { return exists(i, element / N); });
   }
   if (has_single) {
     float value[1];
@@ -101,8 +106,6 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
   if (is_first_thread) {
     ptx::mbarrier_init(&received, 1);
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received,
-                                   num_states * static_cast<unsigned>(sizeof(State)));
   }
   ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   const std::int64_t row = blockIdx.x / cluster.num_blocks();
@@ -114,10 +117,20 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
   const auto own = Read::template reduce<Op>(row_x + first_col, cols);
   const Element<T> x_label(row_x, label, is_first_thread ? shape.cols : 0);
   ptx::barrier_cluster_wait();  // until the first block has a barrier to send to
+  if (is_first_thread) {
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received,
+                                   num_states * static_cast<unsigned>(sizeof(State)));
+  }
   State state = warp_merge<Op>(own.state());
-  if (lane == 0) send_to_first(&states[cluster.block_rank() * warps + warp], state, &received);
-  if (cluster.block_rank() > 0 || warp > 0) return;
-  wait_for_cluster(&received, 0);
+  if (cluster.num_blocks() > 1) {
+    if (lane == 0) send_to_first(&states[cluster.block_rank() * warps + warp], state, &received);
+    if (cluster.block_rank() > 0 || warp > 0) return;
+    wait_for_cluster(&received, 0);
+  } else {  // compute-sanitizer calls it an error to send in a cluster of one block
+    if (lane == 0) states[warp] = state;
+    __syncthreads();
+    if (warp > 0) return;
+  }
   state = {};
   for (unsigned i = lane; i < num_states; i += 32) state = Op::merge(state, states[i]);
   state = warp_merge<Op>(state);

@@ -1,39 +1,11 @@
 // Rows that fit the registers of a warp: as few lanes as hold one, as in stage 03. The loss alone, or with its gradient.
 #pragma once
 
-#include <type_traits>
-
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
+#include "12_fusion/packs_in_registers.cuh"
 #include "12_fusion/row_loss.cuh"
 #include "common/harness/current_device.cuh"
-
-/// The largest of some packs; of 16-bit elements two by one instruction.
-template <class T, int N, int packs>
-__device__ float max_of(const Pack<T, N> (&all)[packs]) {
-  float max = MaxOp::identity;
-  if constexpr (sizeof(T) == 2 && N > 1) {
-    using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-    Two max_of_two = reinterpret_cast<const Two&>(all[0].word);
-#pragma unroll
-    for (const auto& pack : all) {
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) {
-        max_of_two = __hmax2(max_of_two, reinterpret_cast<const Two*>(&pack.word)[i]);
-      }
-    }
-    max = fmaxf(static_cast<float>(max_of_two.x), static_cast<float>(max_of_two.y));
-  } else {
-#pragma unroll
-    for (const auto& pack : all) {
-      float values[N];
-      unpack(pack, values);
-#pragma unroll
-      for (const float value : values) max = fmaxf(max, value);
-    }
-  }
-  return max;
-}
 
 /// What a lane has of a row: packs, all asked for before one is used. Lanes past the last row have none, but take part in shuffles.
 template <RowTile tile, class T>

@@ -33,6 +33,11 @@ struct CrossEntropy : ReducesToMaxSum {
     __device__ void add(const float (&values)[N], Exists /*exists*/ = {}) {
       pair_.add(values);
     }
+    /// Where it is known which of them is the largest.
+    template <int N, class Exists = AllExist>
+    __device__ void add_below(float max, const float (&values)[N], Exists /*exists*/ = {}) {
+      pair_.add_below(max, values);
+    }
     __device__ State state() const { return pair_.pair(); }
 
    private:
@@ -66,16 +71,24 @@ struct SmoothedCrossEntropy {
     template <int N, class Exists = AllExist>
     __device__ void add(const float (&values)[N], Exists exists = {}) {
       pair_.add(values);
+      add_to_total(values, exists);
+    }
+    template <int N, class Exists = AllExist>
+    __device__ void add_below(float max, const float (&values)[N], Exists exists = {}) {
+      pair_.add_below(max, values);
+      add_to_total(values, exists);
+    }
+    __device__ State state() const { return {pair_.pair(), total_}; }
+
+   private:
+    template <int N, class Exists>
+    __device__ void add_to_total(const float (&values)[N], Exists exists) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         if (exists(i)) total_ += values[i];
       }
     }
-    __device__ State state() const {
-      return {pair_.pair(), total_};
-    }
 
-   private:
     RunningPair pair_;
     float total_ = 0;
   };
@@ -136,11 +149,6 @@ class Element {
   Pack<T, 1> element_;
   bool exists_;
 };
-
-/// For the compiler, which would read x at the label before the packs, and to do so wait for the label.
-__device__ inline void packs_are_asked_for() {
-  asm volatile("" ::: "memory");
-}
 
 template <class Op>
 __device__ float loss_of_row(typename Op::State row, float x_label, std::int64_t label, std::int64_t cols) {

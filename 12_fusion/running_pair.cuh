@@ -30,6 +30,22 @@ class RunningPair {
     float max = max_;
 #pragma unroll
     for (const float value : values) max = fmaxf(max, value);
+    add_up_to(max, values);
+  }
+  /// Where the largest of them is known.
+  template <int N>
+  __device__ void add_below(float largest, const float (&values)[N]) {
+    add_up_to(fmaxf(max_, largest), values);
+  }
+
+  __device__ MaxSum pair() const {
+    return {max_, PowersBelow::is_near(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
+  }
+
+ private:
+  /// max: of what was added before, too.
+  template <int N>
+  __device__ void add_up_to(float max, const float (&values)[N]) {
     if (PowersBelow::is_near(max)) {  // asked before the powers are made, it costs nvcc ten registers less
       const PowersBelow power(max);
       sum_ *= power.of(PowersBelow(max_));
@@ -44,11 +60,6 @@ class RunningPair {
     max_ = max;
   }
 
-  __device__ MaxSum pair() const {
-    return {max_, PowersBelow::is_near(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
-  }
-
- private:
   float max_ = MaxSum{}.max;
   float sum_ = 0;  ///< of powers below max_; where it is far, of exp(x - max_)
 };

@@ -631,7 +631,7 @@ def fusion(r: Row) -> Expected:
         cuts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), boundary)
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         loads = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows + counted_rows
-        yield "block_barriers", 0
+        yield "block_barriers", r.rows if size == 1 else 0
         if at_once:
             others = sum(of_sums_at_once(*each, 32 * warps) for each in cuts)
         else:

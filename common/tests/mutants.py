@@ -438,7 +438,7 @@ GROUPS: dict[str, list[Mistake]] = {
             at="unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);"),
         fault("sent_before_the_others_have_started", "cluster --rows 3 --cols 2048 --op cross_entropy_gradient", "which need not have started",
             (LOSS_IN_CLUSTER, "  ptx::barrier_cluster_wait();\n => "), at="send_to_all(&exchange.next_row[round % 2]"),
-        wrong_result("a_line_leaves_more_single_elements_than_threads", "cluster_registers --rows 7 --cols 1001 --dtype bf16", "elements wrong",
+        wrong_result("a_line_leaves_more_single_elements_than_threads", "cluster_registers --rows 7 --cols 1025", "elements wrong",
             (CLUSTER_LOSS, "blockDim.x < 96 ? 16 : line_bytes => line_bytes")),
     ],
     "12_fusion_2": [
