@@ -85,14 +85,17 @@ template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
   constexpr int N = tile.pack_size;
+  constexpr bool is_narrow = tile.group_width < 32 || N == 1 || tile.packs_per_lane * N * sizeof(T) <= 64;
   const std::int64_t row = RowOfLanes<tile, T>::row_of_thread();
-  const std::int64_t label = row < rows ? labels[row] : ignored_label;  // first: x at the label waits for it
+  std::int64_t label = ignored_label;
+  // x at the label waits for it: of a narrow row the label is asked for first, of a wide one in the shadow of the packs.
+  if (is_narrow && row < rows) label = labels[row];
   const RowOfLanes<tile, T> held(x, rows, cols);
+  if (!is_narrow && row < rows) label = labels[row];
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
   };
   packs_are_asked_for();
-  constexpr bool is_narrow = tile.group_width < 32 || N == 1 || tile.packs_per_lane * N * sizeof(T) <= 64;
   // On its way while the row is added up. Of a wide row it is read last, when the L1 has it.
   const Element<T> early = x_at_label(is_narrow);
 
