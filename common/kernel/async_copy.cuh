@@ -8,7 +8,7 @@
 
 #include "common/kernel/grid.cuh"
 
-/// The most shared memory that a kernel of stages 09 to 12 declares, beside what a launch asks for; some is lost to alignment.
+/// The most shared memory that a kernel of stages 09 to 12 declares which asks for more at its launch; some is lost to alignment.
 constexpr std::int64_t most_static_bytes = 1024;
 
 // ---- cp.async, in groups: a thread waits for its oldest copies while the later ones are still under way.

@@ -75,7 +75,7 @@ class Work:
     operation: str  # that is recorded for all
     stages: dict[str, str]  # by kernel, which has the name of a variant
     last: tuple[str, ...]  # kernels for what is left
-    particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory than what was recorded
+    particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory, or between the recorded widths
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
 
     def needs_clusters(self, kernel: str) -> bool:
