@@ -56,6 +56,7 @@ struct ByTurns {
   static constexpr int most_threads = 512;
   static constexpr int least_blocks = 2;  ///< on an SM
   static constexpr int packs = 4;         ///< of a turn
+  static constexpr bool fits_one_block = false;
   template <class Op, class T>
   static __device__ typename Op::Own reduce(const T* elements, int count) {
     return reduce_elements<Op, packs>(elements, count);
@@ -67,6 +68,7 @@ struct AtOnce {
   static constexpr int most_threads = 128;
   static constexpr int least_blocks = 5;
   static constexpr int packs = 16;
+  static constexpr bool fits_one_block = true;  ///< some rows do
   template <class Op, class T>
   static __device__ typename Op::Own reduce(const T* elements, int count) {
     return reduce_at_once<Op, packs>(elements, count);
@@ -122,14 +124,15 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
                                    num_states * static_cast<unsigned>(sizeof(State)));
   }
   State state = warp_merge<Op>(own.state());
-  if (cluster.num_blocks() > 1) {
-    if (lane == 0) send_to_first(&states[cluster.block_rank() * warps + warp], state, &received);
-    if (cluster.block_rank() > 0 || warp > 0) return;
-    wait_for_cluster(&received, 0);
-  } else {  // compute-sanitizer calls it an error to send in a cluster of one block
+  // In a cluster of one block compute-sanitizer calls it an error to send.
+  if (Read::fits_one_block && cluster.num_blocks() == 1) {
     if (lane == 0) states[warp] = state;
     __syncthreads();
     if (warp > 0) return;
+  } else {
+    if (lane == 0) send_to_first(&states[cluster.block_rank() * warps + warp], state, &received);
+    if (cluster.block_rank() > 0 || warp > 0) return;
+    wait_for_cluster(&received, 0);
   }
   state = {};
   for (unsigned i = lane; i < num_states; i += 32) state = Op::merge(state, states[i]);
