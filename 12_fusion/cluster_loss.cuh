@@ -1,5 +1,5 @@
 // The loss where the blocks of a cluster share a row. A part of it is kept nowhere; each warp sends its state to the first block,
-// and is done: nobody waits but the warp that merges, and a block makes room for the next while others still read.
+// and is done: of several blocks only the warp that merges waits, and a block makes room for the next while others still read.
 #pragma once
 
 #include "10_cluster/cluster_exchange.cuh"
