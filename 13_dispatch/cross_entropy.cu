@@ -36,8 +36,7 @@ bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
       return ClusterLoss::layout(matrix.row_bytes(), matrix.rows).cluster_size <= gpu.most_blocks_of_cluster;
     case cluster_registers:
       return matrix.row_bytes() <= ClusterRegisters::most_row_bytes &&
-             ClusterRegisters::layout(matrix.row_bytes(), matrix.rows).cluster_size <=
-                 gpu.most_blocks_of_cluster &&
+             fits_cluster<ClusterRegisters>(matrix, gpu, matrix.rows) &&
              (matrix.element_bytes > 2 || ClusterRegisters::is_full(matrix.row_bytes()));
     case one_read:
     case split_row:
