@@ -16,16 +16,12 @@ __device__ typename Op::Own reduce_at_once(const T* elements, int count) {
   // A line of the cache, unless it may make more single elements than there are threads.
   const Cut<N> cut(elements, count, blockDim.x < 96 ? 16 : line_bytes);
   const int first_pack = first_pack_of_thread<packs_per_thread>();
-  constexpr int at_once = 4;  // for so many packs a sum is rescaled once
-  const auto exists = [&](int i, int j) { return first_pack + 32 * (i * at_once + j) < cut.num_packs; };
+  const auto exists = [&](int i) { return first_pack + 32 * i < cut.num_packs; };
   const T* const address = elements + cut.col_of_pack(first_pack);
-  Pack<T, N> packs[packs_per_thread / at_once][at_once];
+  Pack<T, N> packs[packs_per_thread];
 #pragma unroll
-  for (int i = 0; i < packs_per_thread / at_once; ++i) {
-#pragma unroll
-    for (int j = 0; j < at_once; ++j) {
-      packs[i][j] = exists(i, j) ? load_pack<N>(address + 32 * (i * at_once + j) * N) : no_elements<T, N>();
-    }
+  for (int i = 0; i < packs_per_thread; ++i) {
+    packs[i] = exists(i) ? load_pack<N>(address + 32 * i * N) : no_elements<T, N>();
   }
   const auto thread = static_cast<int>(threadIdx.x);
   const bool has_single = thread < cut.num_singles();
@@ -34,14 +30,13 @@ __device__ typename Op::Own reduce_at_once(const T* elements, int count) {
   packs_are_asked_for();
 
   typename Op::Own own;
+  const auto add = [&]<int count>(int first) {
+    if (exists(first)) add_packs<count>(own, packs + first, [&](int i) { return exists(first + i); });
+  };
+  constexpr int left_over = packs_per_thread % 4;
 #pragma unroll
-  for (int i = 0; i < packs_per_thread / at_once; ++i) {
-    float values[at_once * N];
-#pragma unroll
-    for (int j = 0; j < at_once; ++j) unpack(packs[i][j], part_of<N>(values, j));
-    if (!exists(i, 0)) continue;
-    own.add_below(max_of(packs[i]), values, [&](int element) { return exists(i, element / N); });
-  }
+  for (int first = 0; first < packs_per_thread - left_over; first += 4) add.template operator()<4>(first);
+  if constexpr (left_over > 0) add.template operator()<left_over>(packs_per_thread - left_over);
   if (has_single) {
     float value[1];
     unpack(single, value);
@@ -63,11 +58,12 @@ struct ByTurns {
   }
 };
 
-/// Five blocks of 32 KiB are on their way to an SM: three times what the memory's latency asks for, so that warps have time to add.
+/// 140 to 160 KiB are on their way to an SM: three times what the memory's latency asks for, so that warps have time to add.
+template <int packs_per_thread, int blocks_of_sm>
 struct AtOnce {
   static constexpr int most_threads = 128;
-  static constexpr int least_blocks = 5;
-  static constexpr int packs = 16;
+  static constexpr int least_blocks = blocks_of_sm;
+  static constexpr int packs = packs_per_thread;
   static constexpr bool fits_one_block = true;  ///< some rows do
   template <class Op, class T>
   static __device__ typename Op::Own reduce(const T* elements, int count) {
@@ -141,10 +137,12 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
 #endif
 }
 
-template <class Op, class Read, class T>
-void launch_cluster_loss(const RowOnCluster& row, const Tensors<T>& of, cudaStream_t stream) {
-  launch_clusters(cluster_loss<Op, Read, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.shape,
-                  row.part_packs * elements_per_16_bytes<T>);
+template <class Launcher, class Op, class T>
+void launch_cluster_loss(const Tensors<T>& of, cudaStream_t stream) {
+  if (of.shape.rows == 0) return;
+  const RowOnCluster row = Launcher::layout(of.row_bytes(), of.shape.rows);
+  launch_clusters(Launcher::template kernel<Op, T>(row), row, of.shape.rows, stream, of.x, of.labels, of.loss,
+                  of.shape, row.part_packs * elements_per_16_bytes<T>);
 }
 
 // ---- The launchers, at any place; rows = 0 does nothing. They throw CudaError.
@@ -152,7 +150,9 @@ void launch_cluster_loss(const RowOnCluster& row, const Tensors<T>& of, cudaStre
 /// Few rows, of any width up to 2^30 columns.
 struct ClusterLoss {
   template <class Op, class T>
-  static constexpr auto kernel = cluster_loss<Op, ByTurns, T>;
+  static auto kernel(const RowOnCluster& /*row*/) {
+    return cluster_loss<Op, ByTurns, T>;
+  }
 
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
     const int cluster_size = blocks_of_few_rows(row_bytes, rows);
@@ -168,38 +168,52 @@ struct ClusterLoss {
 
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    launch_cluster_loss<Op, ByTurns>(layout(of.row_bytes(), of.shape.rows), of, stream);
+    launch_cluster_loss<ClusterLoss, Op>(of, stream);
   }
 };
 
 /// Rows of at most most_row_bytes, as many as keep the GPU busy with a few blocks each.
-struct ClusterRegisters {
-  static constexpr std::int64_t most_part_bytes = std::int64_t{AtOnce::most_threads} * AtOnce::packs * 16;
-  static constexpr std::int64_t most_row_bytes = 8 * most_part_bytes;  // a cluster of 8 is portable
-  template <class Op, class T>
-  static constexpr auto kernel = cluster_loss<Op, AtOnce, T>;
+struct ClusterAtOnce {
+  static constexpr int most_threads = AtOnce<16, 5>::most_threads;
+  static constexpr int most_blocks = 8;  ///< a cluster of more is not portable
+  static constexpr std::int64_t most_row_bytes = std::int64_t{most_blocks} * most_threads * 16 * 16;
 
-  /// As few blocks as hold the row.
-  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*rows*/) {
-    const auto cluster_size = static_cast<int>(divide_up(row_bytes, most_part_bytes));
-    return {.cluster_size = cluster_size,
-            .part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size),
-            .packs_per_thread = AtOnce::packs,
-            .shared_bytes = 0,
-            .least_block_size = 32};
+  /// The more packs a thread has, the more registers, and the fewer blocks an SM.
+  template <class Op, class T>
+  static auto kernel(const RowOnCluster& row) {
+    switch (row.packs_per_thread) {
+      case 10:
+        return cluster_loss<Op, AtOnce<10, 7>, T>;
+      case 13:
+        return cluster_loss<Op, AtOnce<13, 6>, T>;
+      default:
+        return cluster_loss<Op, AtOnce<16, 5>, T>;
+    }
   }
 
-  /// Whether the row fills nine tenths of its warps' registers. Elements of 16 bits are slower otherwise than by `drawn_rows`:
-  /// their warps have more to add for each byte, and few of them have much of it.
-  static bool is_full(std::int64_t row_bytes) {
-    const RowOnCluster row = layout(row_bytes, 1);
-    return 10 * row_bytes >= 9 * std::int64_t{row.cluster_size} * row.block_size() * AtOnce::packs * 16;
+  /// What the registers of its threads hold.
+  static std::int64_t room_bytes(const RowOnCluster& row) {
+    return std::int64_t{row.cluster_size} * row.block_size() * row.packs_per_thread * 16;
+  }
+
+  /// As few blocks as hold the row, and of 16, 13 and 10 packs a thread those that leave the least of their registers empty. A block
+  /// alone may be smaller. Where several share a row, blocks of 96 threads would leave an SM with fewer warps.
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*rows*/) {
+    RowOnCluster best{};
+    for (const int packs : {16, 13, 10}) {
+      const auto cluster_size = static_cast<int>(divide_up(row_bytes, most_threads * packs * 16));
+      const RowOnCluster row{.cluster_size = cluster_size,
+                             .part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size),
+                             .packs_per_thread = packs,
+                             .shared_bytes = 0,
+                             .least_block_size = cluster_size == 1 ? 32 : most_threads};
+      if (packs == 16 || (cluster_size <= most_blocks && room_bytes(row) < room_bytes(best))) best = row;
+    }
+    return best;
   }
 
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    launch_cluster_loss<Op, AtOnce>(layout(of.row_bytes(), of.shape.rows), of, stream);
+    launch_cluster_loss<ClusterAtOnce, Op>(of, stream);
   }
 };

@@ -102,7 +102,9 @@ constexpr int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
 struct InCluster {
   static constexpr int packs_per_thread = 8;
   template <class Op, class T>
-  static constexpr auto kernel = cluster_gradient<Op, T, packs_per_thread>;
+  static auto kernel(const RowOnCluster& /*row*/) {
+    return cluster_gradient<Op, T, packs_per_thread>;
+  }
 
   /// The smallest cluster whose blocks have parts of 32 KiB: many of them share an SM. Larger where the rows are few.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
@@ -119,8 +121,9 @@ struct InCluster {
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
-    const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(kernel<Op, T>, row)});
-    launch_clusters(kernel<Op, T>, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
+    const auto own_kernel = kernel<Op, T>(row);
+    const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(own_kernel, row)});
+    launch_clusters(own_kernel, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
                     row.part_packs, static_cast<TicketCounter*>(of.workspace),
                     policy_of_reads<T>(2, of.shape));
   }

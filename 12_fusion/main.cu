@@ -102,13 +102,13 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterRegisters.
+/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterAtOnce.
 template <class Launcher, class Ops>
 std::string no_cluster(const Problem& problem) {
   const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
   int clusters = 0;
   (void)dispatch(Ops{}, problem, [&]<class Op, class T>() {
-    clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
+    clusters = clusters_at_once(Launcher::template kernel<Op, T>(row), row);
     return Plan{};
   });
   if (clusters > 0) return "";
@@ -137,10 +137,10 @@ std::string no_cluster_for_loss(const Problem& problem, const Device& device) {
 std::string too_wide_for_cluster_registers(const Problem& problem, const Device& device) {
   if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if (std::string reason = not_the_loss_alone(problem, device); !reason.empty()) return reason;
-  const std::int64_t most_cols = ClusterRegisters::most_row_bytes / element_bytes(problem);
+  const std::int64_t most_cols = ClusterAtOnce::most_row_bytes / element_bytes(problem);
   const std::string reason =
       at_most_columns(most_cols, "the row must fit the registers of 8 blocks")(problem, device);
-  return reason.empty() ? no_cluster<ClusterRegisters, Losses>(problem) : reason;
+  return reason.empty() ? no_cluster<ClusterAtOnce, Losses>(problem) : reason;
 }
 
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
@@ -307,7 +307,7 @@ Stage losses() {
                    .unsupported = no_cluster_for_loss},
                   {.name = "cluster_registers",
                    .idea = "the same of many rows: a row is on its way to the registers all at once",
-                   .prepare = launches_of<ClusterRegisters, Losses>,
+                   .prepare = launches_of<ClusterAtOnce, Losses>,
                    .traffic = in_one_read,
                    .unsupported = too_wide_for_cluster_registers},
                   {.name = "narrow_rows",

@@ -4,7 +4,6 @@
 #include "03_warp_reduce/warp_reduce.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
 #include "12_fusion/packs_in_registers.cuh"
-#include "12_fusion/row_loss.cuh"
 #include "common/harness/current_device.cuh"
 
 /// What a lane has of a row: packs, all asked for before one is used. Lanes past the last row have none, but take part in shuffles.
@@ -47,7 +46,7 @@ class RowOfLanes {
   /// and each exponential is taken once.
   template <class Op>
   __device__ typename Op::State reduce(float (&values)[tile.packs_per_lane][N]) const {
-    const float own_max = max_of(packs);
+    const float own_max = max_of<tile.packs_per_lane>(packs);
     const float max =
         tile.group_width == 32 ? warp_max(own_max) : warp_all_reduce<MaxOp, tile.group_width>(own_max);
     const float shift = safe_shift(max);
@@ -109,10 +108,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     typename Op::Own own;
 #pragma unroll
     for (int first = 0; first < tile.packs_per_lane; first += at_once) {
-      float values[at_once * N];
-#pragma unroll
-      for (int i = 0; i < at_once; ++i) unpack(held.packs[first + i], part_of<N>(values, i));
-      if (held.exists(first)) own.add(values, [&](int i) { return held.exists(first + i / N); });
+      if (!held.exists(first)) continue;
+      add_packs<at_once>(own, held.packs + first, [&](int i) { return held.exists(first + i); });
     }
     state = warp_merge<Op>(own.state());
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "08_unaligned_rows/head_and_tail.cuh"
-#include "12_fusion/row_loss.cuh"
+#include "12_fusion/packs_in_registers.cuh"
 
 /// What a thread reads of some elements in one turn. That many loads are under way before it uses the first.
 template <class T, int packs_per_turn>
@@ -27,16 +27,12 @@ class Turn {
   template <class Op>
   __device__ void add_to(typename Op::Own& own, const Cut<N>& cut, int first_pack) const {
     const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
-    constexpr int at_once = 2;
 #pragma unroll
-    for (int i = 0; i < packs_per_turn; i += at_once) {
-      float values[at_once * N];
-#pragma unroll
-      for (int j = 0; j < at_once; ++j) unpack(packs_[i + j], part_of<N>(values, j));
-      if (pack + 32 * (i + at_once - 1) < cut.num_packs) {
-        own.add(values);
+    for (int i = 0; i < packs_per_turn; i += 2) {
+      if (pack + 32 * (i + 1) < cut.num_packs) {
+        add_packs<2>(own, packs_ + i);
       } else if (pack + 32 * i < cut.num_packs) {
-        own.add(part_of<N>(values, 0));
+        add_packs<1>(own, packs_ + i);
       }
     }
     if (!has_single(cut, first_pack)) return;

@@ -42,7 +42,9 @@ __global__ void __launch_bounds__(1024)
 /// Rows that a cluster holds; rows = 0 does nothing. Throws CudaError.
 struct UnalignedInCluster {
   template <class Op, class T>
-  static constexpr auto kernel = unaligned_cluster_gradient<Op, T>;
+  static auto kernel(const RowOnCluster& /*row*/) {
+    return unaligned_cluster_gradient<Op, T>;
+  }
 
   /// As InCluster. What a part begins with may lie anywhere in a line.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
@@ -56,7 +58,7 @@ struct UnalignedInCluster {
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
-    launch_clusters(kernel<Op, T>, row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
+    launch_clusters(kernel<Op, T>(row), row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
                     row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(2, of.shape));
   }
 };

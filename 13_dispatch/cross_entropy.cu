@@ -35,9 +35,8 @@ bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
     case cluster_loss:
       return ClusterLoss::layout(matrix.row_bytes(), matrix.rows).cluster_size <= gpu.most_blocks_of_cluster;
     case cluster_registers:
-      return matrix.row_bytes() <= ClusterRegisters::most_row_bytes &&
-             fits_cluster<ClusterRegisters>(matrix, gpu, matrix.rows) &&
-             (matrix.element_bytes > 2 || ClusterRegisters::is_full(matrix.row_bytes()));
+      return matrix.row_bytes() <= ClusterAtOnce::most_row_bytes &&
+             fits_cluster<ClusterAtOnce>(matrix, gpu, matrix.rows);
     case one_read:
     case split_row:
       return true;
@@ -93,7 +92,7 @@ void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
     case cluster_loss:
       return ClusterLoss::launch<Op>(tensors, stream);
     case cluster_registers:
-      return ClusterRegisters::launch<Op>(tensors, stream);
+      return ClusterAtOnce::launch<Op>(tensors, stream);
   }
 }
 

@@ -184,11 +184,13 @@ def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() ->
 
 
 def test_what_a_kernel_is_not_asked_for_counts_for_the_best_alone() -> None:
-    full, hardly_more = ({**result("cluster_registers", "12_fusion", 97, cols=cols), "op": "cross_entropy", "dtype": "bf16"} for cols in (16384, 16385))
-    cells = choices.recorded_cells([full, hardly_more], choices.work_of("cross_entropy"))
-    assert [cell.percent for part in choices.PARTS for cell in cells[part]] == [{"cluster_registers": 97}, {}]
-    assert cells[Part(2, False)][0].best == 97
-    assert [choices.is_offered("warp_registers", 4, cols) for cols in (255, 257, 258)] == [True, False, True]
+    recorded = ({**result("warp_registers", "11_backward", 97, cols=cols), "op": "softmax_backward"} for cols in (255, 257, 258))
+    cells = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))[Part(4, False)]
+    assert [(cell.cols, cell.percent, cell.best) for cell in cells] == [
+        (255, {"warp_registers": 97}, 97),
+        (257, {}, 97),
+        (258, {"warp_registers": 97}, 97),
+    ]
 
 
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:

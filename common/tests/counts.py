@@ -7,6 +7,7 @@ no warp to rows that fill a block many times over; and a variant is what its nam
 
 import ctypes
 import itertools
+import math
 import os
 import re
 import sys
@@ -498,12 +499,15 @@ def fusion(r: Row) -> Expected:
         first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
         return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
 
-    def of_sums_at_once(num_packs: int, singles: int, threads: int) -> int:
-        """All exponentials: of four packs of a lane at a time, of which some need not exist, and of a single element; each time a
-        sum is rescaled, and in the end."""
-        first_packs = [thread // 32 * 32 * 16 + thread % 32 for thread in range(threads)]
-        fours = [sum(first + 32 * i < num_packs for i in range(0, 16, 4)) for first in first_packs]
-        return sum(number * (4 * width + 1) + (number > 0 or thread < singles) for thread, number in enumerate(fours)) + 2 * singles
+    def of_sums_at_once(num_packs: int, singles: int, threads: int, packs_a_thread: int) -> int:
+        """All exponentials: of four packs of a lane at a time, and of what is left over, of which some need not exist, and of a
+        single element; each time a sum is rescaled, and in the end."""
+        total = 2 * singles
+        for thread in range(threads):
+            first = thread // 32 * 32 * packs_a_thread + thread % 32
+            added = [min(4, packs_a_thread - i) for i in range(0, packs_a_thread, 4) if first + 32 * i < num_packs]
+            total += sum(packs * width + 1 for packs in added) + (bool(added) or thread < singles)
+        return total
 
     def enough_blocks(size: int) -> bool:
         return r.rows * size >= 3 * 132 or 16 * divide_up(row_bytes, 16) <= size << 12
@@ -624,16 +628,26 @@ def fusion(r: Row) -> Expected:
     if r.variant in ("cluster_loss", "cluster_registers"):
         at_once = r.variant == "cluster_registers"
         packs_of_row = divide_up(row_bytes, 16)
-        size = divide_up(row_bytes, 1 << 15) if at_once else next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
+        if at_once:
+            # Blocks of 128 threads, or a smaller one: 8 at most, and with as many packs a thread as leave the least room.
+            layouts = []
+            for packs_a_thread in (16, 13, 10):
+                size = divide_up(row_bytes, 128 * packs_a_thread * 16)
+                warps = 4 if size > 1 else divide_up(8 * divide_up(packs_of_row, 8), 32 * packs_a_thread)
+                layouts += [(packs_a_thread, size, warps)] if size <= 8 else []
+            packs_a_thread, size, warps = min(layouts, key=math.prod)
+        else:
+            size = next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
         part = 8 * divide_up(divide_up(packs_of_row, size), 8)
-        warps = divide_up(part, 16 * 32) if at_once else min(max(divide_up(part, 4 * 32), 4), 16)
+        if not at_once:
+            warps = min(max(divide_up(part, 4 * 32), 4), 16)
         boundary = 16 if warps < 3 else 128
         cuts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), boundary)
                 for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
         loads = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows + counted_rows
         yield "block_barriers", r.rows if size == 1 else 0
         if at_once:
-            others = sum(of_sums_at_once(*each, 32 * warps) for each in cuts)
+            others = sum(of_sums_at_once(*each, 32 * warps, packs_a_thread) for each in cuts)
         else:
             others = r.rows * r.cols + sum(of_sums(*each, 32 * warps) for each in cuts)
         states = size * warps

@@ -84,7 +84,7 @@ bool check_labels_that_are_no_columns(bool has_clusters) {
     all &= is_right<Op>("kept_row", gradient, shape, x, labels, KeptRows<true>{});
     if (!has_clusters) return;
     all &= is_right<Op>("cluster_loss", loss, shape, x, labels, ClusterLoss{});
-    all &= is_right<Op>("cluster_registers", loss, shape, x, labels, ClusterRegisters{});
+    all &= is_right<Op>("cluster_registers", loss, shape, x, labels, ClusterAtOnce{});
     all &= is_right<Op>("cluster", gradient, shape, x, labels, InCluster{});
     all &= is_right<Op>("unaligned_cluster", gradient, shape, x, labels, UnalignedInCluster{});
   };

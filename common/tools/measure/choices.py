@@ -162,7 +162,7 @@ WORKS = [
             "cluster_registers": "12_fusion",
         },
         ("one_read",),
-        ("flat_span", "cluster_registers"),
+        ("flat_span",),
         _assumed_losses(),
     ),
     Work(
@@ -189,18 +189,9 @@ def work_of(operation: str) -> Work:
     return next(work for work in WORKS if work.operation == found)
 
 
-def is_offered(kernel: str, element_bytes: int, cols: int) -> bool:
-    """Some kernels are asked for less than they can do: can_do() in 13_dispatch/backward.cu and cross_entropy.cu."""
-    row_bytes = cols * element_bytes
-    if kernel == "warp_registers":
-        return cols % 2 == 0 or cols <= 256  # single elements
-    if kernel == "cluster_registers" and element_bytes == 2:
-        packs_of_row = -(-row_bytes // PACK_BYTES)
-        blocks = -(-row_bytes // (128 * 16 * PACK_BYTES))
-        packs_of_block = -(-packs_of_row // blocks // 8) * 8
-        warps = -(-packs_of_block // (32 * 16))
-        return 10 * row_bytes >= 9 * blocks * warps * 32 * 16 * PACK_BYTES
-    return True
+def is_offered(kernel: str, cols: int) -> bool:
+    """One kernel is asked for less than it can do: can_do() in 13_dispatch/backward.cu."""
+    return kernel != "warp_registers" or cols % 2 == 0 or cols <= 256  # single elements
 
 
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
@@ -220,7 +211,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
             kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
-        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, element_bytes, cols):
+        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, cols):
             of_kernel = percents.setdefault(place, {}).setdefault(kernel, {})
             of_kernel[dtype] = max(of_kernel.get(dtype, 0.0), percent)
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}

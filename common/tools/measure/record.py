@@ -103,8 +103,8 @@ LESSONS = (
         )
     ),
     # The loss alone, between a block of a cluster and many.
-    Lesson("bf16", 8192, (12288, 16001, 24000, 32767), "cross_entropy"),
-    Lesson("bf16", 4096, (49152, 65536), "cross_entropy"),
+    Lesson("bf16", 8192, (12288, 13321, 16001, 20489, 22001, 24000, 32767), "cross_entropy"),
+    Lesson("bf16", 4096, (49152, 65536, 65537), "cross_entropy"),
     Lesson("f32", 65536, (64, 256, 1024), "cross_entropy"),
     Lesson("f32", 16384, (2048, 6000, 8192), "cross_entropy"),
     Lesson("f32", 8192, (12345, 16384, 32768), "cross_entropy"),
