@@ -84,7 +84,8 @@ template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
   constexpr int N = tile.pack_size;
-  constexpr bool is_narrow = tile.group_width < 32 || N == 1 || tile.packs_per_lane * N * sizeof(T) <= 64;
+  constexpr int bytes_of_lane = static_cast<int>(tile.packs_per_lane * N * sizeof(T));
+  constexpr bool is_narrow = tile.group_width < 32 || N == 1 || bytes_of_lane <= (sizeof(T) == 2 ? 80 : 64);
   const std::int64_t row = RowOfLanes<tile, T>::row_of_thread();
   std::int64_t label = ignored_label;
   // x at the label waits for it: of a narrow row the label is asked for first, of a wide one in the shadow of the packs.
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     state = held.template reduce<Op>(values);
   } else {
     // The first packs are added while the last are on their way, and a few at once, so that the sum is seldom rescaled.
-    constexpr int at_once = tile.packs_per_lane % 4 == 0 ? 4 : 3;
+    constexpr int at_once = tile.packs_per_lane == 5 ? 5 : tile.packs_per_lane % 4 == 0 ? 4 : 3;
     typename Op::Own own;
 #pragma unroll
     for (int first = 0; first < tile.packs_per_lane; first += at_once) {
@@ -203,16 +204,25 @@ struct NarrowRows {
   }
 
   /// As few lanes as cover a row with four packs each, or for a small matrix as it has packs; in a wider row all lanes have more.
+  /// Rows that twice as many lanes would be half empty with have five or six packs of a lane.
   template <class Op, bool is_small, class T>
   static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
-    constexpr RowTile of_16_packs = is_small ? tile(1, 16) : tile(4, 4);
-    constexpr RowTile of_32_packs = is_small ? tile(1, 32) : tile(4, 8);
-    constexpr RowTile of_64_packs = is_small ? tile(2, 32) : tile(4, 16);
     const auto launch = [&]<RowTile... widest>() {
-      launch_tiles<Op, N, is_small, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), of_16_packs, of_32_packs,
-                   of_64_packs, tile(4, 32), tile(6, 32), tile(8, 32), widest...>(of, stream);
+      const auto launch_with = [&]<RowTile... few_lanes>() {
+        launch_tiles<Op, N, is_small, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), few_lanes...,
+                     tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32), widest...>(of, stream);
+      };
+      if constexpr (is_small) {
+        launch_with.template operator()<tile(1, 16), tile(1, 32), tile(2, 32)>();
+      } else if constexpr (sizeof(T) == 4) {
+        launch_with
+            .template operator()<tile(4, 4), tile(4, 8), tile(5, 8), tile(6, 8), tile(4, 16), tile(5, 16)>();
+      } else {
+        launch_with.template operator()<tile(4, 4), tile(5, 4), tile(6, 4), tile(4, 8), tile(5, 8),
+                                        tile(6, 8), tile(4, 16), tile(5, 16), tile(6, 16)>();
+      }
     };
     if constexpr (has_gradient<Op>) {
       launch.template operator()<tile(10, 32), tile(12, 32)>();
@@ -232,6 +242,11 @@ struct NarrowRows {
         return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(2, 16)>(of, stream);
       if constexpr (sizeof(T) == 2)
         return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(4, 8)>(of, stream);
+    }
+    if constexpr (sizeof(T) == 2) {
+      // Of rows that are no more than the warps of an H200, each has a warp.
+      if (of.shape.rows <= 132 * 32)
+        return launch_tiles<Op, N, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
     }
     if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
       launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),

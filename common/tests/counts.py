@@ -38,7 +38,13 @@ SHAPES_OF = {
     ],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
     "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
-    "12_fusion": ["--rows 1200 --cols 33,50,60", "--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3", "--rows 6000 --cols 128,200"],
+    "12_fusion": [
+        "--rows 1200 --cols 33,50,60",
+        "--rows 2 --cols 32000,65536,100003",
+        "--rows 37 --cols 1,33,1001 --offset 3",
+        "--rows 6000 --cols 128,200",
+        "--rows 2200 --cols 520,648,1032 --variant narrow_rows",
+    ],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
@@ -522,14 +528,19 @@ def fusion(r: Row) -> Expected:
         size = width * r.size
         if size == 16:
             is_small = r.rows * r.cols // width <= 132 * 1024
-            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else [(4, 4), (4, 8), (4, 16)])]
-            tiles += [(packs, 32) for packs in ((4, 6, 8, 10, 12) if gradient else (4, 6, 8, 12, 16, 24, 32))]
+            few_lanes = [(4, 4), (4, 8), (5, 8), (6, 8), (4, 16), (5, 16)]
+            if r.size == 2:
+                few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 5, 6)]
+            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else few_lanes)]
+            tiles += [(packs, 32) for packs in ((4, 5, 6, 8, 10, 12) if gradient else (4, 5, 6, 8, 12, 16, 24, 32))]
         elif width == 1 and gradient:
             tiles = [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8), (5, 16), (8, 16), (5, 32), (8, 32), (10, 32), (16, 32)]
         elif width == 1:
             tiles = [(16, 1), (16, 2), (10, 4), (16, 4), (10, 8), (16, 8), (10, 16), (16, 16), (10, 32), (16, 32)]
         elif r.rows <= 132 * (128 if gradient else 256) and r.cols <= 32 * width and (gradient or r.size == 2):
             tiles = [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
+        elif r.size == 2 and r.rows <= 132 * 32:
+            tiles = [(2, 32), (4, 32), (8, 32)]
         elif not gradient:
             most = 4 if r.size == 4 else 32 // width
             tiles = [(most // 2, 1), *((most, lanes) for lanes in (1, 2, 4, 8, 16, 32)), (2 * most, 32)]
@@ -548,13 +559,13 @@ def fusion(r: Row) -> Expected:
         # Of the gradient a warp without a row leaves.
         launched = warps if gradient else 4 * divide_up(r.rows, 128 // lanes)
         yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
-        if gradient or width == 1 or lanes < 32 or packs * size <= 64:  # the maximum of the row first
+        if gradient or width == 1 or lanes < 32 or packs * size <= (80 if r.size == 2 else 64):  # the maximum of the row first
             # Of elements that do not exist, too, unless it may be many packs.
             exist = width > 1 and packs > 4
             others = r.rows * r.cols if exist else 32 * packs * width * launched
         else:
-            # A sum is rescaled for each four or three packs of a lane, of which some need not exist; and in the end.
-            at_once = 4 if packs % 4 == 0 else 3
+            # A sum is rescaled for each five, four or three packs of a lane, of which some need not exist; and in the end.
+            at_once = packs if packs == 5 else 4 if packs % 4 == 0 else 3
             some = [sum((first * 32 + lane) * width < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
             others = r.rows * sum(number * (at_once * width + 1) + (number > 0) for number in some) + 32 * launched
         yield "special_function_lanes", others

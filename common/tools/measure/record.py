@@ -102,7 +102,9 @@ LESSONS = (
             ("f32", 16384, (4096, 4097, 8193)),
         )
     ),
-    # The loss alone, between a block of a cluster and many.
+    # The loss alone: a pack more than lanes have four of, few rows, and between a block of a cluster and many.
+    Lesson("bf16", 65536, (520, 1032), "cross_entropy"),
+    Lesson("bf16", 1000, (182,), "cross_entropy"),
     Lesson("bf16", 8192, (12288, 13321, 16001, 20489, 22001, 24000, 32767), "cross_entropy"),
     Lesson("bf16", 4096, (49152, 65536, 65537), "cross_entropy"),
     Lesson("f32", 65536, (64, 256, 1024), "cross_entropy"),
