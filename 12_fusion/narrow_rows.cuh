@@ -84,6 +84,7 @@ template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
   constexpr int N = tile.pack_size;
+  // What a lane has of a narrow row is kept until the maximum is known.
   constexpr int bytes_of_lane = static_cast<int>(tile.packs_per_lane * N * sizeof(T));
   constexpr bool is_narrow = tile.group_width < 32 || N == 1 || bytes_of_lane <= (sizeof(T) == 2 ? 80 : 64);
   const std::int64_t row = RowOfLanes<tile, T>::row_of_thread();

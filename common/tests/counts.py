@@ -42,7 +42,7 @@ SHAPES_OF = {
         "--rows 1200 --cols 33,50,60",
         "--rows 2 --cols 32000,65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 6000 --cols 128,200",
+        "--rows 6000 --cols 128,200 --variant narrow_rows",
         "--rows 2200 --cols 520,648,1032 --variant narrow_rows",
     ],
     "08_unaligned_rows": [
@@ -915,6 +915,8 @@ def check(executable: str, *options: str) -> str:
     shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
     if WHOLE_PACKS_ALONE & {stage, *options}:
         shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$", shape))
+    if "causal_softmax" in "".join(options):  # attention's has variants of its own
+        shapes = tuple(shape for shape in shapes if not shape.endswith("narrow_rows"))
     rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]
     failed: dict[str, str] = {}  # the first row of each variant
     for row in rows:
