@@ -287,10 +287,8 @@ bool check_who_takes_narrow_rows() {
   check(rowwise::Loss::cluster_registers, 8193, 4, has_clusters);
   check(rowwise::Loss::cluster_registers, 65536, 16, has_clusters);
   check(rowwise::Loss::cluster_registers, 65537, 4, false);
-  check(rowwise::Loss::cluster_registers, 32000, 16, has_clusters, 2);
-  for (const std::int64_t hardly_more : {16385, 50264}) {  // than one block holds, than three
-    check(rowwise::Loss::cluster_registers, hardly_more, 2, false, 2);
-  }
+  check(rowwise::Loss::cluster_registers, 131072, 16, has_clusters, 2);
+  check(rowwise::Loss::cluster_registers, 131073, 2, false, 2);
   return all;
 }
 
