@@ -247,7 +247,7 @@ struct NarrowRows {
     if constexpr (sizeof(T) == 2) {
       // Of rows that are no more than the warps of an H200, each has a warp.
       if (of.shape.rows <= 132 * 32)
-        return launch_tiles<Op, N, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
+        return launch_tiles<Op, N, true, tile(2, 32), tile(4, 32), tile(16 / N, 32)>(of, stream);
     }
     if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
       launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
