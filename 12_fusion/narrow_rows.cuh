@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     state = held.template reduce<Op>(values);
   } else {
     // The first packs are added while the last are on their way, and a few at once, so that the sum is seldom rescaled.
-    constexpr int at_once = tile.packs_per_lane == 5 ? 5 : tile.packs_per_lane % 4 == 0 ? 4 : 3;
+    constexpr int at_once = tile.packs_per_lane % 4 == 0 ? 4 : 3;
     typename Op::Own own;
 #pragma unroll
     for (int first = 0; first < tile.packs_per_lane; first += at_once) {
@@ -213,7 +213,8 @@ struct NarrowRows {
     const auto launch = [&]<RowTile... widest>() {
       const auto launch_with = [&]<RowTile... few_lanes>() {
         launch_tiles<Op, N, is_small, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), few_lanes...,
-                     tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32), widest...>(of, stream);
+                     tile(4, 32), tile(sizeof(T) == 2 ? 5 : 4, 32), tile(6, 32), tile(8, 32), widest...>(
+            of, stream);
       };
       if constexpr (is_small) {
         launch_with.template operator()<tile(1, 16), tile(1, 32), tile(2, 32)>();

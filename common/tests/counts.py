@@ -532,7 +532,8 @@ def fusion(r: Row) -> Expected:
             if r.size == 2:
                 few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 5, 6)]
             tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else few_lanes)]
-            tiles += [(packs, 32) for packs in ((4, 5, 6, 8, 10, 12) if gradient else (4, 5, 6, 8, 12, 16, 24, 32))]
+            tiles += [(4, 32), (5 if r.size == 2 else 4, 32)]
+            tiles += [(packs, 32) for packs in ((6, 8, 10, 12) if gradient else (6, 8, 12, 16, 24, 32))]
         elif width == 1 and gradient:
             tiles = [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8), (5, 16), (8, 16), (5, 32), (8, 32), (10, 32), (16, 32)]
         elif width == 1:
@@ -564,8 +565,8 @@ def fusion(r: Row) -> Expected:
             exist = width > 1 and packs > 4
             others = r.rows * r.cols if exist else 32 * packs * width * launched
         else:
-            # A sum is rescaled for each five, four or three packs of a lane, of which some need not exist; and in the end.
-            at_once = packs if packs == 5 else 4 if packs % 4 == 0 else 3
+            # A sum is rescaled for each four or three packs of a lane, of which some need not exist; and in the end.
+            at_once = 4 if packs % 4 == 0 else 3
             some = [sum((first * 32 + lane) * width < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
             others = r.rows * sum(number * (at_once * width + 1) + (number > 0) for number in some) + 32 * launched
         yield "special_function_lanes", others
