@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   } else {
     // The first packs are added while the last are on their way, and a few at once, so that the sum is seldom rescaled.
     constexpr int at_once = tile.packs_per_lane % 4 == 0 ? 4 : 3;
+    static_assert(tile.packs_per_lane % at_once == 0);
     typename Op::Own own;
 #pragma unroll
     for (int first = 0; first < tile.packs_per_lane; first += at_once) {
