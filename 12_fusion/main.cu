@@ -61,13 +61,17 @@ std::string no_gradient(const Problem& problem, const Device& device) {
   return asks_for_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
 }
 
+/// x and dx begin equally far past a pack of 16 bytes.
+bool lie_alike(const Problem& problem) {
+  return (problem.offsets.input - problem.offsets.output) * element_bytes(problem) % 16 == 0;
+}
+
 std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
   if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
-  const bool in_packs = not_whole_packs(problem).empty();
+  const std::int64_t size = element_bytes(problem);
   const std::int64_t most_cols =
-      asks_for_gradient(problem)
-          ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(in_packs, element_bytes(problem))
-          : NarrowRows::most_cols<CrossEntropy>(in_packs, element_bytes(problem));
+      asks_for_gradient(problem) ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(lie_alike(problem), size)
+                                 : NarrowRows::most_cols<CrossEntropy>(lie_alike(problem), size);
   return at_most_columns(most_cols, "the row must fit the registers of a warp")(problem, device);
 }
 
@@ -89,10 +93,7 @@ std::string not_for_a_span(const Problem& problem, const Device& device) {
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
-  const std::int64_t size = element_bytes(problem);
-  if ((problem.offsets.input - problem.offsets.output) * size % 16 != 0) {
-    return "x and dx must lie equally far past a pack of 16 bytes";
-  }
+  if (!lie_alike(problem)) return "x and dx must lie equally far past a pack of 16 bytes";
   return at_most_columns(most_cols_in_registers, "the row must fit the registers of a block")(problem,
                                                                                               device);
 }

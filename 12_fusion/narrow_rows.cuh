@@ -2,23 +2,37 @@
 #pragma once
 
 #include "03_warp_reduce/warp_reduce.cuh"
+#include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
 #include "12_fusion/packs_in_registers.cuh"
 #include "common/harness/current_device.cuh"
 
 /// What a lane has of a row: packs, all asked for before one is used. Lanes past the last row have none, but take part in shuffles.
-template <RowTile tile, class T>
+/// is_cut: the packs begin at a boundary in the row, and the lanes have the single elements before and after them, too.
+template <RowTile tile, bool is_cut, class T>
 class RowOfLanes {
  public:
   static constexpr int N = tile.pack_size;
+  static constexpr int most_singles = is_cut ? divide_up(2 * (N - 1), tile.group_width) : 0;
+  static constexpr int elements = tile.packs_per_lane * N + most_singles;
   Pack<T, N> packs[tile.packs_per_lane];
+  Pack<T, 1> singles[is_cut ? most_singles : 1];
 
   __device__ RowOfLanes(const T* x, std::int64_t rows, int cols)
-      : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols) {
+      : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols), end_of_packs_(cols) {
     const T* const row_x = x + row_ * cols;
+    if (is_cut) {
+      const Cut<N> cut(row_x, cols);
+      first_of_packs_ = cut.head;
+      end_of_packs_ = cols - cut.tail;
+    }
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
       packs[i] = exists(i) ? load_pack<N>(row_x + col(i)) : no_elements<T, N>();
+    }
+#pragma unroll
+    for (int i = 0; i < most_singles; ++i) {
+      singles[i] = has_single(i) ? load_pack<1>(row_x + col_of_single(i)) : no_elements<T, 1>();
     }
   }
 
@@ -36,33 +50,49 @@ class RowOfLanes {
     return has_row_ && lane() == 0;
   }
   __device__ bool exists(int pack) const {
-    return has_row_ && col(pack) < cols_;
+    return has_row_ && col(pack) < end_of_packs_;
   }
-  static __device__ int col(int pack) {
-    return (pack * tile.group_width + lane()) * N;
+  __device__ int col(int pack) const {
+    return (is_cut ? first_of_packs_ : 0) + (pack * tile.group_width + lane()) * N;
+  }
+  __device__ bool has_single(int i) const {
+    return has_row_ && col_of_single(i) < cols_;
+  }
+  __device__ int col_of_single(int i) const {
+    const int single = i * tile.group_width + lane();
+    return single < first_of_packs_ ? single : single - first_of_packs_ + end_of_packs_;
   }
 
-  /// The state of the row, and in `values` the exponentials of its elements. The maximum comes first, so that no sum is rescaled,
-  /// and each exponential is taken once.
+  /// The state of the row, and in `values` the exponentials of its elements, of packs first. The maximum comes first, so that no
+  /// sum is rescaled, and each exponential is taken once.
   template <class Op>
-  __device__ typename Op::State reduce(float (&values)[tile.packs_per_lane][N]) const {
-    const float own_max = max_of<tile.packs_per_lane>(packs);
+  __device__ typename Op::State reduce(float (&values)[elements]) const {
+    float own_max = max_of<tile.packs_per_lane>(packs);
+    if constexpr (is_cut) own_max = fmaxf(own_max, max_of<most_singles>(singles));
     const float max =
         tile.group_width == 32 ? warp_max(own_max) : warp_all_reduce<MaxOp, tile.group_width>(own_max);
     const float shift = safe_shift(max);
     float sum = 0;
     float total = 0;
+    // What does not exist adds nothing.
+    const auto add = [&](auto pack, auto& part, bool exists) {
+      unpack(pack, part);
 #pragma unroll
-    for (int i = 0; i < tile.packs_per_lane; ++i) {
-      // What does not exist adds nothing. With a branch for each, nvcc 13.0 spills less of ten packs.
-      if (tile.packs_per_lane > 4 && N > 1 && !exists(i)) continue;
-      unpack(packs[i], values[i]);
-#pragma unroll
-      for (float& value : values[i]) {
-        if (Op::smoothing > 0 && exists(i)) total += value;
+      for (float& value : part) {
+        if (Op::smoothing > 0 && exists) total += value;
         value = __expf(value - shift);
         sum += value;
       }
+    };
+#pragma unroll
+    for (int i = 0; i < tile.packs_per_lane; ++i) {
+      // A fifth pack is there for a few lanes alone. Where all of a warp have one row, the branch would take longer than it saves.
+      if (tile.group_width < 32 && i >= 4 && N > 1 && !exists(i)) continue;
+      add(packs[i], part_of<N>(values, i), exists(i));
+    }
+#pragma unroll
+    for (int i = 0; i < most_singles; ++i) {
+      add(singles[i], part_of<1>(values, tile.packs_per_lane * N + i), has_single(i));
     }
     sum = warp_all_reduce<SumOp, tile.group_width>(sum);
     if (Op::smoothing > 0) total = warp_all_reduce<SumOp, tile.group_width>(total);
@@ -77,21 +107,21 @@ class RowOfLanes {
   std::int64_t row_;
   bool has_row_;
   int cols_;
+  int first_of_packs_ = 0;
+  int end_of_packs_;
 };
 
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone.
-template <class Op, RowTile tile, class T>
+template <class Op, RowTile tile, bool is_cut, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
-  constexpr int N = tile.pack_size;
-  // What a lane has of a narrow row is kept until the maximum is known.
-  constexpr int bytes_of_lane = static_cast<int>(tile.packs_per_lane * N * sizeof(T));
-  constexpr bool is_narrow = tile.group_width < 32 || N == 1 || bytes_of_lane <= (sizeof(T) == 2 ? 80 : 64);
-  const std::int64_t row = RowOfLanes<tile, T>::row_of_thread();
+  // So much is kept until the maximum is known. Of more, the first packs are added while the last are on their way.
+  constexpr bool is_narrow = tile.packs_per_lane * tile.pack_size * sizeof(T) <= 256;
+  const std::int64_t row = RowOfLanes<tile, is_cut, T>::row_of_thread();
   std::int64_t label = ignored_label;
   // x at the label waits for it: of a narrow row the label is asked for first, of a wide one in the shadow of the packs.
   if (is_narrow && row < rows) label = labels[row];
-  const RowOfLanes<tile, T> held(x, rows, cols);
+  const RowOfLanes<tile, is_cut, T> held(x, rows, cols);
   if (!is_narrow && row < rows) label = labels[row];
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
@@ -102,17 +132,19 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 
   typename Op::State state;
   if constexpr (is_narrow) {
-    float values[tile.packs_per_lane][N];
+    float values[held.elements];
     state = held.template reduce<Op>(values);
   } else {
-    // The first packs are added while the last are on their way, and a few at once, so that the sum is seldom rescaled.
-    constexpr int at_once = tile.packs_per_lane % 4 == 0 ? 4 : 3;
+    constexpr int at_once = 4;  // so that the sum is seldom rescaled
     static_assert(tile.packs_per_lane % at_once == 0);
     typename Op::Own own;
 #pragma unroll
     for (int first = 0; first < tile.packs_per_lane; first += at_once) {
       if (!held.exists(first)) continue;
       add_packs<at_once>(own, held.packs + first, [&](int i) { return held.exists(first + i); });
+    }
+    if constexpr (is_cut) {
+      add_packs<held.most_singles>(own, held.singles, [&](int i) { return held.has_single(i); });
     }
     state = warp_merge<Op>(own.state());
   }
@@ -123,19 +155,16 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 }
 
 /// Blocks that an SM must have the registers for. Left alone, nvcc 13.0 gives a lane some more than it needs.
-template <RowTile tile>
-constexpr int least_blocks() {
-  const int elements = tile.pack_size * tile.packs_per_lane;
-  return elements == 96 ? 4 : elements == 80 ? 5 : 1;
-}
+template <int elements>
+constexpr int least_blocks = elements >= 80 ? 4 : 1;
 
 /// The same with the gradient. The parameters are 48 bytes, as in stage 03.
-template <class Op, RowTile tile, bool is_small, class T>
-__global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<tile>())
+template <class Op, RowTile tile, bool is_cut, bool is_small, class T>
+__global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLanes<tile, is_cut, T>::elements>)
     narrow_rows_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, std::int64_t rows,
                          int cols, L2Policy reads) {
   constexpr int N = tile.pack_size;
-  RowOfLanes<tile, T> held(with_policy(x, reads), rows, cols);
+  RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
   const auto row_loss = [&](typename Op::State state, const Element<T>& x_label) {
     return loss_of_row<Op>(state, x_label.value(), label, cols);
@@ -148,91 +177,111 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<tile>())
   // some packs would be asked for only when others, or the label, have come.
   if (held.row() - threadIdx.x % 32 / tile.group_width >= rows) return;
   if (label == ignored_label) {
+    // Nothing of it, NaN for one, may reach dx.
 #pragma unroll
-    for (auto& pack : held.packs) pack = no_elements<T, N>();  // nothing of it, NaN for one, may reach dx
+    for (auto& pack : held.packs) pack = no_elements<T, N>();
+#pragma unroll
+    for (auto& single : held.singles) single = no_elements<T, 1>();
   }
-  float values[tile.packs_per_lane][N];
+  float values[held.elements];
   const typename Op::State state = held.template reduce<Op>(values);
   if (is_small) {
     const float made_by_all = row_loss(state, early);
     if (held.is_first()) loss[held.row()] = made_by_all;
   }
   const RowGradient<Op> gradient(state, label, cols);
+  const auto store = [&](auto& part, int col) {
+    gradient.template of_exponentials<tile.group_width == 32>(part, col);
+    store_pack(dx + held.row() * cols + col, make_pack<T>(part));
+  };
 #pragma unroll
   for (int i = 0; i < tile.packs_per_lane; ++i) {
-    if (!held.exists(i)) continue;
-    gradient.template of_exponentials<tile.group_width == 32>(values[i], held.col(i));
-    store_pack(dx + held.row() * cols + held.col(i), make_pack<T>(values[i]));
+    if (held.exists(i)) store(part_of<N>(values, i), held.col(i));
+  }
+#pragma unroll
+  for (int i = 0; i < held.most_singles; ++i) {
+    if (held.has_single(i)) store(part_of<1>(values, tile.packs_per_lane * N + i), held.col_of_single(i));
   }
   if (!is_small && held.is_first()) {
     loss[held.row()] = row_loss(state, Element<T>(x + held.row() * cols, label, cols));
   }
 }
 
-/// Rows of at most most_cols() columns; rows = 0 does nothing. Throws CudaError, and std::invalid_argument for wider rows. It takes
-/// the widest packs that cover the rows of x and dx, or single elements.
+/// Rows of at most most_cols() columns; rows = 0 does nothing. Throws CudaError, and std::invalid_argument for wider rows.
 struct NarrowRows {
   // Of a lane, at most. The gradient keeps them unpacked, and the loss alone need not.
   template <class Op>
   static constexpr int most_packs = has_gradient<Op> ? 12 : 32;
-  static constexpr int most_elements = 16;
+  static constexpr std::int64_t most_uncut_cols = 32 * 16;
 
-  /// in_packs: the rows are made of whole packs of 16 bytes.
+  /// lie_alike: of the gradient, x and dx begin equally far past a pack of 16 bytes.
   template <class Op>
-  static constexpr std::int64_t most_cols(bool in_packs, std::int64_t element_bytes) {
-    return 32 * (in_packs ? most_packs<Op> * 16 / element_bytes : most_elements);
+  static constexpr std::int64_t most_cols(bool lie_alike, std::int64_t element_bytes) {
+    const std::int64_t pack = 16 / element_bytes;
+    return lie_alike || !has_gradient<Op> ? 32 * most_packs<Op> * pack + pack - 1 : most_uncut_cols;
   }
 
-  /// Of packs of N elements, the first of the tiles that fits.
-  template <class Op, int N, bool is_small, RowTile... tiles, class T>
+  /// The first of the tiles that fits. Their packs have N elements.
+  template <class Op, int N, bool is_cut, bool is_small, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& of, cudaStream_t stream) {
-    with_first_tile_that_fits<tiles...>(of.shape.cols, [&]<RowTile tile>() {
+    const int cols = static_cast<int>(of.shape.cols);
+    with_first_tile_that_fits<tiles...>(is_cut ? cols / N * N : cols, [&]<RowTile tile>() {
       const dim3 grid = one_block_each(divide_up(of.shape.rows, tile.rows_per_block()));
-      const int cols = static_cast<int>(of.shape.cols);
       if constexpr (has_gradient<Op>) {
         // Where what a lane writes is less than 16 bytes, the hint costs a point.
         constexpr bool hints = N == elements_per_16_bytes<T>;
         constexpr bool is_soon_done =
             is_small && tile.packs_per_lane <= 2 && tile.group_width >= (hints ? 16 : 4);
-        narrow_rows_gradient<Op, tile, is_soon_done><<<grid, warp_reduce_block_size, 0, stream>>>(
+        narrow_rows_gradient<Op, tile, is_cut, is_soon_done><<<grid, warp_reduce_block_size, 0, stream>>>(
             of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
             hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
       } else {
-        narrow_rows_loss<Op, tile>
+        narrow_rows_loss<Op, tile, is_cut>
             <<<grid, warp_reduce_block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape.rows, cols);
       }
       CUDA_CHECK(cudaGetLastError());
     });
   }
 
-  /// As few lanes as cover a row with four packs each, or for a small matrix as it has packs; in a wider row all lanes have more.
-  /// Rows that twice as many lanes would be half empty with have five or six packs of a lane.
-  template <class Op, bool is_small, class T>
+  /// As few lanes as cover a row with four packs each; in a wider row all lanes have more. Rows that twice as many lanes would be
+  /// half empty with have five or six packs of a lane. A small matrix has to be done soon: its rows have more lanes.
+  template <class Op, bool is_cut, bool is_small, class T>
   static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
-    const auto launch = [&]<RowTile... widest>() {
-      const auto launch_with = [&]<RowTile... few_lanes>() {
-        launch_tiles<Op, N, is_small, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), few_lanes...,
-                     tile(4, 32), tile(sizeof(T) == 2 ? 5 : 4, 32), tile(6, 32), tile(8, 32), widest...>(
-            of, stream);
-      };
-      if constexpr (is_small) {
-        launch_with.template operator()<tile(1, 16), tile(1, 32), tile(2, 32)>();
-      } else if constexpr (sizeof(T) == 4) {
-        launch_with
-            .template operator()<tile(4, 4), tile(4, 8), tile(5, 8), tile(6, 8), tile(4, 16), tile(5, 16)>();
+    const auto launch = [&]<RowTile... few_lanes>() {
+      if constexpr (has_gradient<Op>) {
+        launch_tiles<Op, N, is_cut, is_small, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32),
+                     tile(8, 32), tile(10, 32), tile(12, 32)>(of, stream);
       } else {
-        launch_with.template operator()<tile(4, 4), tile(5, 4), tile(6, 4), tile(4, 8), tile(5, 8),
-                                        tile(6, 8), tile(4, 16), tile(5, 16), tile(6, 16)>();
+        launch_tiles<Op, N, is_cut, is_small, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32),
+                     tile(8, 32), tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>(of, stream);
       }
     };
-    if constexpr (has_gradient<Op>) {
-      launch.template operator()<tile(10, 32), tile(12, 32)>();
+    if constexpr (is_cut && is_small && sizeof(T) == 2) {
+      launch.template operator()<tile(2, 16), tile(2, 32)>();
+    } else if constexpr (is_cut) {
+      launch.template operator()<tile(4, 4), tile(6, 4), tile(4, 8), tile(6, 8), tile(4, 16), tile(6, 16)>();
+    } else if constexpr (is_small) {
+      launch.template
+      operator()<tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(1, 16), tile(1, 32), tile(2, 32)>();
+    } else if constexpr (sizeof(T) == 4) {
+      launch.template operator()<tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8),
+                                 tile(5, 8), tile(6, 8), tile(4, 16), tile(5, 16)>();
     } else {
-      launch.template operator()<tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>();
+      launch.template
+      operator()<tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(5, 4), tile(6, 4),
+                 tile(4, 8), tile(5, 8), tile(6, 8), tile(4, 16), tile(5, 16), tile(6, 16)>();
     }
   }
+
+  // Rows that packs of 16 bytes do not cover are cut, but for narrow ones; and but for few rows, of which each has a warp. These
+  // are no more than an H200 has warps for.
+  template <int N, class T>
+  static constexpr std::int64_t most_cols_of_few_lanes = N > 1            ? 32 * N
+                                                         : sizeof(T) == 2 ? 64
+                                                                          : 40;
+  static constexpr std::int64_t most_rows_of_a_warp_each = 132 * 32;
 
   /// Packs of 8 bytes, or of 4. What lanes read of far columns stays in the L1, so the loss alone takes few lanes; what they write
   /// there goes to the L2 each time. With few rows for each SM, as an H200 would have them, the matrix is soon done: more lanes.
@@ -240,45 +289,53 @@ struct NarrowRows {
   static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     const bool is_small = of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256);
-    if (is_small && of.shape.cols <= 32 * N) {
-      if constexpr (has_gradient<Op>)
-        return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(2, 16)>(of, stream);
-      if constexpr (sizeof(T) == 2)
-        return launch_tiles<Op, N, true, tile(2, 4), tile(2, 8), tile(4, 8)>(of, stream);
-    }
-    if constexpr (sizeof(T) == 2) {
-      // Of rows that are no more than the warps of an H200, each has a warp.
-      if (of.shape.rows <= 132 * 32)
-        return launch_tiles<Op, N, true, tile(2, 32), tile(4, 32), tile(16 / N, 32)>(of, stream);
-    }
-    if constexpr (!has_gradient<Op> && sizeof(T) == 4) {
-      launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8), tile(4, 16),
-                   tile(4, 32), tile(8, 32)>(of, stream);
-    } else if constexpr (!has_gradient<Op>) {
-      constexpr int most = 32 / N;
-      launch_tiles<Op, N, false, tile(most / 2, 1), tile(most, 1), tile(most, 2), tile(most, 4),
-                   tile(most, 8), tile(most, 16)>(of, stream);
+    if (of.shape.cols > most_cols_of_few_lanes<N, T>) {
+      if constexpr (N == 2) {
+        launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
+      } else {
+        launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32)>(of, stream);
+      }
+    } else if (is_small && (has_gradient<Op> || sizeof(T) == 2)) {
+      constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
+      launch_tiles<Op, N, false, true, tile(2, 4), tile(2, 8), widest>(of, stream);
+    } else if constexpr (has_gradient<Op> && N * sizeof(T) == 4) {
+      launch_tiles<Op, N, false, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8),
+                   tile(4, 8)>(of, stream);
+    } else if constexpr (has_gradient<Op>) {
+      launch_tiles<Op, N, false, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4),
+                   tile(4, 8)>(of, stream);
     } else if constexpr (sizeof(T) == 4) {
-      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8),
-                   tile(4, 16), tile(4, 32), tile(8, 32)>(of, stream);
+      launch_tiles<Op, N, false, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8)>(of,
+                                                                                                    stream);
     } else if constexpr (N == 4) {
-      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8),
-                   tile(4, 16), tile(4, 32)>(of, stream);
+      launch_tiles<Op, N, false, false, tile(4, 1), tile(8, 1), tile(8, 2), tile(8, 4)>(of, stream);
     } else {
-      launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8),
-                   tile(8, 8), tile(8, 16), tile(8, 32)>(of, stream);
+      launch_tiles<Op, N, false, false, tile(8, 1), tile(16, 1), tile(16, 2)>(of, stream);
     }
   }
 
   template <class Op, class T>
   static void launch_elements(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int elements, int lanes) { return RowTile{1, elements, lanes}; };
-    if constexpr (has_gradient<Op>) {
-      launch_tiles<Op, 1, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), tile(8, 8), tile(5, 16),
-                   tile(8, 16), tile(5, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(of, stream);
+    if constexpr (has_gradient<Op> || sizeof(T) == 4) {
+      if (of.shape.cols > most_cols_of_few_lanes<1, T>) {
+        return launch_tiles<Op, 1, false, false, tile(4, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(
+            of, stream);
+      }
+    }
+    const auto launch = [&]<RowTile... widest>() {
+      if constexpr (has_gradient<Op>) {
+        launch_tiles<Op, 1, false, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), widest...>(of,
+                                                                                                     stream);
+      } else {
+        launch_tiles<Op, 1, false, false, tile(4, 1), tile(8, 1), tile(16, 1), tile(16, 2), tile(10, 4),
+                     widest...>(of, stream);
+      }
+    };
+    if constexpr (sizeof(T) == 4) {
+      launch.template operator()<>();
     } else {
-      launch_tiles<Op, 1, false, tile(16, 1), tile(16, 2), tile(10, 4), tile(16, 4), tile(10, 8), tile(16, 8),
-                   tile(10, 16), tile(16, 16), tile(10, 32), tile(16, 32)>(of, stream);
+      launch.template operator()<has_gradient<Op> ? tile(8, 8) : tile(16, 4)>();
     }
   }
 
@@ -290,15 +347,32 @@ struct NarrowRows {
     const auto fits = [&]<int n>() {
       return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
     };
-    if (fits.template operator()<N>()) {
-      // A small matrix has to be done soon: 1024 lanes on each SM of an H200 hold it.
-      const bool is_small = rows * cols / N <= 132 * 1024;
-      return is_small ? launch_packs<Op, true>(of, stream) : launch_packs<Op, false>(of, stream);
-    }
-    if (fits.template operator()<N / 2>()) return launch_smaller_packs<Op, N / 2>(of, stream);
+    // Its packs have 1024 lanes on each SM of an H200.
+    const bool is_small = rows * cols / N <= 132 * 1024;
+    const auto launch_wide = [&]<bool is_cut>() {
+      return is_small ? launch_packs<Op, is_cut, true>(of, stream)
+                      : launch_packs<Op, is_cut, false>(of, stream);
+    };
+    if (fits.template operator()<N>()) return launch_wide.template operator()<false>();
+    const bool lie_alike =
+        !has_gradient<Op> || elements_past<16>(of.x) == elements_past<16>(static_cast<const T*>(of.dx));
+    const auto is_cut = [&]<int n>() {
+      const bool has_warp_each =
+          rows <= most_rows_of_a_warp_each && cols <= most_uncut_cols && n * sizeof(T) >= 4;
+      return lie_alike && cols > most_cols_of_few_lanes<n, T> && !has_warp_each;
+    };
+    const auto launch_as = [&]<int n>() {
+      if (is_cut.template operator()<n>()) return launch_wide.template operator()<true>();
+      if constexpr (n > 1) {
+        launch_smaller_packs<Op, n>(of, stream);
+      } else {
+        launch_elements<Op>(of, stream);
+      }
+    };
+    if (fits.template operator()<N / 2>()) return launch_as.template operator()<N / 2>();
     if constexpr (N == 8) {
-      if (fits.template operator()<2>()) return launch_smaller_packs<Op, 2>(of, stream);
+      if (fits.template operator()<2>()) return launch_as.template operator()<2>();
     }
-    launch_elements<Op>(of, stream);
+    launch_as.template operator()<1>();
   }
 };

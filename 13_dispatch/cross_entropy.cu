@@ -16,7 +16,7 @@ namespace rowwise {
 /// Op: the loss, or with the gradient; smoothed or not.
 template <class Op>
 bool fits_lanes(const Matrix& matrix) {
-  return matrix.cols <= NarrowRows::most_cols<Op>(matrix.in_packs(), matrix.element_bytes);
+  return matrix.cols <= NarrowRows::most_cols<Op>(matrix.lie_alike, matrix.element_bytes);
 }
 
 bool fits_span(const Matrix& matrix) {

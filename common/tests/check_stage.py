@@ -138,9 +138,11 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return False
         if op.endswith("_backward"):
             return cols <= (8192 if any(number % pack for number in (cols, *offsets)) else 16384)
-        if variant == "narrow_rows":  # of a warp's lanes each holds 32 packs, or 12, or 16 elements
-            gradient, packs = op.endswith("gradient"), not any(number % pack for number in (cols, *offsets))
-            return cols <= 32 * ((12 if gradient else 32) * pack if packs else 16)
+        if variant == "narrow_rows":  # of a warp's lanes each holds 32 packs, or 12; or 16 elements, where x and dx lie otherwise
+            gradient = op.endswith("gradient")
+            if gradient and len(offsets) > 1 and (offsets[0] - offsets[1]) % pack:
+                return cols <= 32 * 16
+            return cols <= 32 * (12 if gradient else 32) * pack + pack - 1
         if variant == "flat_span":
             return cols <= 544 and in_odd_packs(dtype, cols, offsets)
         if variant in ("cluster_loss", "cluster_registers") and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:

@@ -42,8 +42,9 @@ SHAPES_OF = {
         "--rows 1200 --cols 33,50,60",
         "--rows 2 --cols 32000,65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 6000 --cols 128,200 --variant narrow_rows",
+        "--rows 6000 --cols 128,200,202 --variant narrow_rows",
         "--rows 2200 --cols 520,648,1032 --variant narrow_rows",
+        "--rows 9 --cols 1301,5001 --variant narrow_rows",
     ],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
@@ -275,6 +276,41 @@ def widest_pack(r: Row, most_bytes: int = 16) -> int:
     """The elements of the widest pack that covers the rows, or 1."""
     sizes = (size for size in (16, 8, 4, 2) if r.size <= size <= most_bytes)
     return next(size for size in sizes if (r.cols | r.offset) * r.size % size == 0) // r.size
+
+
+def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[int, int]]]:
+    """The elements of a pack, whether rows are cut, and the tiles, of packs and lanes, of which the first that fits is taken."""
+    widest = 16 // r.size
+    width = widest_pack(r)  # that covers x and dx
+    is_small = r.rows * r.cols // widest <= 132 * 1024
+    is_wide = r.cols > (32 * width if width > 1 else 64 if r.size == 2 else 40)
+    # Few rows have a warp each, but not by single elements of 16 bits.
+    is_cut = width < widest and is_wide and not (r.rows <= 132 * 32 and r.cols <= 512 and width * r.size >= 4)
+    if width == widest or is_cut:
+        if is_cut and is_small and r.size == 2:
+            few_lanes = [(2, 16), (2, 32)]
+        elif is_cut:
+            few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 6)]
+        elif is_small:
+            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), (1, 16), (1, 32), (2, 32)]
+        elif r.size == 2:
+            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), *((packs, lanes) for lanes in (4, 8, 16) for packs in (4, 5, 6))]
+        else:
+            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8), (5, 8), (6, 8), (4, 16), (5, 16)]
+        of_all_lanes = (4, 5, 6, 8, 10, 12) if gradient else (4, 5, 6, 8, 12, 16, 24, 32)
+        return widest, is_cut, few_lanes + [(packs, 32) for packs in of_all_lanes]
+    if is_wide:
+        return width, False, [(packs, 32) for packs in ((2, 4, 8) if width > 1 else (4, 8, 10, 16))]
+    if width == 1:
+        return 1, False, [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8)] if gradient else [(4, 1), (8, 1), (16, 1), (16, 2), (10, 4), (16, 4)]
+    if r.rows <= 132 * (128 if gradient else 256) and (gradient or r.size == 2):
+        return width, False, [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
+    if gradient and width * r.size == 4:
+        return width, False, [(1, 1), (2, 1), (2, 2), (4, 2), (2, 8), (4, 8)]
+    if gradient:
+        return width, False, [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8)]
+    most = 4 if r.size == 4 else 32 // width
+    return width, False, [(most // 2, 1), (most, 1), (most, 2), (most, 4), (most, 8)]
 
 
 def parts_of_span(r: Row) -> tuple[int, int, int]:
@@ -523,52 +559,32 @@ def fusion(r: Row) -> Expected:
 
     if r.variant == "narrow_rows":
         gradient = r.op.endswith("gradient")
-        # The widest packs of 16, 8 and 4 bytes that cover x and dx, or single elements.
-        width = widest_pack(r)
-        size = width * r.size
-        if size == 16:
-            is_small = r.rows * r.cols // width <= 132 * 1024
-            few_lanes = [(4, 4), (4, 8), (5, 8), (6, 8), (4, 16), (5, 16)]
-            if r.size == 2:
-                few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 5, 6)]
-            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), *([(1, 16), (1, 32), (2, 32)] if is_small else few_lanes)]
-            tiles += [(4, 32), (5 if r.size == 2 else 4, 32)]
-            tiles += [(packs, 32) for packs in ((6, 8, 10, 12) if gradient else (6, 8, 12, 16, 24, 32))]
-        elif width == 1 and gradient:
-            tiles = [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8), (5, 16), (8, 16), (5, 32), (8, 32), (10, 32), (16, 32)]
-        elif width == 1:
-            tiles = [(16, 1), (16, 2), (10, 4), (16, 4), (10, 8), (16, 8), (10, 16), (16, 16), (10, 32), (16, 32)]
-        elif r.rows <= 132 * (128 if gradient else 256) and r.cols <= 32 * width and (gradient or r.size == 2):
-            tiles = [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
-        elif r.size == 2 and r.rows <= 132 * 32:
-            tiles = [(2, 32), (4, 32), (8, 32)]
-        elif not gradient:
-            most = 4 if r.size == 4 else 32 // width
-            tiles = [(most // 2, 1), *((most, lanes) for lanes in (1, 2, 4, 8, 16, 32)), (2 * most, 32)]
-        elif size == 8:
-            tiles = [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8), (4, 16), (4, 32), (8, 32)]
-        else:
-            tiles = [(1, 1), (2, 1), (2, 2), (4, 2), (2, 8), (4, 8), (8, 8), (8, 16), (8, 32)]
-        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * width >= r.cols)
-        warps = divide_up(r.rows, 32 // lanes)
-        accesses = warps * divide_up(r.cols, lanes * width)
-        of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + 32 // lanes, r.rows)))
-                        for first in range(0, r.rows, 32 // lanes))  # fmt: skip
+        width, is_cut, tiles = tiles_of_narrow_rows(r, gradient)
+        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * width >= (r.cols // width * width if is_cut else r.cols))
+        most_singles = divide_up(2 * (width - 1), lanes) if is_cut else 0
+        cuts = [cut(r, width, row * r.cols, r.cols, 16) if is_cut else (divide_up(r.cols, width), 0) for row in range(r.rows)]
+        rows_of_warp = 32 // lanes
+        of_warps = [cuts[first : first + rows_of_warp] for first in range(0, r.rows, rows_of_warp)]
+        warps = len(of_warps)
+        accesses = sum(divide_up(max(each[kind] for each in of_warp), lanes) for of_warp in of_warps for kind in (0, 1))
+        of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + rows_of_warp, r.rows)))
+                        for first in range(0, r.rows, rows_of_warp))  # fmt: skip
         yield "passes", r.passes
         yield "global_load_requests", accesses + warps + of_labels
         yield "global_store_requests", (accesses if gradient else 0) + warps
         # Of the gradient a warp without a row leaves.
-        launched = warps if gradient else 4 * divide_up(r.rows, 128 // lanes)
+        launched = warps if gradient else 4 * divide_up(r.rows, 4 * rows_of_warp)
         yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
-        if gradient or width == 1 or lanes < 32 or packs * size <= (80 if r.size == 2 else 64):  # the maximum of the row first
-            # Of elements that do not exist, too, unless it may be many packs.
-            exist = width > 1 and packs > 4
-            others = r.rows * r.cols if exist else 32 * packs * width * launched
+        if packs * width * r.size <= 256:  # the maximum of the row first
+            # Of elements that do not exist, too, but for those that a few lanes alone may have.
+            of_all = min(packs, 4) if lanes < 32 and width > 1 else packs
+            others = 32 * launched * (of_all * width + most_singles)
+            others += width * sum(max(num_packs - of_all * lanes, 0) for num_packs, _ in cuts)
         else:
-            # A sum is rescaled for each four or three packs of a lane, of which some need not exist; and in the end.
-            at_once = 4 if packs % 4 == 0 else 3
-            some = [sum((first * 32 + lane) * width < r.cols for first in range(0, packs, at_once)) for lane in range(32)]
-            others = r.rows * sum(number * (at_once * width + 1) + (number > 0) for number in some) + 32 * launched
+            # A sum is rescaled for each four packs of a lane, of which some need not exist, and for single elements; and in the end.
+            times = sum(divide_up(num_packs - lane, 4 * 32) for num_packs, _ in cuts for lane in range(32) if lane < num_packs)
+            of_singles = 32 * launched * (most_singles + 1) if is_cut else 0
+            others = times * (4 * width + 1) + of_singles + 32 * (r.rows + launched)
         yield "special_function_lanes", others
         return
     if r.variant == "flat_span":

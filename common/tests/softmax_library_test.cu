@@ -254,7 +254,7 @@ bool check_bad_calls() {
   return all;
 }
 
-/// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take few single elements.
+/// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take what their registers hold.
 bool check_who_takes_narrow_rows() {
   bool all = true;
   const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes,
@@ -283,6 +283,10 @@ bool check_who_takes_narrow_rows() {
   check(rowwise::Backward::warp_registers, 258, 4, false);
   check(rowwise::Backward::warp_registers, 258, 8, true);
   check(rowwise::Backward::warp_registers, 257, 16, false);
+  check(rowwise::Loss::narrow_rows, 4099, 4, true);
+  check(rowwise::Loss::narrow_rows, 4100, 4, false);
+  check(rowwise::Gradient::narrow_rows, 1539, 4, true);
+  check(rowwise::Gradient::narrow_rows, 1540, 4, false);
   const bool has_clusters = rowwise::current_gpu().most_blocks_of_cluster >= 8;
   check(rowwise::Loss::cluster_registers, 8193, 4, has_clusters);
   check(rowwise::Loss::cluster_registers, 65536, 16, has_clusters);

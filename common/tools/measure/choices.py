@@ -83,10 +83,10 @@ class Work:
 
 
 def _assumed_losses() -> dict[Part, list[Line]]:
-    """By a warp what its lanes hold, 32 packs or 16 single elements each; few rows shared by many blocks."""
+    """By a warp what its lanes hold, 32 packs each; few rows shared by many blocks."""
     return {
         part: [
-            Line(ANY, 32 * 32 * PACK_BYTES // part.element_bytes if part.whole_packs else 32 * 16, "narrow_rows"),
+            Line(ANY, 32 * 32 * PACK_BYTES // part.element_bytes, "narrow_rows"),
             Line(64, ANY, "cluster_loss"),
             Line(ANY, 8192, "one_read"),
             Line(64, ANY, "split_row"),
@@ -97,10 +97,10 @@ def _assumed_losses() -> dict[Part, list[Line]]:
 
 
 def _assumed_gradients() -> dict[Part, list[Line]]:
-    """By a warp what its lanes hold, 12 packs each or a KiB of single elements; in registers what fits there: 64 KiB."""
+    """By a warp what its lanes hold, 12 packs each; in registers what fits there: 64 KiB."""
     return {
         part: [
-            Line(ANY, (32 * 12 * PACK_BYTES if part.whole_packs else 1 << 10) // part.element_bytes, "narrow_rows"),
+            Line(ANY, 32 * 12 * PACK_BYTES // part.element_bytes, "narrow_rows"),
             Line(ANY, (1 << 16) // part.element_bytes, "in_registers"),
             Line(ANY, ANY, "cluster" if part.whole_packs else "unaligned_cluster"),
         ]

@@ -89,22 +89,24 @@ LESSONS = (
             ("bf16", 4096, (32000, 50257, 50264, 128256)),
             ("bf16", 16384, (32768,)),
             ("bf16", 8192, (131072,)),
-            ("bf16", 65536, (417,)),
+            ("bf16", 65536, (201, 417)),
+            ("f32", 65536, (101,)),
             ("bf16", 256, (63561,)),
             ("bf16", 262144, (10, 33, 100, 1000)),  # few classes: rows narrower than a warp's access, and one that is not
             ("f32", 262144, (33, 50)),
             ("bf16", 8192, (100,)),  # the same of a matrix that is soon done
             ("f32", 8192, (50,)),
             # What lies between classes and a vocabulary.
-            ("bf16", 49152, (1025, 2048, 2112)),
+            ("bf16", 49152, (1025, 1281, 2048, 2112)),
             ("bf16", 16384, (4096, 8192, 8193)),
             ("bf16", 8192, (16384,)),
-            ("f32", 16384, (4096, 4097, 8193)),
+            ("f32", 16384, (641, 4096, 4097, 8193)),
         )
     ),
-    # The loss alone: a pack more than lanes have four of, few rows, and between a block of a cluster and many.
+    # The loss alone: a pack more than lanes have four of, few rows, wide ones that are cut, and between a block of a cluster and many.
     Lesson("bf16", 65536, (520, 1032), "cross_entropy"),
     Lesson("bf16", 1000, (182,), "cross_entropy"),
+    Lesson("bf16", 16384, (3001, 5001), "cross_entropy"),
     Lesson("bf16", 8192, (12288, 13321, 16001, 20489, 22001, 24000, 32767), "cross_entropy"),
     Lesson("bf16", 4096, (49152, 65536, 65537), "cross_entropy"),
     Lesson("f32", 65536, (64, 256, 1024), "cross_entropy"),
