@@ -288,17 +288,20 @@ struct NarrowRows {
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
-    const bool is_small = of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256);
     if (of.shape.cols > most_cols_of_few_lanes<N, T>) {
       if constexpr (N == 2) {
-        launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
+        return launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
       } else {
-        launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32)>(of, stream);
+        return launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32)>(of, stream);
       }
-    } else if (is_small && (has_gradient<Op> || sizeof(T) == 2)) {
-      constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
-      launch_tiles<Op, N, false, true, tile(2, 4), tile(2, 8), widest>(of, stream);
-    } else if constexpr (has_gradient<Op> && N * sizeof(T) == 4) {
+    }
+    if constexpr (has_gradient<Op> || sizeof(T) == 2) {
+      if (of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256)) {
+        constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
+        return launch_tiles<Op, N, false, true, tile(2, 4), tile(2, 8), widest>(of, stream);
+      }
+    }
+    if constexpr (has_gradient<Op> && N * sizeof(T) == 4) {
       launch_tiles<Op, N, false, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8),
                    tile(4, 8)>(of, stream);
     } else if constexpr (has_gradient<Op>) {
