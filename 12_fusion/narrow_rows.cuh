@@ -224,8 +224,9 @@ struct NarrowRows {
   /// The first of the tiles that fits. Their packs have N elements.
   template <class Op, int N, bool is_cut, bool is_small, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& of, cudaStream_t stream) {
-    const int cols = static_cast<int>(of.shape.cols);
-    with_first_tile_that_fits<tiles...>(is_cut ? cols / N * N : cols, [&]<RowTile tile>() {
+    const std::int64_t in_packs = is_cut ? of.shape.cols / N * N : of.shape.cols;
+    with_first_tile_that_fits<tiles...>(in_packs, [&]<RowTile tile>() {
+      const int cols = static_cast<int>(of.shape.cols);
       const dim3 grid = one_block_each(divide_up(of.shape.rows, tile.rows_per_block()));
       if constexpr (has_gradient<Op>) {
         // Where what a lane writes is less than 16 bytes, the hint costs a point.
