@@ -66,9 +66,7 @@ struct HeadAndTailOfTwoRows {
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
-    if (elements_past<16>(y) != elements_past<16>(dx) || elements_past<16>(dy) != elements_past<16>(dx)) {
-      return Unaligned::launch<Op>(y, dy, dx, shape, stream);
-    }
+    if (!lie_alike(y, dy, dx)) return Unaligned::launch<Op>(y, dy, dx, shape, stream);
     if (shape.rows == 0) return;
     const std::int64_t packs = shape.cols / N;
     with_first_tile_that_fits<gradient_tiles<N>[0], gradient_tiles<N>[1]>(packs, [&]<PackTile tile>() {

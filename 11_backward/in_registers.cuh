@@ -1,45 +1,56 @@
 // Both rows in registers: of a group of lanes, as in stage 03, or of a block, as in stage 06.
 #pragma once
 
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "06_online/online.cuh"
+#include "11_backward/lane_of_row.cuh"
 #include "11_backward/row_gradient.cuh"
 #include "common/harness/current_device.cuh"
 
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03.
-template <class Op, RowTile tile, class T>
+template <class Op, RowTile tile, bool is_cut, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     warp_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
   y = with_policy(y, reads);
   dy = with_policy(dy, reads);
   constexpr int N = tile.pack_size;
-  const int lane = static_cast<int>(threadIdx.x % tile.group_width);
-  const int group = static_cast<int>(threadIdx.x / tile.group_width);
-  const std::int64_t row = item_of_block() * tile.rows_per_block() + group;
-  const std::int64_t first = row * shape.cols;
-  const auto col = [&](int pack) { return (pack * tile.group_width + lane) * N; };
-  const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };
-  // What does not exist is zero, and adds nothing. Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
+  const LaneOfRow<tile, is_cut> lane(dx, shape.rows, static_cast<int>(shape.cols));
+  const std::int64_t first = lane.row() * shape.cols;
+  // What does not exist is zero, and adds nothing.
   Pack<T, N> y_packs[tile.packs_per_lane] = {};
   Pack<T, N> dy_packs[tile.packs_per_lane] = {};
 #pragma unroll
-  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-    if (!exists(pack)) continue;
-    y_packs[pack] = load_pack<N>(y + first + col(pack));
-    dy_packs[pack] = load_pack<N>(dy + first + col(pack));
+  for (int i = 0; i < tile.packs_per_lane; ++i) {
+    if (!lane.exists(i)) continue;
+    y_packs[i] = load_pack<N>(y + first + lane.col(i));
+    dy_packs[i] = load_pack<N>(dy + first + lane.col(i));
+  }
+  Pack<T, 1> y_singles[lane.room_for_singles] = {};
+  Pack<T, 1> dy_singles[lane.room_for_singles] = {};
+#pragma unroll
+  for (int i = 0; i < lane.most_singles; ++i) {
+    if (!lane.has_single(i)) continue;
+    y_singles[i] = load_pack<1>(y + first + lane.col_of_single(i));
+    dy_singles[i] = load_pack<1>(dy + first + lane.col_of_single(i));
   }
 
   float sum = 0;
 #pragma unroll
-  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-    add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
-  }
+  for (int i = 0; i < tile.packs_per_lane; ++i) add_packs<Op>(sum, y_packs[i], dy_packs[i]);
+#pragma unroll
+  for (int i = 0; i < lane.most_singles; ++i) add_packs<Op>(sum, y_singles[i], dy_singles[i]);
   sum = warp_all_reduce<SumOp, tile.group_width>(sum);
 
 #pragma unroll
-  for (int pack = 0; pack < tile.packs_per_lane; ++pack) {
-    if (!exists(pack)) continue;
-    store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
+  for (int i = 0; i < tile.packs_per_lane; ++i) {
+    if (lane.exists(i)) {
+      store_pack(dx + first + lane.col(i), finish_packs<Op>(sum, y_packs[i], dy_packs[i]));
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < lane.most_singles; ++i) {
+    if (lane.has_single(i)) {
+      store_pack(dx + first + lane.col_of_single(i), finish_packs<Op>(sum, y_singles[i], dy_singles[i]));
+    }
   }
 }
 
@@ -84,21 +95,54 @@ __global__ void __launch_bounds__(tile.block_size)
 // ---- The launchers of this stage: the gradient of every row; rows = 0 does nothing. They throw CudaError, and
 // std::invalid_argument for rows that are too wide for them.
 
-/// cols <= max_warp_reduce_cols. It takes the widest packs that cover the rows of all three, or single elements.
+/// True when y, dy and dx begin equally far past a pack of 16 bytes.
+template <class T>
+bool lie_alike(const T* y, const T* dy, const T* dx) {
+  return elements_past<16>(y) == elements_past<16>(dx) && elements_past<16>(dy) == elements_past<16>(dx);
+}
+
+/// Rows of at most most_cols() columns: by the widest packs that cover those of all three, or cut, or by single elements.
 struct WarpRegisters {
+  /// Whether rows that packs of 16 bytes do not cover are cut. lie_alike: all three begin equally far past such a pack. Of floats
+  /// head_and_tail is as fast.
+  static constexpr bool can_cut(bool lie_alike, std::int64_t element_bytes) {
+    return lie_alike && element_bytes == 2;
+  }
+  static constexpr std::int64_t most_cols(bool lie_alike, std::int64_t element_bytes) {
+    return can_cut(lie_alike, element_bytes) ? 6 * 8 * 32 : 1024;
+  }
+
+  /// The first of the tiles that fits. Their packs have N elements.
+  template <class Op, int N, bool is_cut, RowTile... tiles, class T>
+  static void launch_tiles(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    const std::int64_t in_packs = is_cut ? shape.cols / N * N : shape.cols;
+    with_first_tile_that_fits<tiles...>(in_packs, [&]<RowTile tile>() {
+      const dim3 grid = one_block_each(divide_up(shape.rows, tile.rows_per_block()));
+      warp_backward<Op, tile, is_cut>
+          <<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+
   /// As few lanes as cover a row with `few` packs each; of a wider row all lanes have as many packs as one of `more`.
   template <class Op, int N, int few, int... more, class T>
   static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    constexpr auto of = [](int packs, int lanes) {
-      return RowTile{.pack_size = N, .packs_per_lane = packs, .group_width = lanes};
-    };
-    with_first_tile_that_fits<of(few, 4), of(few, 8), of(few, 16), of(few, 32), of(more, 32)...>(
-        shape.cols, [&]<RowTile tile>() {
-          const dim3 grid = one_block_each(divide_up(shape.rows, tile.rows_per_block()));
-          warp_backward<Op, tile>
-              <<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
-          CUDA_CHECK(cudaGetLastError());
-        });
+    constexpr auto of = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
+    launch_tiles<Op, N, false, of(few, 1), of(few, 2), of(few, 4), of(few, 8), of(few, 16), of(few, 32),
+                 of(more, 32)...>(y, dy, dx, shape, stream);
+  }
+
+  template <class Op, class T>
+  static void launch_cut(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+    constexpr auto of = [](int packs, int lanes) { return RowTile{8, packs, lanes}; };
+    launch_tiles<Op, 8, true, of(1, 8), of(2, 8), of(3, 8), of(2, 16), of(3, 16), of(2, 32), of(3, 32),
+                 of(4, 32), of(5, 32), of(6, 32)>(y, dy, dx, shape, stream);
+  }
+
+  /// Up to so many columns, smaller packs or single elements are faster than a cut: for no more rows than an H200 has warps for,
+  /// up to four of a lane.
+  static std::int64_t most_uncut_cols(int width_of_packs, std::int64_t rows) {
+    return width_of_packs == 1 && rows > 132 * 32 ? 40 : 4 * 32 * width_of_packs;
   }
 
   /// A lane has 16 bytes of each row, in whatever packs; of single elements four.
@@ -106,16 +150,20 @@ struct WarpRegisters {
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
-    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      return launch_packs<Op, N, 1, 2, 32 / N>(y, dy, dx, shape, stream);
-    }
-    if (all_fit_packs<N / 2>(y, dy, dx, shape.cols)) {
-      return launch_packs<Op, N / 2, 2, 4, 8, 64 / N>(y, dy, dx, shape, stream);
-    }
+    const auto fit = [&]<int n>() { return all_fit_packs<n>(y, dy, dx, shape.cols); };
     if constexpr (N == 8) {
-      if (all_fit_packs<2>(y, dy, dx, shape.cols)) {
-        return launch_packs<Op, 2, 4, 8, 16>(y, dy, dx, shape, stream);
+      if (fit.template operator()<8>()) {
+        return launch_packs<Op, 8, 1, 2, 3, 4, 5, 6>(y, dy, dx, shape, stream);
       }
+      const int width = fit.template operator()<4>() ? 4 : fit.template operator()<2>() ? 2 : 1;
+      if (can_cut(lie_alike(y, dy, dx), sizeof(T)) && shape.cols > most_uncut_cols(width, shape.rows)) {
+        return launch_cut<Op>(y, dy, dx, shape, stream);
+      }
+      if (width == 4) return launch_packs<Op, 4, 2, 4, 8>(y, dy, dx, shape, stream);
+      if (width == 2) return launch_packs<Op, 2, 4, 8, 16>(y, dy, dx, shape, stream);
+    } else {
+      if (fit.template operator()<4>()) return launch_packs<Op, 4, 1, 2, 8>(y, dy, dx, shape, stream);
+      if (fit.template operator()<2>()) return launch_packs<Op, 2, 2, 4, 8, 16>(y, dy, dx, shape, stream);
     }
     launch_packs<Op, 1, 4, 8, 32>(y, dy, dx, shape, stream);
   }

@@ -67,6 +67,11 @@ std::int64_t element_bytes(const Problem& problem) {
   return static_cast<std::int64_t>(size_of(problem.dtype));
 }
 
+/// Whether y, dy and dx begin equally far past a pack of 16 bytes.
+bool lie_alike(const Problem& problem) {
+  return (problem.offsets.input - problem.offsets.output) * element_bytes(problem) % 16 == 0;
+}
+
 /// Whole packs, and at most so many columns.
 std::string not_packs_or_wider(const Problem& problem, const Device& device, std::int64_t cols,
                                const std::string& reason) {
@@ -94,9 +99,7 @@ std::string not_for_a_span(const Problem& problem, const Device& device) {
   if (pack > 8 || problem.offsets.input * size % pack != 0 || problem.offsets.output * size % pack != 0) {
     return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
   }
-  if ((problem.offsets.input - problem.offsets.output) * size % 16 != 0) {
-    return "dy and dx must lie equally far past a pack of 16 bytes";
-  }
+  if (!lie_alike(problem)) return "dy and dx must lie equally far past a pack of 16 bytes";
   return at_most_columns(SpanOfTwoRows::most_cols, "32 rows must fit the threads of a block")(problem,
                                                                                               device);
 }
@@ -144,8 +147,11 @@ std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
                             "both rows must fit the registers of the GPU");
 }
 
-const auto too_wide_for_a_warp =
-    at_most_columns(max_warp_reduce_cols, "both rows must fit the registers of a warp");
+std::string too_wide_for_a_warp(const Problem& problem, const Device& device) {
+  const std::int64_t most_cols = WarpRegisters::most_cols(lie_alike(problem), element_bytes(problem));
+  return at_most_columns(most_cols, "both rows must fit the registers of a warp")(problem, device);
+}
+
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
 
 std::string not_recomputed(const Problem& problem, const Device& device) {
@@ -185,7 +191,7 @@ Traffic unaligned_passes(const Problem& problem) {
 std::vector<Variant> variants() {
   std::vector<Variant> all{
       {.name = "warp_registers",
-       .idea = "4 to 32 lanes a row, both rows in their registers",
+       .idea = "1 to 32 lanes a row, both rows in their registers",
        .prepare = gradients<WarpRegisters>,
        .traffic = whole_passes(2, 1, {.barriers = 0, .bank_conflicts = 0}),
        .unsupported = too_wide_for_a_warp},

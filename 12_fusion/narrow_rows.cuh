@@ -1,66 +1,32 @@
 // Rows that fit the registers of a warp: as few lanes as hold one, as in stage 03. The loss alone, or with its gradient.
 #pragma once
 
-#include "03_warp_reduce/warp_reduce.cuh"
-#include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
+#include "11_backward/lane_of_row.cuh"
 #include "12_fusion/packs_in_registers.cuh"
 #include "common/harness/current_device.cuh"
 
-/// What a lane has of a row: packs, all asked for before one is used. Lanes past the last row have none, but take part in shuffles.
-/// is_cut: the packs begin at a boundary in the row, and the lanes have the single elements before and after them, too.
+/// What a lane has of a row of x, all asked for before any of it is used.
 template <RowTile tile, bool is_cut, class T>
-class RowOfLanes {
+class RowOfLanes : public LaneOfRow<tile, is_cut> {
+  using Lane = LaneOfRow<tile, is_cut>;
+
  public:
-  static constexpr int N = tile.pack_size;
-  static constexpr int most_singles = is_cut ? divide_up(2 * (N - 1), tile.group_width) : 0;
+  using Lane::exists, Lane::has_single, Lane::most_singles, Lane::N;
   static constexpr int elements = tile.packs_per_lane * N + most_singles;
   Pack<T, N> packs[tile.packs_per_lane];
-  Pack<T, 1> singles[is_cut ? most_singles : 1];
+  Pack<T, 1> singles[Lane::room_for_singles];
 
-  __device__ RowOfLanes(const T* x, std::int64_t rows, int cols)
-      : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols), end_of_packs_(cols) {
-    const T* const row_x = x + row_ * cols;
-    if (is_cut) {
-      const Cut<N> cut(row_x, cols);
-      first_of_packs_ = cut.head;
-      end_of_packs_ = cols - cut.tail;
-    }
+  __device__ RowOfLanes(const T* x, std::int64_t rows, int cols) : Lane(x, rows, cols) {
+    const T* const row_x = x + Lane::row() * cols;
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
-      packs[i] = exists(i) ? load_pack<N>(row_x + col(i)) : no_elements<T, N>();
+      packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i)) : no_elements<T, N>();
     }
 #pragma unroll
     for (int i = 0; i < most_singles; ++i) {
-      singles[i] = has_single(i) ? load_pack<1>(row_x + col_of_single(i)) : no_elements<T, 1>();
+      singles[i] = has_single(i) ? load_pack<1>(row_x + Lane::col_of_single(i)) : no_elements<T, 1>();
     }
-  }
-
-  static __device__ std::int64_t row_of_thread() {
-    return item_of_block() * tile.rows_per_block() + threadIdx.x / tile.group_width;
-  }
-  __device__ std::int64_t row() const {
-    return row_;
-  }
-  __device__ bool has_row() const {
-    return has_row_;
-  }
-  /// Whether this lane writes the loss.
-  __device__ bool is_first() const {
-    return has_row_ && lane() == 0;
-  }
-  __device__ bool exists(int pack) const {
-    return has_row_ && col(pack) < end_of_packs_;
-  }
-  __device__ int col(int pack) const {
-    return (is_cut ? first_of_packs_ : 0) + (pack * tile.group_width + lane()) * N;
-  }
-  __device__ bool has_single(int i) const {
-    return has_row_ && col_of_single(i) < cols_;
-  }
-  __device__ int col_of_single(int i) const {
-    const int single = i * tile.group_width + lane();
-    return single < first_of_packs_ ? single : single - first_of_packs_ + end_of_packs_;
   }
 
   /// The state of the row, and in `values` the exponentials of its elements, of packs first. The maximum comes first, so that no
@@ -98,17 +64,6 @@ class RowOfLanes {
     if (Op::smoothing > 0) total = warp_all_reduce<SumOp, tile.group_width>(total);
     return Op::state({max, sum}, total);
   }
-
- private:
-  static __device__ int lane() {
-    return static_cast<int>(threadIdx.x % tile.group_width);
-  }
-
-  std::int64_t row_;
-  bool has_row_;
-  int cols_;
-  int first_of_packs_ = 0;
-  int end_of_packs_;
 };
 
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone.

@@ -16,8 +16,11 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Backward;
   switch (kernel) {
     case warp_registers:
-      // Beyond 8 single elements a lane it has half the speed of head_and_tail.
-      return matrix.cols <= (matrix.in_single_elements() ? 8 * 32 : max_warp_reduce_cols);
+      // Beyond 8 single elements a lane it has half the speed of others.
+      if (matrix.in_single_elements() && !WarpRegisters::can_cut(matrix.lie_alike, matrix.element_bytes)) {
+        return matrix.cols <= 8 * 32;
+      }
+      return matrix.cols <= WarpRegisters::most_cols(matrix.lie_alike, matrix.element_bytes);
     case block_registers:
       return matrix.in_packs() && matrix.cols <= widest_gradient_tile.cols();
     case shared_memory:

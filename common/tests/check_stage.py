@@ -101,12 +101,13 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
     if stage == "11_backward":
         if (op == "recomputed_softmax_backward") != (variant == "recomputed"):
             return False
+        lie_alike = len({offset % pack for offset in offsets}) <= 1
         if variant == "warp_registers":
-            return cols <= 1024
+            return cols <= (1536 if dtype != "f32" and lie_alike else 1024)
         if variant in ("unaligned", "two_kernels"):
             return True
         if variant == "flat_span":  # in which dx takes the place of dy
-            return cols <= 272 and in_odd_packs(dtype, cols, offsets) and len({offset % pack for offset in offsets}) <= 1
+            return cols <= 272 and in_odd_packs(dtype, cols, offsets) and lie_alike
         if variant == "head_and_tail":
             return cols <= 16384
         if variant.endswith("cluster") and float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 9:

@@ -193,6 +193,12 @@ def test_what_a_kernel_is_not_asked_for_counts_for_the_best_alone() -> None:
     ]
 
 
+def test_rows_of_16_bits_are_cut() -> None:
+    recorded = [{**result("warp_registers", "11_backward", 97, dtype="bf16", cols=257), "op": "softmax_backward"}]
+    cells = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))[Part(2, False)]
+    assert [cell.percent for cell in cells] == [{"warp_registers": 97}]
+
+
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     work = choices.WORKS[0]
     part = Part(4, True)

@@ -37,7 +37,13 @@ SHAPES_OF = {
         "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
     ],
     # Parts by rows; wider than shared memory, where rows are read again; and between packs.
-    "11_backward": ["--rows 300 --cols 2048", "--rows 2 --cols 65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
+    "11_backward": [
+        "--rows 300 --cols 2048",
+        "--rows 2 --cols 65536,100003",
+        "--rows 37 --cols 1,33,1001 --offset 3",
+        "--rows 4300 --cols 33,65,201 --variant warp_registers",
+        "--rows 9 --cols 3,6,270,417,642,1281 --variant warp_registers",
+    ],
     "12_fusion": [
         "--rows 1200 --cols 33,50,60",
         "--rows 2 --cols 32000,65536,100003",
@@ -313,6 +319,34 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
     return width, False, [(most // 2, 1), (most, 1), (most, 2), (most, 4), (most, 8)]
 
 
+def tiles_of_two_rows(r: Row) -> tuple[int, bool, list[tuple[int, int]]]:
+    """The same of the gradient of stage 11: as few lanes as cover a row by 16 bytes each, or by four single elements."""
+    width = widest_pack(r)
+    most_uncut = 40 if width == 1 and r.rows > 132 * 32 else 4 * 32 * width
+    if r.size == 2 and width < 8 and r.cols > most_uncut:
+        return 8, True, [(1, 8), (2, 8), (3, 8), (2, 16), (3, 16), *((packs, 32) for packs in range(2, 7))]
+    few = 4 if width == 1 else 16 // r.size // width
+    return width, False, [*((few, lanes) for lanes in (1, 2, 4, 8, 16)), (32, 32)]  # in a wider row all lanes have more
+
+
+def tile_of_row(r: Row, width: int, is_cut: bool, tiles: list[tuple[int, int]]) -> tuple[int, int]:
+    """The packs of a lane and the lanes of a row, of the first tile that fits."""
+    in_packs = r.cols // width * width if is_cut else r.cols
+    return next((packs, lanes) for packs, lanes in tiles if packs * lanes * width >= in_packs)
+
+
+def cuts_of_rows(r: Row, width: int, is_cut: bool) -> list[tuple[int, int]]:
+    """The packs of each row, and its single elements."""
+    return [cut(r, width, row * r.cols, r.cols, 16) if is_cut else (divide_up(r.cols, width), 0) for row in range(r.rows)]
+
+
+def accesses_of_lanes(cuts: list[tuple[int, int]], lanes: int) -> int:
+    """Of warps in which so many lanes share each row: as many as the row of a warp that needs most, of packs and of single elements."""
+    rows_of_warp = 32 // lanes
+    of_warps = [cuts[first : first + rows_of_warp] for first in range(0, len(cuts), rows_of_warp)]
+    return sum(divide_up(max(each[kind] for each in of_warp), lanes) for of_warp in of_warps for kind in (0, 1))
+
+
 def parts_of_span(r: Row) -> tuple[int, int, int]:
     """The elements of a pack, the threads of a row, and the rows of a block."""
     width = widest_pack(r, 8)
@@ -432,14 +466,12 @@ def backward(r: Row) -> Expected:
     of_y = threads * elements if r.variant == "recomputed" else r.cols
     yield "special_function_lanes", 0 if r.op == "softmax_backward" else r.rows * of_y
     if r.variant == "warp_registers":
-        # As few lanes as cover the row by 16 bytes each, in the widest packs; of single elements by four.
-        width = widest_pack(r)
-        few = 4 if width == 1 else 16 // r.size
-        lanes = next((lanes for lanes in (4, 8, 16) if lanes * few >= r.cols), 32)
-        of_rows = divide_up(r.rows, 32 // lanes) * divide_up(r.cols, lanes * width)
+        width, is_cut, tiles = tiles_of_two_rows(r)
+        _, lanes = tile_of_row(r, width, is_cut, tiles)
+        accesses = accesses_of_lanes(cuts_of_rows(r, width, is_cut), lanes)
         yield "passes", r.passes
-        yield "global_load_requests", 2 * of_rows
-        yield "global_store_requests", of_rows
+        yield "global_load_requests", 2 * accesses
+        yield "global_store_requests", accesses
         yield "shuffles", (lanes.bit_length() - 1) * 4 * divide_up(r.rows, 128 // lanes)
         return
     if r.variant == "flat_span":
@@ -560,13 +592,12 @@ def fusion(r: Row) -> Expected:
     if r.variant == "narrow_rows":
         gradient = r.op.endswith("gradient")
         width, is_cut, tiles = tiles_of_narrow_rows(r, gradient)
-        packs, lanes = next(tile for tile in tiles if tile[0] * tile[1] * width >= (r.cols // width * width if is_cut else r.cols))
+        packs, lanes = tile_of_row(r, width, is_cut, tiles)
         most_singles = divide_up(2 * (width - 1), lanes) if is_cut else 0
-        cuts = [cut(r, width, row * r.cols, r.cols, 16) if is_cut else (divide_up(r.cols, width), 0) for row in range(r.rows)]
+        cuts = cuts_of_rows(r, width, is_cut)
         rows_of_warp = 32 // lanes
-        of_warps = [cuts[first : first + rows_of_warp] for first in range(0, r.rows, rows_of_warp)]
-        warps = len(of_warps)
-        accesses = sum(divide_up(max(each[kind] for each in of_warp), lanes) for of_warp in of_warps for kind in (0, 1))
+        warps = divide_up(r.rows, rows_of_warp)
+        accesses = accesses_of_lanes(cuts, lanes)
         of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + rows_of_warp, r.rows)))
                         for first in range(0, r.rows, rows_of_warp))  # fmt: skip
         yield "passes", r.passes
@@ -931,7 +962,7 @@ def check(executable: str, *options: str) -> str:
     stage = Path(executable).name
     shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
     if WHOLE_PACKS_ALONE & {stage, *options}:
-        shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$", shape))
+        shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$|warp_registers$", shape))
     if "causal_softmax" in "".join(options):  # attention's has variants of its own
         shapes = tuple(shape for shape in shapes if not shape.endswith("narrow_rows"))
     rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]

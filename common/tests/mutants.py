@@ -89,6 +89,7 @@ RING = "10_cluster/bulk_ring.cuh"
 UNALIGNED_CLUSTER = "10_cluster/unaligned_cluster.cuh"
 GRADIENT = "11_backward/row_gradient.cuh"
 IN_REGISTERS = "11_backward/in_registers.cuh"
+LANE_OF_ROW = "11_backward/lane_of_row.cuh"
 IN_SHARED = "11_backward/in_shared_memory.cuh"
 IN_CLUSTER = "11_backward/in_cluster.cuh"
 SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
@@ -487,7 +488,7 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("packs_that_are_left_over_are_not_added", "cluster_registers --rows 3 --cols 10000", "2 of 3 elements wrong",
             (CLUSTER_LOSS, "if constexpr (left_over > 0) => if constexpr (false)")),
         wrong_result("elements_after_the_packs_are_left_out", "narrow_rows --rows 7 --cols 1001", "elements wrong",
-            (NARROW_ROWS, "return has_row_ && col_of_single(i) < cols_; => return has_row_ && col_of_single(i) < first_of_packs_;")),
+            (LANE_OF_ROW, "return has_row_ && col_of_single(i) < cols_; => return has_row_ && col_of_single(i) < first_of_packs_;")),
         wrong_result("half_of_the_lanes_are_merged", "narrow_rows --rows 7 --cols 10 --op cross_entropy_gradient", "elements wrong",
             (NARROW_ROWS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
     ],

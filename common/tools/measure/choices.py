@@ -189,9 +189,9 @@ def work_of(operation: str) -> Work:
     return next(work for work in WORKS if work.operation == found)
 
 
-def is_offered(kernel: str, cols: int) -> bool:
+def is_offered(kernel: str, element_bytes: int, cols: int) -> bool:
     """One kernel is asked for less than it can do: can_do() in 13_dispatch/backward.cu."""
-    return kernel != "warp_registers" or cols % 2 == 0 or cols <= 256  # single elements
+    return kernel != "warp_registers" or element_bytes == 2 or cols % 2 == 0 or cols <= 256  # single elements
 
 
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
@@ -211,7 +211,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
             kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
-        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, cols):
+        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, element_bytes, cols):
             of_kernel = percents.setdefault(place, {}).setdefault(kernel, {})
             of_kernel[dtype] = max(of_kernel.get(dtype, 0.0), percent)
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}

@@ -70,7 +70,12 @@ LESSONS = (
     Lesson("bf16", 256, (262144,), "softmax_backward"),
     Lesson("bf16", 16, (50257,), "softmax_backward"),
     Lesson("bf16", 262144, (10, 33, 100), "softmax_backward"),  # narrow
-    Lesson("f32", 262144, (33, 50), "softmax_backward"),
+    Lesson("f32", 262144, (3, 5, 33, 50), "softmax_backward"),
+    Lesson("bf16", 65536, (65, 201, 417, 520), "softmax_backward"),  # between what few lanes hold and what a warp does
+    Lesson("bf16", 49152, (1032, 1281), "softmax_backward"),
+    Lesson("bf16", 16384, (3001,), "softmax_backward"),
+    Lesson("f32", 65536, (101, 256), "softmax_backward"),
+    Lesson("f32", 16384, (641, 1032, 1501, 2048), "softmax_backward"),
     Lesson("bf16", 8192, (100,), "softmax_backward"),
     Lesson("f32", 8192, (50,), "softmax_backward"),
     # y made again: what is of the same shapes in the lesson, and between these.
