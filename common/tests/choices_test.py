@@ -183,6 +183,15 @@ def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() ->
     assert choices.lines_of(work, part, recorded_cells)[0].kernel == "warp_registers"
 
 
+def test_between_what_is_recorded_nothing_is_borrowed() -> None:
+    work, part, other = choices.work_of("softmax_backward"), Part(4, True), Part(2, True)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    recorded_cells[part] = [Cell(1024, cols, {"block_registers": 99.0}, 99) for cols in (1000, 4000)]
+    recorded_cells[other] = [Cell(rows, 4000, {"shared_memory": 99.0}, 99) for rows in (1, 1024)]
+    cells = choices.with_borrowed(recorded_cells, part, work)
+    assert [(cell.rows, cell.cols) for cell in cells] == [(1024, 1000), (1024, 4000), (1, 2000)]
+
+
 def test_what_a_kernel_is_not_asked_for_counts_for_the_best_alone() -> None:
     recorded = ({**result("warp_registers", "11_backward", 97, cols=cols), "op": "softmax_backward"} for cols in (255, 257, 258))
     cells = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))[Part(4, False)]

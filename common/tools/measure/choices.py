@@ -343,7 +343,12 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
     if len(cells[part]) >= FEW_SHAPES:
         return cells[part]
     other = Part(6 - part.element_bytes, part.whole_packs)
-    own = {cell[:2] for cell in cells[part]}
+
+    def is_known(rows: int, cols: int) -> bool:
+        """Whether it lies between what is recorded, of few rows or of many."""
+        own = [cell.cols for cell in cells[part] if (cell.rows < FEW_ROWS) == (rows < FEW_ROWS)]
+        return bool(own) and min(own) <= cols <= max(own)
+
     borrowed = [
         cell._replace(
             cols=cell.cols * other.element_bytes // part.element_bytes,
@@ -353,7 +358,7 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
         )
         for cell in cells[other]
     ]
-    return cells[part] + [cell for cell in borrowed if cell.cols > 0 and cell[:2] not in own]
+    return cells[part] + [cell for cell in borrowed if cell.cols > 0 and not is_known(cell.rows, cell.cols)]
 
 
 def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
