@@ -326,7 +326,8 @@ def tiles_of_two_rows(r: Row) -> tuple[int, bool, list[tuple[int, int]]]:
     if r.size == 2 and width < 8 and r.cols > most_uncut:
         return 8, True, [(1, 8), (2, 8), (3, 8), (2, 16), (3, 16), *((packs, 32) for packs in range(2, 7))]
     few = 4 if width == 1 else 16 // r.size // width
-    return width, False, [*((few, lanes) for lanes in (1, 2, 4, 8, 16)), (32, 32)]  # in a wider row all lanes have more
+    lanes_of_rows = (4, 8, 16) if width * r.size == 4 and width > 1 else (1, 2, 4, 8, 16)
+    return width, False, [*((few, lanes) for lanes in lanes_of_rows), (32, 32)]  # in a wider row all lanes have more
 
 
 def tile_of_row(r: Row, width: int, is_cut: bool, tiles: list[tuple[int, int]]) -> tuple[int, int]:

@@ -377,8 +377,8 @@ GROUPS: dict[str, list[Mistake]] = {
     ],
     "11_backward_1": [
         wrong_count("a_sum_per_lane", "--variant warp_registers --rows 3 --cols 256,1000", "^warp_registers: shuffles: ",
-            (IN_REGISTERS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => "
-                           "sum = warp_all_reduce<SumOp, tile.group_width>(warp_all_reduce<SumOp, 1>(sum)) + __shfl_xor_sync(0xffffffff, 0.0f, 1);")),
+            (IN_REGISTERS, "  }\n  sum = warp_all_reduce<SumOp, tile.group_width>(sum); => "
+                           "  }\n  sum = warp_all_reduce<SumOp, tile.group_width>(warp_all_reduce<SumOp, 1>(sum)) + __shfl_xor_sync(0xffffffff, 0.0f, 1);")),
         fault("a_sum_of_0_is_no_sum", "row_exchange --rows 1 --cols 10000 --input neg_inf_prefix", "waits for ever",
             (EXCHANGE_GRADIENT, "block_storage), 1}; => block_storage), 0};"),
             (EXCHANGE, "// for the next launch => // again"), at="while (bits == 0)", file=EXCHANGE),
@@ -506,8 +506,9 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
             ("12_fusion/separate_masked.cuh", "of.mask, -INFINITY}); => of.mask, 0});")),
         fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
-            (NARROW_ROWS, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
-            at="packs[i] = exists(i) ? load_pack<N>(row_x + col(i))"),
+            (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
+            (NARROW_ROWS, "// What does not exist adds nothing. => // What does not exist is not added."),
+            at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file=NARROW_ROWS),
         wrong_result("below_the_maximum_of_a_thread", "in_registers --rows 7 --cols 1001 --op cross_entropy_gradient", "elements wrong",
             ("12_fusion/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
     ],
