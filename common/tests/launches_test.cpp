@@ -1,17 +1,15 @@
 // Every variant of a stage beyond one right result: a launch that a graph repeats, and launches on two streams at once.
 // Arguments: the library of a stage, as common/harness/c/c_interface.h takes it, and the variant, if not all.
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "common/harness/cuda_handles.h"
 #include "common/harness/variant.h"
 #include "common/tests/device_test.h"
+#include "common/tests/stage_library.h"
 
 namespace {
 
@@ -34,28 +32,13 @@ struct Inputs {
   std::vector<DeviceMemory> device;
 };
 
-/// Launches with outputs, a workspace and a stream of their own.
+/// Launches with a stream of their own.
 class Launches {
  public:
-  Launches(const Variant& variant, const Problem& problem, const Device& device, const Inputs& inputs) {
-    Memory memory;
-    for (const DeviceMemory& input : inputs.device) memory.inputs.push_back(input.get());
-    for (const Tensor& tensor : problem.outputs()) {
-      memory.outputs.push_back(outputs_.emplace_back(allocate_device(tensor.bytes())).get());
-      CUDA_CHECK(cudaMemset(memory.outputs.back(), 0xff, tensor.bytes()));
-      output_bytes_.push_back(tensor.bytes());
-    }
-    const Workspace workspace = variant.workspace(problem, device);
-    workspace_ = allocate_device(workspace.bytes);
-    memory.workspace = workspace_.get();
-    if (workspace.bytes > 0) {
-      CUDA_CHECK(cudaMemset(memory.workspace, workspace.zeroed ? 0 : 0xff, workspace.bytes));
-    }
-    CUDA_CHECK(cudaDeviceSynchronize());
-    plan_ = variant.prepare(problem, device, memory);
-  }
+  Launches(const Variant& variant, const Problem& problem, const Device& device, const Inputs& inputs)
+      : outputs_(problem.outputs()), prepared_(variant, problem, device, inputs.device) {}
 
-  void launch() { plan_(stream_.get()); }
+  void launch() { prepared_.launch(stream_.get()); }
 
   /// What a launch leaves in the workspace is what the next one finds.
   void launch_from_a_graph(int times) {
@@ -75,18 +58,17 @@ class Launches {
     CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
     std::vector<HostTensor> results;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      HostTensor& result = results.emplace_back(output_bytes_[i]);
-      CUDA_CHECK(cudaMemcpy(result.data(), outputs_[i].get(), result.size(), cudaMemcpyDeviceToHost));
+      HostTensor& result = results.emplace_back(outputs_[i].bytes());
+      CUDA_CHECK(
+          cudaMemcpy(result.data(), prepared_.memory().outputs[i], result.size(), cudaMemcpyDeviceToHost));
     }
     return results;
   }
 
  private:
-  std::vector<DeviceMemory> outputs_;
-  std::vector<std::size_t> output_bytes_;
-  DeviceMemory workspace_;
+  std::vector<Tensor> outputs_;
+  Prepared prepared_;
   Stream stream_ = make_stream();
-  Plan plan_;
 };
 
 /// Its sums take in the parts of a row in the order in which blocks have ended (the decoupled look-back of CUB's
@@ -130,13 +112,6 @@ std::string what_is_wrong(const Variant& variant, const Problem& problem, const 
   }
   return alike(one.results()) && alike(other.results()) ? ""
                                                         : "other bits with another launch on a second stream";
-}
-
-const Stage& load_stage(const char* library) {
-  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  void* const entry = handle == nullptr ? nullptr : dlsym(handle, "softmax_stage");
-  if (entry == nullptr) throw std::runtime_error(dlerror());
-  return *reinterpret_cast<const Stage* (*)()>(entry)();
 }
 
 /// Of the first of these operations that the variant does. only: the variant's name, or "".

@@ -1,0 +1,169 @@
+// Stage 12 where labels are no columns, and where digits are lost: rows whose softmax is nearly 1 at the label, far from 0.
+// Argument: the library of the stage, as common/harness/c/c_interface.h takes it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/harness/cuda_handles.h"
+#include "common/harness/variant.h"
+#include "common/tests/device_test.h"
+#include "common/tests/stage_library.h"
+
+namespace {
+
+using Floats = std::vector<float>;
+using Labels = std::vector<std::int64_t>;
+
+template <class T>
+DeviceMemory on_device(const std::vector<T>& values) {
+  DeviceMemory memory = allocate_device(values.size() * sizeof(T));
+  CUDA_CHECK(cudaMemcpy(memory.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  return memory;
+}
+
+/// What `use` makes of a variant's loss, and of the gradient if that is asked for.
+template <class Use>
+auto with_results(const Variant& variant, const Problem& problem, const Device& device, const Floats& x,
+                  const Labels& labels, Use use) {
+  std::vector<DeviceMemory> inputs;
+  inputs.push_back(on_device(x));
+  inputs.push_back(on_device(labels));
+  Prepared prepared(variant, problem, device, inputs);
+  prepared.launch(nullptr);
+  CUDA_CHECK(cudaDeviceSynchronize());
+  return use(prepared.memory());
+}
+
+/// As the harness judges it.
+bool is_right(const Problem& problem, const Memory& memory) {
+  bool all = true;
+  for (const Verdict& verdict : problem.op->verify(problem, memory, Space::device, 1)) {
+    if (!verdict.correct) std::printf("WRONG: %s\n", verdict.explanation.c_str());
+    all &= verdict.correct;
+  }
+  return all;
+}
+
+/// One of a stage's operations or variants, of which `name_of` is the name.
+template <class All, class Name>
+const auto& named(std::string_view name, const All& all, Name name_of) {
+  const auto found = std::ranges::find(all, name, name_of);
+  if (found == all.end()) throw std::runtime_error("the stage has no " + std::string(name));
+  return *found;
+}
+
+/// Neither an error nor a read outside of the tensor, which the simulator would see.
+bool check_labels_that_are_no_columns(const Stage& stage, const Device& device) {
+  bool all = true;
+  std::set<std::string> who;
+  // x at the label is read early, and last; and rows that packs do not cover.
+  for (const Shape shape : {Shape{8, 200}, Shape{8, 201}, Shape{8, 1000}}) {
+    constexpr auto limits = std::numeric_limits<std::int64_t>();
+    const Labels labels{-1, shape.cols, limits.max(), limits.min(), 1LL << 32, 3, -100, shape.cols - 1};
+    Floats x(shape.elements());
+    fill_input(InputKind::normal, 1, DType::f32, shape, x.data(), Space::host);
+    for (const Operation* op : cross_entropy_operations()) {
+      const Problem problem{shape, DType::f32, named(op->name, stage.operations, &Operation::name)};
+      for (const Variant& variant : stage.variants) {
+        if (!variant.unsupported(problem, device).empty()) continue;
+        who.insert(variant.name);
+        all &= with_results(variant, problem, device, x, labels, [&](const Memory& memory) {
+          const bool right = is_right(problem, memory);
+          if (!right) std::printf("  by %s, %s\n", variant.name.c_str(), describe(problem).c_str());
+          return right;
+        });
+      }
+    }
+  }
+  std::string names;
+  for (const std::string& name : who) names += " " + name;
+  std::printf("labels that are no columns:%s: %s\n", names.c_str(), all ? "ok" : "WRONG");
+  return all;
+}
+
+/// Rows around `offset`, nearly one-hot at the label: the largest error of a loss.
+template <class Loss>
+double worst_error(float offset, Loss loss_of) {
+  constexpr Shape shape{64, 2000};
+  Floats x(shape.elements());
+  Labels labels(shape.rows);
+  fill_input(InputKind::near_one_hot, 7, DType::f32, shape, x.data(), Space::host);
+  std::vector<double> expected;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const auto begin = x.begin() + row * shape.cols;
+    for (auto element = begin; element < begin + shape.cols; ++element) *element += offset;
+    const auto largest = std::max_element(begin, begin + shape.cols);
+    labels[row] = largest - begin;
+    double rest = 0;
+    for (auto element = begin; element < begin + shape.cols; ++element) {
+      if (element != largest) rest += std::exp(double{*element} - double{*largest});
+    }
+    expected.push_back(std::log1p(rest));
+  }
+  const Floats losses = loss_of(shape, x, labels);
+  double worst = 0;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    worst = std::max(worst, std::fabs(losses[row] - expected[row]) / expected[row]);
+  }
+  return worst;
+}
+
+/// The logarithm of the sum of exp(x), as one float, less x at the label.
+Floats by_log_sum_exp(Shape shape, const Floats& x, const Labels& labels) {
+  Floats loss(shape.rows);
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const float x_label = x[row * shape.cols + labels[row]];  // the maximum
+    double sum = 0;
+    for (std::int64_t col = 0; col < shape.cols; ++col) {
+      sum += std::exp(double{x[row * shape.cols + col]} - double{x_label});
+    }
+    const float log_sum_exp = static_cast<float>(std::log(sum)) + x_label;
+    loss[row] = log_sum_exp - x_label;
+  }
+  return loss;
+}
+
+bool check(const char* who, float offset, double error, double least, double most) {
+  const bool holds = least <= error && error <= most;
+  std::printf("%-24s rows around %4.0f: error %.1e of the loss, expected %.0e to %.0e: %s\n", who, offset,
+              error, least, most, holds ? "ok" : "WRONG");
+  return holds;
+}
+
+bool check_digits(const Stage& stage, const Device& device) {
+  bool all = true;
+  for (const float offset : {0.0f, 1000.0f}) {
+    const auto by_stage = [&](Shape shape, const Floats& x, const Labels& labels) {
+      const Problem problem{shape, DType::f32, named("cross_entropy", stage.operations, &Operation::name)};
+      return with_results(named("one_read", stage.variants, &Variant::name), problem, device, x, labels,
+                          [&](const Memory& memory) {
+                            Floats loss(shape.rows);
+                            CUDA_CHECK(cudaMemcpy(loss.data(), memory.outputs[0], loss.size() * sizeof(float),
+                                                  cudaMemcpyDeviceToHost));
+                            return loss;
+                          });
+    };
+    all &= check("log(sum) + (max - x)", offset, worst_error(offset, by_stage), 1e-6, 1e-3);
+    const bool is_far = offset > 0;
+    all &= check("(log(sum) + max) - x", offset, worst_error(offset, by_log_sum_exp), is_far ? 1e-2 : 1e-5,
+                 is_far ? 1 : 1e-3);
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int /*argc*/, char** argv) {
+  return run_on_device([&](const Device& device) {
+    const Stage& stage = load_stage(argv[1]);
+    const bool labels = check_labels_that_are_no_columns(stage, device);
+    return check_digits(stage, device) && labels;
+  });
+}
