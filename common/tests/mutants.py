@@ -124,6 +124,9 @@ COMMON = (
     ("12_fusion/main.cu", "Operations<CrossEntropy, SmoothedCrossEntropy>; => Operations<CrossEntropy>;"),
     ("12_fusion/main.cu", "Operations<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => "
                           "Operations<WithGradient<CrossEntropy>>;"),
+    ("12_fusion/main.cu", "LossesAndGradients = Operations<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,\n"
+                          "                                      WithGradient<SmoothedCrossEntropy>>; => "
+                          "LossesAndGradients = Operations<CrossEntropy, WithGradient<CrossEntropy>>;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
