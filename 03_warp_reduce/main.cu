@@ -11,7 +11,7 @@ const auto too_wide_for_a_warp =
     at_most_columns(max_warp_reduce_cols, "the row must fit the registers of a warp");
 
 int elements_in_pack(const Problem& problem) {
-  return 16 / static_cast<int>(size_of(problem.dtype));
+  return static_cast<int>(16 / problem.element_bytes());
 }
 
 std::string too_wide_for_one_pack(const Problem& problem, const Device& device) {

@@ -17,7 +17,7 @@ const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 3
 Traffic shifted_passes(const Problem& problem) {
   Traffic traffic = whole_passes(1, 1)(problem);
   const auto [rows, cols] = problem.shape;
-  const std::int64_t size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t pack = 16 / size;
   std::int64_t elements = 0;
   for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
@@ -37,7 +37,7 @@ Traffic shifted_passes(const Problem& problem) {
 Traffic row_in_flight_passes(const Problem& problem) {
   Traffic traffic = whole_passes(1, 1)(problem);
   const auto [rows, cols] = problem.shape;
-  const std::int64_t size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t line = 128 / size;
   const std::int64_t most_kept = most_kept_packs(cols * size, 227 << 10) * 16 / size;
   for (std::int64_t row = 0; row < min(rows, line); ++row) {  // row + line begins as far past a line

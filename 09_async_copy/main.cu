@@ -11,8 +11,7 @@ std::string does_not_fit(const Problem& problem, const Device& device, int rows,
   const std::string reason = not_whole_packs(problem);
   if (!reason.empty()) return reason;
   const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t cols =
-      shared_bytes / rows / 128 * 128 / static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t cols = shared_bytes / rows / 128 * 128 / problem.element_bytes();
   return at_most_columns(min(cols, most_cols), "a block's shared memory or registers must hold the row")(
       problem, device);
 }

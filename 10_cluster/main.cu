@@ -26,7 +26,7 @@ std::string text(std::int64_t number) {
 /// Of a launcher of whole packs.
 std::string too_few_packs(const Problem& problem, int cluster_size) {
   if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
-  const std::int64_t least_cols = cluster_size * 32 * 16 / static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t least_cols = cluster_size * 32 * 16 / problem.element_bytes();
   if (problem.shape.cols >= least_cols) return "";
   return "a pack for each lane of a warp in each block: at least " + text(least_cols) + " columns";
 }
@@ -35,8 +35,8 @@ std::string too_few_packs(const Problem& problem, int cluster_size) {
 template <class Launcher>
 std::string unsupported(const Problem& problem, const Device& device, std::int64_t most_cols,
                         const std::string& why) {
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  const std::int64_t size = problem.element_bytes();
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if constexpr (!std::is_same_v<Launcher, UnalignedClusterRow>) {
     if (std::string reason = too_few_packs(problem, Launcher::cluster_size); !reason.empty()) return reason;
   }
@@ -52,13 +52,13 @@ template <class Launcher>
 std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
   const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
   const std::int64_t most_part_bytes = (shared_bytes - 128) / Launcher::slots / 128 * 128;
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   return unsupported<Launcher>(problem, device, most_part_bytes * Launcher::cluster_size / size,
                                "a block's shared memory must hold its part of the row");
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   return unsupported<ClusterRegisters>(problem, device, ClusterRegisters::most_row_bytes / size,
                                        "sixteen blocks must hold the row in registers");
 }

@@ -63,15 +63,6 @@ Plan recomputed_gradients(const Problem& problem, const Device& /*device*/, cons
 
 // ---- What the variants cannot do.
 
-std::int64_t element_bytes(const Problem& problem) {
-  return static_cast<std::int64_t>(size_of(problem.dtype));
-}
-
-/// Whether y, dy and dx begin equally far past a pack of 16 bytes.
-bool lie_alike(const Problem& problem) {
-  return (problem.offsets.input - problem.offsets.output) * element_bytes(problem) % 16 == 0;
-}
-
 /// Whole packs, and at most so many columns.
 std::string not_packs_or_wider(const Problem& problem, const Device& device, std::int64_t cols,
                                const std::string& reason) {
@@ -93,27 +84,22 @@ std::string not_for_two_floats(const Problem& problem, const Device& device) {
 }
 
 std::string not_for_a_span(const Problem& problem, const Device& device) {
-  const std::int64_t size = element_bytes(problem);
-  const std::int64_t row_bytes = problem.shape.cols * size;
-  const std::int64_t pack = row_bytes & -row_bytes;  // the largest power of two that divides them
-  if (pack > 8 || problem.offsets.input * size % pack != 0 || problem.offsets.output * size % pack != 0) {
-    return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
-  }
-  if (!lie_alike(problem)) return "dy and dx must lie equally far past a pack of 16 bytes";
+  if (std::string reason = not_in_odd_packs(problem); !reason.empty()) return reason;
+  if (!problem.lie_alike()) return "dy and dx must lie equally far past a pack of 16 bytes";
   return at_most_columns(SpanOfTwoRows::most_cols, "32 rows must fit the threads of a block")(problem,
                                                                                               device);
 }
 
 std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
   const auto bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  return not_packs_or_wider(problem, device, bytes / 2 / 128 * 128 / element_bytes(problem),
+  return not_packs_or_wider(problem, device, bytes / 2 / 128 * 128 / problem.element_bytes(),
                             "a block's shared memory must hold both rows");
 }
 
 /// '' or why no cluster has room for such a row. Launcher: Cluster, UnalignedCluster.
 template <class Launcher>
 std::string no_cluster(const Problem& problem) {
-  const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem));
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * problem.element_bytes());
   int clusters = 0;
   (void)dispatch(BackwardOperations{}, problem, [&]<class Op, class T>() {
     clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
@@ -124,19 +110,19 @@ std::string no_cluster(const Problem& problem) {
 }
 
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   const auto bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t most_cols = bytes / 2 / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::int64_t most_cols = bytes / 2 / 128 * 128 * most_blocks_of_cluster / problem.element_bytes();
   const std::string reason = not_packs_or_wider(problem, device, most_cols,
                                                 "a block's shared memory must hold its part of both rows");
   return reason.empty() ? no_cluster<Cluster>(problem) : reason;
 }
 
 std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Device& device) {
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   const std::int64_t most_part =
       most_kept_cols_of_two_rows(static_cast<std::int64_t>(device.shared_bytes_per_block), 1);
-  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / problem.element_bytes();
   const std::string reason =
       at_most_columns(most_cols, "a block's shared memory must hold its part of both rows")(problem, device);
   return reason.empty() ? no_cluster<UnalignedCluster>(problem) : reason;
@@ -148,7 +134,7 @@ std::string too_wide_for_the_gpu(const Problem& problem, const Device& device) {
 }
 
 std::string too_wide_for_a_warp(const Problem& problem, const Device& device) {
-  const std::int64_t most_cols = WarpRegisters::most_cols(lie_alike(problem), element_bytes(problem));
+  const std::int64_t most_cols = WarpRegisters::most_cols(problem.lie_alike(), problem.element_bytes());
   return at_most_columns(most_cols, "both rows must fit the registers of a warp")(problem, device);
 }
 
@@ -174,7 +160,7 @@ Variant reads_y(Variant variant) {
 Traffic unaligned_passes(const Problem& problem) {
   Traffic traffic = whole_passes(2, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
   const auto [rows, cols] = problem.shape;
-  const std::int64_t size = element_bytes(problem);
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t pack = 16 / size;
   const std::int64_t kept = most_kept_cols_of_two_rows(227 << 10, size);
   if (kept >= cols) return traffic;

@@ -40,10 +40,6 @@ bool asks_for_gradient(const Problem& problem) {
 
 // ---- What the variants cannot do.
 
-std::int64_t element_bytes(const Problem& problem) {
-  return static_cast<std::int64_t>(size_of(problem.dtype));
-}
-
 std::string too_wide(const Problem& problem, const Device& device) {
   return at_most_columns(1 << 30, "a column must fit 32 bits")(problem, device);
 }
@@ -61,39 +57,25 @@ std::string no_gradient(const Problem& problem, const Device& device) {
   return asks_for_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
 }
 
-/// x and dx begin equally far past a pack of 16 bytes.
-bool lie_alike(const Problem& problem) {
-  return (problem.offsets.input - problem.offsets.output) * element_bytes(problem) % 16 == 0;
-}
-
 std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
   if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
-  const std::int64_t size = element_bytes(problem);
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t most_cols =
-      asks_for_gradient(problem) ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(lie_alike(problem), size)
-                                 : NarrowRows::most_cols<CrossEntropy>(lie_alike(problem), size);
+      asks_for_gradient(problem)
+          ? NarrowRows::most_cols<WithGradient<CrossEntropy>>(problem.lie_alike(), size)
+          : NarrowRows::most_cols<CrossEntropy>(problem.lie_alike(), size);
   return at_most_columns(most_cols, "the row must fit the registers of a warp")(problem, device);
-}
-
-/// Bytes: the largest power of two that divides those of a row.
-std::int64_t pack_of_span(const Problem& problem) {
-  const std::int64_t row_bytes = problem.shape.cols * element_bytes(problem);
-  return row_bytes & -row_bytes;
 }
 
 std::string not_for_a_span(const Problem& problem, const Device& device) {
   if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
-  const std::int64_t size = element_bytes(problem);
-  const std::int64_t pack = pack_of_span(problem);
-  if (pack > 8 || problem.offsets.input * size % pack != 0 || problem.offsets.output * size % pack != 0) {
-    return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
-  }
+  if (std::string reason = not_in_odd_packs(problem); !reason.empty()) return reason;
   return at_most_columns(most_cols_of_span, "32 rows must fit the registers of a block")(problem, device);
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
   if (std::string reason = no_gradient(problem, device); !reason.empty()) return reason;
-  if (!lie_alike(problem)) return "x and dx must lie equally far past a pack of 16 bytes";
+  if (!problem.lie_alike()) return "x and dx must lie equally far past a pack of 16 bytes";
   return at_most_columns(most_cols_in_registers, "the row must fit the registers of a block")(problem,
                                                                                               device);
 }
@@ -106,7 +88,7 @@ std::string smoothed(const Problem& problem) {
 /// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterAtOnce.
 template <class Launcher, class Ops>
 std::string no_cluster(const Problem& problem) {
-  const RowOnCluster row = Launcher::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
+  const RowOnCluster row = Launcher::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
   int clusters = 0;
   (void)dispatch(Ops{}, problem, [&]<class Op, class T>() {
     clusters = clusters_at_once(Launcher::template kernel<Op, T>(row), row);
@@ -119,14 +101,10 @@ std::string no_cluster(const Problem& problem) {
 /// The same of the gradient, of which a block may keep so many bytes of a row.
 template <class Launcher>
 std::string no_cluster_for_gradient(const Problem& problem, const Device& device, std::int64_t most_part) {
-  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / element_bytes(problem);
+  const std::int64_t most_cols = most_part / 128 * 128 * most_blocks_of_cluster / problem.element_bytes();
   const std::string reason =
       at_most_columns(most_cols, "the blocks of a cluster must hold the row")(problem, device);
   return reason.empty() ? no_cluster<Launcher, Gradients>(problem) : reason;
-}
-
-std::string needs_clusters(const Device& device) {
-  return std::stoi(device.compute_capability) < 9 ? "needs clusters (9.0)" : "";
 }
 
 std::string no_cluster_for_loss(const Problem& problem, const Device& device) {
@@ -138,7 +116,7 @@ std::string no_cluster_for_loss(const Problem& problem, const Device& device) {
 std::string too_wide_for_cluster_registers(const Problem& problem, const Device& device) {
   if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   if (std::string reason = not_the_loss_alone(problem, device); !reason.empty()) return reason;
-  const std::int64_t most_cols = ClusterAtOnce::most_row_bytes / element_bytes(problem);
+  const std::int64_t most_cols = ClusterAtOnce::most_row_bytes / problem.element_bytes();
   const std::string reason =
       at_most_columns(most_cols, "the row must fit the registers of 8 blocks")(problem, device);
   return reason.empty() ? no_cluster<ClusterAtOnce, Losses>(problem) : reason;
@@ -165,7 +143,7 @@ std::string too_wide_for_an_unaligned_cluster(const Problem& problem, const Devi
 /// x at the labels that are columns.
 double bytes_at_labels(const Problem& problem) {
   const std::int64_t ignored_rows = (problem.shape.rows + 5) / 8;  // as the harness fills labels
-  return static_cast<double>((problem.shape.rows - ignored_rows) * element_bytes(problem));
+  return static_cast<double>((problem.shape.rows - ignored_rows) * problem.element_bytes());
 }
 
 /// x is read so many times, the label by so many warps for each row, and what is at the label once more. The loss is written,
@@ -189,7 +167,7 @@ Traffic unfused_passes(const Problem& problem) {
   Traffic traffic = traffic_of(problem, 2, 1 + (asks_for_gradient(problem) ? block_size / 32 : 0));
   const auto floats = 4 * static_cast<double>(problem.shape.elements());
   traffic.bytes_read += (asks_for_gradient(problem) ? floats : 0) +
-                        static_cast<double>((rows - (rows + 5) / 8) * (4 - element_bytes(problem)));
+                        static_cast<double>((rows - (rows + 5) / 8) * (4 - problem.element_bytes()));
   traffic.bytes_written += floats;
   return traffic;
 }
@@ -199,7 +177,7 @@ template <bool keeps>
 Traffic kept_passes(const Problem& problem) {
   constexpr std::int64_t most_bytes = 227 << 10;
   const auto [rows, cols] = problem.shape;
-  const std::int64_t size = element_bytes(problem);
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t kept = KeptRows<keeps>::kept_cols(cols, most_bytes, size);
   const double warps = KeptRows<keeps>::threads(cols * size, bytes_with_place(kept * size), most_bytes) / 32;
   Traffic traffic = traffic_of(problem, 1, warps, {.barriers = 3, .bank_conflicts = {}});
@@ -217,7 +195,7 @@ Traffic kept_passes(const Problem& problem) {
 Traffic in_registers_passes(const Problem& problem) {
   dim3 block;
   const auto keep = [&]<int packs_per_thread>(dim3 found) { block = found; };
-  if (element_bytes(problem) == 4) {
+  if (problem.element_bytes() == 4) {
     InRegisters::with_block<4>(problem.shape.cols, keep);
   } else {
     InRegisters::with_block<8>(problem.shape.cols, keep);
@@ -228,7 +206,7 @@ Traffic in_registers_passes(const Problem& problem) {
 /// Each part of a row reads the label.
 Traffic span_passes(const Problem& problem) {
   const std::int64_t cols = problem.shape.cols;
-  const std::int64_t pack = pack_of_span(problem) / element_bytes(problem);
+  const std::int64_t pack = odd_pack_bytes(problem) / problem.element_bytes();
   const SpanParts of_row = pack == 4   ? parts_of_row<4>(cols)
                            : pack == 2 ? parts_of_row<2>(cols)
                                        : parts_of_row<1>(cols);
@@ -239,7 +217,7 @@ Traffic span_passes(const Problem& problem) {
 
 Traffic cluster_passes(const Problem& problem) {
   const RowOnCluster row =
-      UnalignedInCluster::layout(problem.shape.cols * element_bytes(problem), problem.shape.rows);
+      UnalignedInCluster::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
@@ -259,7 +237,7 @@ Workspace log_probabilities(const Problem& problem, const Device& /*device*/) {
 }
 
 Traffic one_read(const Problem& problem) {
-  const bool has_a_warp = OneRead::block(problem.shape.cols * element_bytes(problem)).x == 32;
+  const bool has_a_warp = OneRead::block(problem.shape.cols * problem.element_bytes()).x == 32;
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }
 

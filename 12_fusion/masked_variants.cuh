@@ -101,13 +101,13 @@ std::string no_backward(const Problem& problem, const Device& device) {
 // ---- What they move.
 
 std::int64_t pack_size(const Problem& problem) {
-  return not_whole_packs(problem).empty() ? 16 / static_cast<std::int64_t>(size_of(problem.dtype)) : 1;
+  return not_whole_packs(problem).empty() ? 16 / problem.element_bytes() : 1;
 }
 
 /// Bytes of the packs of which something is seen.
 double bytes_seen(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const bool padded = is_padded(problem);
   const std::int64_t period = padded ? 8 : cols;  // row + period sees as much
   double bytes = 0;

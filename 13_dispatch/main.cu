@@ -25,13 +25,13 @@ std::vector<const Operation*> all_operations() {
 
 /// Matrices are aligned but for the problem's offsets.
 Matrix matrix_of(const Problem& problem) {
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const std::int64_t begins = (problem.offsets.input | problem.offsets.output) * size | 16;
   return {.rows = problem.shape.rows,
           .cols = problem.shape.cols,
           .element_bytes = size,
           .alignment = begins & -begins,
-          .lie_alike = (problem.offsets.input - problem.offsets.output) * size % 16 == 0};
+          .lie_alike = problem.lie_alike()};
 }
 
 /// Calls use(kernel) with the one that the table names.

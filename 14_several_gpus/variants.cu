@@ -97,7 +97,7 @@ Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size
 
 std::string not_for_device_exchange(const Problem& problem, const Device& device) {
   if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
-  if (std::stoi(device.compute_capability) < 9) return "needs clusters (9.0)";
+  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
   const int here = std::min(problem.devices, count_devices());  // those of other machines say so themselves
   for (int i = 0; i < here; ++i) {
     for (int peer = 0; peer < here; ++peer) {
@@ -108,7 +108,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& device
   }
   if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
   if (problem.shape.rows > most_rows_to_draw) return "rows are drawn by 32 bits: at most 2147483648 rows";
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
   const std::int64_t most_cols = shared_bytes / 128 * 128 * most_blocks_of_cluster / size;
   if (widest_part(problem).cols > most_cols) {

@@ -31,6 +31,14 @@ std::vector<Tensor> Problem::outputs() const {
   return op->outputs(*this);
 }
 
+std::int64_t Problem::element_bytes() const {
+  return static_cast<std::int64_t>(size_of(dtype));
+}
+
+bool Problem::lie_alike() const {
+  return (offsets.input - offsets.output) * element_bytes() % 16 == 0;
+}
+
 std::size_t Problem::matrix_bytes() const {
   return static_cast<std::size_t>(shape.elements()) * size_of(dtype);
 }

@@ -50,6 +50,9 @@ struct Problem {
 
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;
+  [[nodiscard]] std::int64_t element_bytes() const;  ///< of the dtype
+  /// Whether inputs and outputs begin equally far past a pack of 16 bytes.
+  [[nodiscard]] bool lie_alike() const;
   /// Bytes of a rows x cols matrix of the dtype: the unit of passes.
   [[nodiscard]] std::size_t matrix_bytes() const;
   /// Bytes of all inputs and outputs: the least that any kernel reads and writes.

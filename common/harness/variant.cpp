@@ -28,8 +28,26 @@ std::function<std::string(const Problem&, const Device&)> at_most_columns(std::i
 }
 
 std::string not_whole_packs(const Problem& problem) {
-  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  const std::int64_t size = problem.element_bytes();
   const bool whole = problem.shape.cols * size % 16 == 0 && problem.offsets.input * size % 16 == 0 &&
                      problem.offsets.output * size % 16 == 0;
   return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
+}
+
+std::int64_t odd_pack_bytes(const Problem& problem) {
+  const std::int64_t row_bytes = problem.shape.cols * problem.element_bytes();
+  return row_bytes & -row_bytes;
+}
+
+std::string not_in_odd_packs(const Problem& problem) {
+  const std::int64_t pack = odd_pack_bytes(problem);
+  const std::int64_t size = problem.element_bytes();
+  const bool begins = problem.offsets.input * size % pack == 0 && problem.offsets.output * size % pack == 0;
+  return pack <= 8 && begins
+             ? ""
+             : "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
+}
+
+std::string needs_clusters(const Device& device) {
+  return std::stoi(device.compute_capability) < 9 ? "needs clusters (9.0)" : "";
 }

@@ -82,6 +82,14 @@ std::function<std::string(const Problem&, const Device&)> at_most_columns(std::i
 /// For Variant::unsupported of what moves packs of 16 bytes alone: why the problem's rows are not made of them, or "".
 std::string not_whole_packs(const Problem& problem);
 
+/// The largest power of two that divides the bytes of a row.
+std::int64_t odd_pack_bytes(const Problem& problem);
+/// For what takes rows that are an odd number of packs of 8 bytes, 4 or one element: why the problem's are not, or "".
+std::string not_in_odd_packs(const Problem& problem);
+
+/// Why the device has no clusters, or "".
+std::string needs_clusters(const Device& device);
+
 /// A number of the table.
 enum class Number { passes, load_sectors, bank_conflicts, time };
 

@@ -20,6 +20,7 @@ namespace {
 
 using Floats = std::vector<float>;
 using Labels = std::vector<std::int64_t>;
+using Limits = std::numeric_limits<std::int64_t>;
 
 template <class T>
 DeviceMemory on_device(const std::vector<T>& values) {
@@ -65,8 +66,7 @@ bool check_labels_that_are_no_columns(const Stage& stage, const Device& device) 
   std::set<std::string> who;
   // x at the label is read early, and last; and rows that packs do not cover.
   for (const Shape shape : {Shape{8, 200}, Shape{8, 201}, Shape{8, 1000}}) {
-    constexpr auto limits = std::numeric_limits<std::int64_t>();
-    const Labels labels{-1, shape.cols, limits.max(), limits.min(), 1LL << 32, 3, -100, shape.cols - 1};
+    const Labels labels{-1, shape.cols, Limits::max(), Limits::min(), 1LL << 32, 3, -100, shape.cols - 1};
     Floats x(shape.elements());
     fill_input(InputKind::normal, 1, DType::f32, shape, x.data(), Space::host);
     for (const Operation* op : cross_entropy_operations()) {
