@@ -92,12 +92,11 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
 }
 
 /// A block for each row of whole packs.
-template <class Op, BlockTile tile, class T>
+template <class Op, int N, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size)
     block_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
   y = with_policy(y, reads);
   dy = with_policy(dy, reads);
-  constexpr int N = elements_per_16_bytes<T>;
   constexpr int packs_per_thread = tile.elements_per_thread / N;
   __shared__ typename Op::State storage[32];
   const auto col = [](int pack) { return (pack * tile.block_size + static_cast<int>(threadIdx.x)) * N; };
@@ -225,16 +224,28 @@ void with_gradient_tile(std::int64_t cols, Launch launch) {
                             widest_gradient_tile>(cols, launch);
 }
 
-/// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them;
-/// cols <= widest_gradient_tile.cols().
+/// Every row of the three matrices begins at a pack of 16 bytes and is made of them; or of 8 bytes, of which few rows are faster
+/// so than with a head and a tail.
 struct BlockRegisters {
+  static constexpr BlockTile widest_of_8_bytes{.block_size = 512, .elements_per_thread = 8};
+  static constexpr std::int64_t most_cols(bool in_packs_of_16_bytes) {
+    return in_packs_of_16_bytes ? widest_gradient_tile.cols() : widest_of_8_bytes.cols();
+  }
+
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
-    with_gradient_tile(shape.cols, [&]<BlockTile tile>() {
-      block_backward<Op, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
+    const auto launch_tile = [&]<int N, BlockTile tile>() {
+      block_backward<Op, N, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
           y, dy, dx, shape, policy_of_reads<T>(3, shape));
       CUDA_CHECK(cudaGetLastError());
-    });
+    };
+    constexpr int N = elements_per_16_bytes<T>;
+    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
+      with_gradient_tile(shape.cols, [&]<BlockTile tile>() { launch_tile.template operator()<N, tile>(); });
+    } else {
+      with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{256, 8}, widest_of_8_bytes>(
+          shape.cols, [&]<BlockTile tile>() { launch_tile.template operator()<N / 2, tile>(); });
+    }
   }
 };

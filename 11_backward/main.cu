@@ -70,12 +70,13 @@ std::string not_packs_or_wider(const Problem& problem, const Device& device, std
   return no_packs.empty() ? at_most_columns(cols, reason)(problem, device) : no_packs;
 }
 
-const auto too_wide_for_registers =
-    at_most_columns(widest_gradient_tile.cols(), "both rows must fit the registers of a block");
+const std::string must_fit_registers = "both rows must fit the registers of a block";
+const auto too_wide_for_registers = at_most_columns(widest_gradient_tile.cols(), must_fit_registers);
 
 std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
-  const std::string no_packs = not_whole_packs(problem);
-  return no_packs.empty() ? too_wide_for_registers(problem, device) : no_packs;
+  if (std::string no_packs = not_whole_packs(problem, 8); !no_packs.empty()) return no_packs;
+  const std::int64_t most_cols = BlockRegisters::most_cols(not_whole_packs(problem).empty());
+  return at_most_columns(most_cols, must_fit_registers)(problem, device);
 }
 
 std::string not_for_two_floats(const Problem& problem, const Device& device) {
@@ -142,7 +143,7 @@ const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 3
 
 std::string not_recomputed(const Problem& problem, const Device& device) {
   if (!is_one_of(RecomputedOperations{}, problem.op)) return "makes y again, of x and pairs";
-  return too_wide_for_a_block(problem, device);
+  return not_packs_or_wider(problem, device, widest_gradient_tile.cols(), must_fit_registers);
 }
 
 /// The same variant where y is given.

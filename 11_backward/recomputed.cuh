@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(tile.block_size)
   }
 }
 
-/// As BlockRegisters; pairs at any multiple of 4 bytes.
+/// Rows of packs of 16 bytes, as BlockRegisters; pairs at any multiple of 4 bytes.
 struct Recomputed {
   /// Of a block.
   static int warps(std::int64_t cols) {

@@ -22,7 +22,7 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
       }
       return matrix.cols <= WarpRegisters::most_cols(matrix.lie_alike, matrix.element_bytes);
     case block_registers:
-      return matrix.in_packs() && matrix.cols <= widest_gradient_tile.cols();
+      return matrix.in_packs(8) && matrix.cols <= BlockRegisters::most_cols(matrix.in_packs());
     case shared_memory:
       return matrix.in_packs() &&
              2 * round_up(matrix.row_bytes(), 128) <= gpu.shared_bytes - most_static_bytes;

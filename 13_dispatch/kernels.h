@@ -50,12 +50,12 @@ struct Matrix {
   std::int64_t alignment;
   bool lie_alike;  ///< all matrices begin equally far past a pack
   [[nodiscard]] constexpr std::int64_t row_bytes() const { return cols * element_bytes; }
-  /// Every row of every matrix begins at a pack of 16 bytes and is made of them.
-  [[nodiscard]] constexpr bool in_packs() const { return row_bytes() % 16 == 0 && alignment == 16; }
-  /// No pack covers the rows, not even of two elements.
-  [[nodiscard]] constexpr bool in_single_elements() const {
-    return ((row_bytes() | alignment) & element_bytes) != 0;
+  /// Every row of every matrix begins at a pack of so many bytes, 16 or fewer, and is made of them.
+  [[nodiscard]] constexpr bool in_packs(std::int64_t pack_bytes = 16) const {
+    return row_bytes() % pack_bytes == 0 && alignment % pack_bytes == 0;
   }
+  /// No pack covers the rows, not even of two elements.
+  [[nodiscard]] constexpr bool in_single_elements() const { return !in_packs(2 * element_bytes); }
   /// As in_packs, of smaller packs, of which a row has an odd number.
   [[nodiscard]] constexpr bool in_odd_packs() const {
     const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them

@@ -27,11 +27,13 @@ std::function<std::string(const Problem&, const Device&)> at_most_columns(std::i
   };
 }
 
-std::string not_whole_packs(const Problem& problem) {
+std::string not_whole_packs(const Problem& problem, std::int64_t pack_bytes) {
   const std::int64_t size = problem.element_bytes();
-  const bool whole = problem.shape.cols * size % 16 == 0 && problem.offsets.input * size % 16 == 0 &&
-                     problem.offsets.output * size % 16 == 0;
-  return whole ? "" : "rows must begin at packs of 16 bytes and be made of them";
+  const auto [input, output] = problem.offsets;
+  const bool whole = problem.shape.cols * size % pack_bytes == 0 && input * size % pack_bytes == 0 &&
+                     output * size % pack_bytes == 0;
+  if (whole) return "";
+  return "rows must begin at packs of " + std::to_string(pack_bytes) + " bytes and be made of them";
 }
 
 std::int64_t odd_pack_bytes(const Problem& problem) {

@@ -79,8 +79,8 @@ struct Variant {
 std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
                                                                           const std::string& reason);
 
-/// For Variant::unsupported of what moves packs of 16 bytes alone: why the problem's rows are not made of them, or "".
-std::string not_whole_packs(const Problem& problem);
+/// For Variant::unsupported of what moves packs of so many bytes alone: why the problem's rows are not made of them, or "".
+std::string not_whole_packs(const Problem& problem, std::int64_t pack_bytes = 16);
 
 /// The largest power of two that divides the bytes of a row.
 std::int64_t odd_pack_bytes(const Problem& problem);

@@ -114,11 +114,14 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return False
         if variant == "unaligned_cluster":  # less two lines for each row, which may begin anywhere in one
             return cols <= ((227 * 1024 - 1024) // 2 - 256) // 128 * 8 * pack * 16 if device == "sim" else None
-        if any(number % pack for number in (cols, *offsets)):
-            return False
         if variant == "two_floats" and op != "softmax_backward":
             return False
-        if variant in ("block_registers", "two_floats", "recomputed"):
+        in_packs = not any(number % pack for number in (cols, *offsets))
+        if variant in ("block_registers", "two_floats"):  # also by packs of 8 bytes
+            return cols <= (16384 if in_packs else 0 if any(number % (pack // 2) for number in (cols, *offsets)) else 4096)
+        if not in_packs:
+            return False
+        if variant == "recomputed":
             return cols <= 16384
         if variant == "row_exchange":  # 8192 columns for each block, of which a multiprocessor holds two; or one before 8.0
             blocks = 1 if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 8 else 2

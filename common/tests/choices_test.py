@@ -176,6 +176,19 @@ def test_a_particular_kernel_has_a_stand_in() -> None:
     assert found == ["flat_span", "narrow_rows"]
 
 
+def test_one_is_particular_where_whole_packs_do_not_cover_the_rows() -> None:
+    work, everything = choices.work_of("softmax_backward"), {"block_registers": 90.0, "head_and_tail": 80.0, "unaligned": 50.0}
+    found = {}
+    for part in (Part(2, True), Part(2, False)):
+        recorded_cells = {one: [] for one in choices.PARTS}
+        recorded_cells[part] = [Cell(256, 2000, everything, 90)]
+        found[part] = [line.kernel for line in choices.lines_of(work, part, recorded_cells)]
+    assert found == {
+        Part(2, True): ["block_registers", "unaligned", "two_kernels"],
+        Part(2, False): ["block_registers", "head_and_tail", "unaligned", "two_kernels"],
+    }
+
+
 def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() -> None:
     work, part = choices.work_of("softmax_backward"), Part(4, False)
     recorded_cells = {one: [] for one in choices.PARTS}

@@ -43,6 +43,7 @@ SHAPES_OF = {
         "--rows 37 --cols 1,33,1001 --offset 3",
         "--rows 4300 --cols 33,65,201 --variant warp_registers",
         "--rows 9 --cols 3,6,270,417,642,1281 --variant warp_registers",
+        "--rows 3 --cols 12,14,1348,1350,2052,2054 --variant block_registers",
     ],
     "12_fusion": [
         "--rows 1200 --cols 33,50,60",
@@ -457,11 +458,11 @@ def cluster(r: Row) -> Expected:
 
 def backward(r: Row) -> Expected:
     """One sum: a merge over a warp is 5 shuffles, or 10 of two floats."""
-    width = 16 // r.size
-    packs = divide_up(r.cols, width)
     in_block = r.variant in ("block_registers", "two_floats", "recomputed")
+    width = widest_pack(r) if in_block else 16 // r.size
+    packs = divide_up(r.cols, width)
     if in_block:
-        tiles = ((128, 8), (128, 16), (256, 16), (512, 16), (1024, 16))
+        tiles = ((128, 8), (128, 16), (256, 16), (512, 16), (1024, 16)) if width * r.size == 16 else ((128, 8), (256, 8), (512, 8))
         threads, elements = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
     # Made again, y is an exponential, also of what does not exist.
     of_y = threads * elements if r.variant == "recomputed" else r.cols
@@ -525,6 +526,8 @@ def backward(r: Row) -> Expected:
     begins = range(0, r.cols, part_cols)
     of_rows = sum(requests(r, width, row * r.cols + begin, min(part_cols, r.cols - begin), boundary)
                   for row in range(r.rows) for begin in begins)  # fmt: skip
+    if in_block:
+        of_rows = r.rows * divide_up(packs, 32)
     if r.variant == "cluster":
         of_rows = r.rows * sum(divide_up(max(min(part, packs - block * part), 0), 32) for block in range(blocks))
     yield "passes", r.passes
@@ -963,7 +966,7 @@ def check(executable: str, *options: str) -> str:
     stage = Path(executable).name
     shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
     if WHOLE_PACKS_ALONE & {stage, *options}:
-        shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$|warp_registers$", shape))
+        shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$|(warp|block)_registers$", shape))
     if "causal_softmax" in "".join(options):  # attention's has variants of its own
         shapes = tuple(shape for shape in shapes if not shape.endswith("narrow_rows"))
     rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]

@@ -283,6 +283,11 @@ bool check_who_takes_narrow_rows() {
   check(rowwise::Backward::warp_registers, 258, 4, false);
   check(rowwise::Backward::warp_registers, 258, 8, true);
   check(rowwise::Backward::warp_registers, 257, 16, false);
+  check(rowwise::Backward::block_registers, 1350, 16, true);
+  check(rowwise::Backward::block_registers, 1350, 4, false);
+  check(rowwise::Backward::block_registers, 4096, 8, true);
+  check(rowwise::Backward::block_registers, 4098, 16, false);
+  check(rowwise::Backward::block_registers, 16384, 16, true);
   check(rowwise::Backward::warp_registers, 1535, 2, true, 2);
   check(rowwise::Backward::warp_registers, 1537, 2, false, 2);
   check(rowwise::Loss::narrow_rows, 4099, 4, true);

@@ -76,7 +76,11 @@ class Work:
     stages: dict[str, str]  # by kernel, which has the name of a variant
     last: tuple[str, ...]  # kernels for what is left
     particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory, or between the recorded widths
+    particular_cut: tuple[str, ...] = ()  # likewise where whole packs do not cover the rows
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
+
+    def is_particular(self, kernel: str, part: Part) -> bool:
+        return kernel in self.particular or (kernel in self.particular_cut and not part.whole_packs)
 
     def needs_clusters(self, kernel: str) -> bool:
         return "cluster" in kernel or kernel in ("registers", "tickets")
@@ -148,6 +152,7 @@ WORKS = [
         },
         ("unaligned", "two_kernels"),
         ("flat_span",),
+        ("block_registers",),
     ),
     Work(
         "Loss",
@@ -163,7 +168,7 @@ WORKS = [
         },
         ("one_read",),
         ("flat_span",),
-        _assumed_losses(),
+        assumed=_assumed_losses(),
     ),
     Work(
         "Gradient",
@@ -178,7 +183,7 @@ WORKS = [
         },
         ("kept_row",),
         ("flat_span",),
-        _assumed_gradients(),
+        assumed=_assumed_gradients(),
     ),
 ]
 
@@ -353,7 +358,7 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
         cell._replace(
             cols=cell.cols * other.element_bytes // part.element_bytes,
             # What a particular kernel gains depends on the size of an element.
-            percent={kernel: percent for kernel, percent in cell.percent.items() if kernel not in work.particular},
+            percent={kernel: percent for kernel, percent in cell.percent.items() if not work.is_particular(kernel, part)},
             weight=BORROWED,
         )
         for cell in cells[other]
@@ -375,7 +380,7 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
             for line in work.assumed.get(part, [])
             if (line.most_rows, line.most_cols) != (ANY, ANY)
         ]  # fmt: skip
-        lines += _with_stand_ins(fitted(cells, work.stages), cells, work)
+        lines += _with_stand_ins(fitted(cells, work.stages), cells, work, part)
         in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
         if in_clusters:
             lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])
@@ -389,15 +394,16 @@ def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[L
     return _without_covered(lines)
 
 
-def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work) -> list[Line]:
+def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part) -> list[Line]:
     """Behind each line of a particular kernel one for what it cannot do, with the best of those that can do all."""
     both: list[Line] = []
     for line in lines:
         both.append(line)
-        if line.kernel not in work.particular:
+        if not work.is_particular(line.kernel, part):
             continue
         of_line = [cell for cell in cells if chosen(lines, cell) == line.kernel]
-        others = [kernel for kernel in work.stages if kernel not in work.particular and all(kernel in cell.percent for cell in of_line)]
+        able = [kernel for kernel in work.stages if all(kernel in cell.percent for cell in of_line)]
+        others = [kernel for kernel in able if not work.is_particular(kernel, part)]
         best = min(others, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in of_line))
         both.append(line._replace(kernel=best))
     return both

@@ -74,10 +74,16 @@ LESSONS = (
     Lesson("bf16", 65536, (65, 201, 417, 520), "softmax_backward"),  # between what few lanes hold and what a warp does
     Lesson("bf16", 49152, (1032, 1281), "softmax_backward"),
     Lesson("bf16", 16384, (3001,), "softmax_backward"),
+    Lesson("bf16", 4096, (1348, 3004, 12289, 50257), "softmax_backward"),
     Lesson("f32", 65536, (101, 256), "softmax_backward"),
-    Lesson("f32", 16384, (641, 1032, 1501, 2048), "softmax_backward"),
+    Lesson("f32", 16384, (450, 641, 1032, 1501, 2048), "softmax_backward"),
     Lesson("bf16", 8192, (100,), "softmax_backward"),
     Lesson("f32", 8192, (50,), "softmax_backward"),
+    # Soon done: rows that packs of 16 bytes cover, and those that packs of 8 bytes do.
+    Lesson("bf16", 256, (520, 1032, 2048, 4096), "softmax_backward"),
+    Lesson("bf16", 256, (300, 900, 2004, 3004), "softmax_backward"),
+    Lesson("f32", 256, (1032, 4096), "softmax_backward"),
+    Lesson("f32", 256, (450, 674, 1502, 4094), "softmax_backward"),
     # y made again: what is of the same shapes in the lesson, and between these.
     Lesson("f16", 49152, (1024, 4096, 16384, 32768), "recomputed_softmax_backward"),
     Lesson("f32", 1024, (32768, 131072), "recomputed_softmax_backward"),
