@@ -114,23 +114,21 @@ template <int elements>
 constexpr int least_blocks = elements >= 80 ? 4 : 1;
 
 /// The same with the gradient. The parameters are 48 bytes, as in stage 03.
-template <class Op, RowTile tile, bool is_cut, bool is_small, class T>
+template <class Op, RowTile tile, bool is_cut, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLanes<tile, is_cut, T>::elements>)
     narrow_rows_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, std::int64_t rows,
                          int cols, L2Policy reads) {
   constexpr int N = tile.pack_size;
   RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
-  const auto row_loss = [&](typename Op::State state, const Element<T>& x_label) {
-    return loss_of_row<Op>(state, x_label.value(), label, cols);
-  };
-  packs_are_asked_for();
-  // x at the label: of a small matrix it is read early, and the loss made by all lanes before the gradient, since nothing is left to
-  // do meanwhile after it. Of a large one it is read last, when the L1 has it.
-  const Element<T> early(x + held.row() * cols, label, is_small && held.is_first() ? cols : 0);
-  // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. Without one here,
-  // some packs would be asked for only when others, or the label, have come.
-  if (held.row() - threadIdx.x % 32 / tile.group_width >= rows) return;
+  // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. x at the label waits
+  // for the label, and packs that are asked for after it wait, too: so it stands behind the branch. One or two packs come first
+  // anyway, and then it is sooner before.
+  constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
+  const bool has_no_row = held.row() - threadIdx.x % 32 / tile.group_width >= rows;
+  if (!reads_before && has_no_row) return;
+  const Element<T> x_label(x + held.row() * cols, label, held.is_first() ? cols : 0);
+  if (reads_before && has_no_row) return;
   if (label == ignored_label) {
     // Nothing of it, NaN for one, may reach dx.
 #pragma unroll
@@ -140,13 +138,12 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   }
   float values[held.elements];
   const typename Op::State state = held.template reduce<Op>(values);
-  if (is_small) {
-    const float made_by_all = row_loss(state, early);
-    if (held.is_first()) loss[held.row()] = made_by_all;
-  }
+  // Made by all lanes: a branch around it would take longer.
+  const float row_loss = loss_of_row<Op>(state, x_label.value(), label, cols);
+  if (held.is_first()) loss[held.row()] = row_loss;
   const RowGradient<Op> gradient(state, label, cols);
   const auto store = [&](auto& part, int col) {
-    gradient.template of_exponentials<tile.group_width == 32>(part, col);
+    gradient.template of_exponentials<tile.group_width == 32 && N == elements_per_16_bytes<T>>(part, col);
     store_pack(dx + held.row() * cols + col, make_pack<T>(part));
   };
 #pragma unroll
@@ -156,9 +153,6 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
 #pragma unroll
   for (int i = 0; i < held.most_singles; ++i) {
     if (held.has_single(i)) store(part_of<1>(values, tile.packs_per_lane * N + i), held.col_of_single(i));
-  }
-  if (!is_small && held.is_first()) {
-    loss[held.row()] = row_loss(state, Element<T>(x + held.row() * cols, label, cols));
   }
 }
 
@@ -177,18 +171,17 @@ struct NarrowRows {
   }
 
   /// The first of the tiles that fits. Their packs have N elements.
-  template <class Op, int N, bool is_cut, bool is_small, RowTile... tiles, class T>
+  template <class Op, int N, bool is_cut, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& of, cudaStream_t stream) {
     const std::int64_t in_packs = is_cut ? of.shape.cols / N * N : of.shape.cols;
     with_first_tile_that_fits<tiles...>(in_packs, [&]<RowTile tile>() {
       const int cols = static_cast<int>(of.shape.cols);
       const dim3 grid = one_block_each(divide_up(of.shape.rows, tile.rows_per_block()));
       if constexpr (has_gradient<Op>) {
-        // Where what a lane writes is less than 16 bytes, the hint costs a point.
-        constexpr bool hints = N == elements_per_16_bytes<T>;
-        constexpr bool is_soon_done =
-            is_small && tile.packs_per_lane <= 2 && tile.group_width >= (hints ? 16 : 4);
-        narrow_rows_gradient<Op, tile, is_cut, is_soon_done><<<grid, warp_reduce_block_size, 0, stream>>>(
+        // Where what a lane writes is less than 16 bytes, the hint costs a point; of 16-bit rows that are cut for few lanes, three.
+        constexpr bool hints =
+            N == elements_per_16_bytes<T> && !(is_cut && sizeof(T) == 2 && tile.group_width < 32);
+        narrow_rows_gradient<Op, tile, is_cut><<<grid, warp_reduce_block_size, 0, stream>>>(
             of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
             hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
       } else {
@@ -207,14 +200,23 @@ struct NarrowRows {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     const auto launch = [&]<RowTile... few_lanes>() {
       if constexpr (has_gradient<Op>) {
-        launch_tiles<Op, N, is_cut, is_small, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32),
-                     tile(8, 32), tile(10, 32), tile(12, 32)>(of, stream);
+        launch_tiles<Op, N, is_cut, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32),
+                     tile(10, 32), tile(12, 32)>(of, stream);
       } else {
-        launch_tiles<Op, N, is_cut, is_small, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32),
-                     tile(8, 32), tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>(of, stream);
+        launch_tiles<Op, N, is_cut, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32),
+                     tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>(of, stream);
       }
     };
-    if constexpr (is_cut && is_small && sizeof(T) == 2) {
+    if constexpr (is_cut && has_gradient<Op>) {
+      if constexpr (!is_small) {
+        launch
+            .template operator()<tile(2, 8), tile(3, 8), tile(4, 8), tile(3, 16), tile(4, 16), tile(6, 16)>();
+      } else if constexpr (sizeof(T) == 2) {
+        launch.template operator()<tile(2, 32), tile(3, 32)>();
+      } else {
+        launch.template operator()<>();
+      }
+    } else if constexpr (is_cut && is_small && sizeof(T) == 2) {
       launch.template operator()<tile(2, 16), tile(2, 32)>();
     } else if constexpr (is_cut) {
       launch.template operator()<tile(4, 4), tile(6, 4), tile(4, 8), tile(6, 8), tile(4, 16), tile(6, 16)>();
@@ -246,30 +248,30 @@ struct NarrowRows {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     if (of.shape.cols > most_cols_of_few_lanes<N, T>) {
       if constexpr (N == 2) {
-        return launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32), tile(8, 32)>(of, stream);
+        return launch_tiles<Op, N, false, tile(2, 32), tile(3, 32), tile(4, 32), tile(6, 32), tile(8, 32)>(
+            of, stream);
       } else {
-        return launch_tiles<Op, N, false, true, tile(2, 32), tile(4, 32)>(of, stream);
+        return launch_tiles<Op, N, false, tile(2, 32), tile(3, 32), tile(4, 32)>(of, stream);
       }
     }
     if constexpr (has_gradient<Op> || sizeof(T) == 2) {
       if (of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256)) {
         constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
-        return launch_tiles<Op, N, false, true, tile(2, 4), tile(2, 8), widest>(of, stream);
+        return launch_tiles<Op, N, false, tile(2, 4), tile(2, 8), widest>(of, stream);
       }
     }
     if constexpr (has_gradient<Op> && N * sizeof(T) == 4) {
-      launch_tiles<Op, N, false, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8),
-                   tile(4, 8)>(of, stream);
+      launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8)>(
+          of, stream);
     } else if constexpr (has_gradient<Op>) {
-      launch_tiles<Op, N, false, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4),
-                   tile(4, 8)>(of, stream);
+      launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8)>(
+          of, stream);
     } else if constexpr (sizeof(T) == 4) {
-      launch_tiles<Op, N, false, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8)>(of,
-                                                                                                    stream);
+      launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8)>(of, stream);
     } else if constexpr (N == 4) {
-      launch_tiles<Op, N, false, false, tile(4, 1), tile(8, 1), tile(8, 2), tile(8, 4)>(of, stream);
+      launch_tiles<Op, N, false, tile(4, 1), tile(8, 1), tile(8, 2), tile(8, 4)>(of, stream);
     } else {
-      launch_tiles<Op, N, false, false, tile(8, 1), tile(16, 1), tile(16, 2)>(of, stream);
+      launch_tiles<Op, N, false, tile(8, 1), tile(16, 1), tile(16, 2)>(of, stream);
     }
   }
 
@@ -278,17 +280,16 @@ struct NarrowRows {
     constexpr auto tile = [](int elements, int lanes) { return RowTile{1, elements, lanes}; };
     if constexpr (has_gradient<Op> || sizeof(T) == 4) {
       if (of.shape.cols > most_cols_of_few_lanes<1, T>) {
-        return launch_tiles<Op, 1, false, false, tile(4, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(
+        return launch_tiles<Op, 1, false, tile(4, 32), tile(6, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(
             of, stream);
       }
     }
     const auto launch = [&]<RowTile... widest>() {
       if constexpr (has_gradient<Op>) {
-        launch_tiles<Op, 1, false, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), widest...>(of,
-                                                                                                     stream);
+        launch_tiles<Op, 1, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), widest...>(of, stream);
       } else {
-        launch_tiles<Op, 1, false, false, tile(4, 1), tile(8, 1), tile(16, 1), tile(16, 2), tile(10, 4),
-                     widest...>(of, stream);
+        launch_tiles<Op, 1, false, tile(4, 1), tile(8, 1), tile(16, 1), tile(16, 2), tile(10, 4), widest...>(
+            of, stream);
       }
     };
     if constexpr (sizeof(T) == 4) {
@@ -306,9 +307,10 @@ struct NarrowRows {
     const auto fits = [&]<int n>() {
       return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
     };
-    // Its packs have 1024 lanes on each SM of an H200.
-    const bool is_small = rows * cols / N <= 132 * 1024;
     const auto launch_wide = [&]<bool is_cut>() {
+      // Its packs have 1024 lanes on each SM of an H200; of the gradient, rows that are cut have a warp each.
+      const bool is_small =
+          is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each : rows * cols / N <= 132 * 1024;
       return is_small ? launch_packs<Op, is_cut, true>(of, stream)
                       : launch_packs<Op, is_cut, false>(of, stream);
     };
@@ -316,8 +318,8 @@ struct NarrowRows {
     const bool lie_alike =
         !has_gradient<Op> || elements_past<16>(of.x) == elements_past<16>(static_cast<const T*>(of.dx));
     const auto is_cut = [&]<int n>() {
-      const bool has_warp_each =
-          rows <= most_rows_of_a_warp_each && cols <= most_uncut_cols && n * sizeof(T) >= 4;
+      const bool has_warp_each = rows <= most_rows_of_a_warp_each && cols <= most_uncut_cols &&
+                                 (has_gradient<Op> || n * sizeof(T) >= 4);
       return lie_alike && cols > most_cols_of_few_lanes<n, T> && !has_warp_each;
     };
     const auto launch_as = [&]<int n>() {

@@ -261,7 +261,7 @@ def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
 def test_narrow_rows_that_no_pack_divides_have_no_block_each_in_the_gradient(element_bytes: int) -> None:
     lines = choices.read_table(ROOT / choices.TABLE)["Backward", Part(element_bytes, False)]
     both = {"warp_registers": 1.0, "head_and_tail": 1.0}
-    assert [choices.chosen(lines, Cell(10**5, cols, both, 1)) for cols in (10, 1001)] == list(both)
+    assert [choices.chosen(lines, Cell(10**5, cols, both, 1)) for cols in (10, 2001)] == list(both)
 
 
 @pytest.mark.parametrize("points, lines", [(0.5, 1), (1.0, 2)])

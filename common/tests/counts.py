@@ -291,10 +291,13 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
     width = widest_pack(r)  # that covers x and dx
     is_small = r.rows * r.cols // widest <= 132 * 1024
     is_wide = r.cols > (32 * width if width > 1 else 64 if r.size == 2 else 40)
-    # Few rows have a warp each, but not by single elements of 16 bits.
-    is_cut = width < widest and is_wide and not (r.rows <= 132 * 32 and r.cols <= 512 and width * r.size >= 4)
+    # Few rows have a warp each, but for the loss alone not by single elements of 16 bits.
+    has_warp_each = r.rows <= 132 * 32
+    is_cut = width < widest and is_wide and not (has_warp_each and r.cols <= 512 and (gradient or width * r.size >= 4))
     if width == widest or is_cut:
-        if is_cut and is_small and r.size == 2:
+        if is_cut and gradient:
+            few_lanes = [(2, 32), (3, 32)] if has_warp_each else [(2, 8), (3, 8), (4, 8), (3, 16), (4, 16), (6, 16)]
+        elif is_cut and is_small and r.size == 2:
             few_lanes = [(2, 16), (2, 32)]
         elif is_cut:
             few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 6)]
@@ -307,7 +310,7 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
         of_all_lanes = (4, 5, 6, 8, 10, 12) if gradient else (4, 5, 6, 8, 12, 16, 24, 32)
         return widest, is_cut, few_lanes + [(packs, 32) for packs in of_all_lanes]
     if is_wide:
-        return width, False, [(packs, 32) for packs in ((2, 4, 8) if width > 1 else (4, 8, 10, 16))]
+        return width, False, [(packs, 32) for packs in ((2, 3, 4, 6, 8) if width > 1 else (4, 6, 8, 10, 16))]
     if width == 1:
         return 1, False, [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8)] if gradient else [(4, 1), (8, 1), (16, 1), (16, 2), (10, 4), (16, 4)]
     if r.rows <= 132 * (128 if gradient else 256) and (gradient or r.size == 2):
