@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
   // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. x at the label waits
-  // for the label, and packs that are asked for after it wait, too: so it stands behind the branch. One or two packs come first
-  // anyway, and then it is sooner before.
+  // for the label. Before the branch nvcc may have it asked for before some packs, which then wait, too. Of one or two packs it
+  // does not, and there it comes sooner.
   constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
   const bool has_no_row = held.row() - threadIdx.x % 32 / tile.group_width >= rows;
   if (!reads_before && has_no_row) return;
@@ -308,7 +308,7 @@ struct NarrowRows {
       return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
     };
     const auto launch_wide = [&]<bool is_cut>() {
-      // Its packs have 1024 lanes on each SM of an H200; of the gradient, rows that are cut have a warp each.
+      // Its packs have no more than 1024 lanes on each SM of an H200. Of the gradient, rows that are cut have a warp each.
       const bool is_small =
           is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each : rows * cols / N <= 132 * 1024;
       return is_small ? launch_packs<Op, is_cut, true>(of, stream)
