@@ -114,6 +114,7 @@ LESSONS = (
             ("f32", 16384, (641, 4096, 4097, 8193)),
         )
     ),
+    Lesson("bf16", 32768, (101,), "cross_entropy_gradient"),  # between a matrix that is soon done and one that is not
     # The loss alone: a pack more than lanes have four of, few rows, wide ones that are cut, and between a block of a cluster and many.
     Lesson("bf16", 65536, (520, 1032), "cross_entropy"),
     Lesson("bf16", 1000, (182,), "cross_entropy"),
