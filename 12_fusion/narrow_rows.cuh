@@ -318,6 +318,7 @@ struct NarrowRows {
     const bool lie_alike =
         !has_gradient<Op> || elements_past<16>(of.x) == elements_past<16>(static_cast<const T*>(of.dx));
     const auto is_cut = [&]<int n>() {
+      // The loss alone is sooner done of a cut than of single elements of 16 bits.
       const bool has_warp_each = rows <= most_rows_of_a_warp_each && cols <= most_uncut_cols &&
                                  (has_gradient<Op> || n * sizeof(T) >= 4);
       return lie_alike && cols > most_cols_of_few_lanes<n, T> && !has_warp_each;
