@@ -80,7 +80,7 @@ LESSONS = (
     Lesson("bf16", 8192, (100,), "softmax_backward"),
     Lesson("f32", 8192, (50,), "softmax_backward"),
     # Soon done: rows that packs of 16 bytes cover, and those that packs of 8 bytes do.
-    Lesson("bf16", 256, (520, 1032, 2048, 4096), "softmax_backward"),
+    Lesson("bf16", 256, (520, 1032, 1360, 2048, 4096), "softmax_backward"),
     Lesson("bf16", 256, (300, 900, 2004, 3004), "softmax_backward"),
     Lesson("f32", 256, (1032, 4096), "softmax_backward"),
     Lesson("f32", 256, (450, 674, 1502, 4094), "softmax_backward"),
