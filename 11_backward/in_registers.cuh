@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   }
 }
 
-/// A block for each row of whole packs.
+/// A block for each row, which is made of packs of N elements.
 template <class Op, int N, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size)
     block_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
@@ -224,8 +224,8 @@ void with_gradient_tile(std::int64_t cols, Launch launch) {
                             widest_gradient_tile>(cols, launch);
 }
 
-/// Every row of the three matrices begins at a pack of 16 bytes and is made of them; or of 8 bytes, of which few rows are faster
-/// so than with a head and a tail.
+/// Every row of the three matrices begins at a pack of 16 bytes and is made of them, or of 8 bytes: so few rows are faster than with a
+/// head and a tail. cols <= most_cols().
 struct BlockRegisters {
   static constexpr BlockTile widest_of_8_bytes{.block_size = 512, .elements_per_thread = 8};
   static constexpr std::int64_t most_cols(bool in_packs_of_16_bytes) {

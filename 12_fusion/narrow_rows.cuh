@@ -193,7 +193,8 @@ struct NarrowRows {
   }
 
   /// As few lanes as cover a row with four packs each; in a wider row all lanes have more. Rows that twice as many lanes would be
-  /// half empty with have five or six packs of a lane. A small matrix has to be done soon: its rows have more lanes.
+  /// half empty with have five or six packs of a lane; rows that are cut have with their gradient fewer. A small matrix has to be done
+  /// soon: its rows have more lanes.
   template <class Op, bool is_cut, bool is_small, class T>
   static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
@@ -308,7 +309,7 @@ struct NarrowRows {
       return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
     };
     const auto launch_wide = [&]<bool is_cut>() {
-      // Its packs have no more than 1024 lanes on each SM of an H200. Of the gradient, rows that are cut have a warp each.
+      // 1024 lanes on each SM of an H200 hold its packs. With their gradient, rows that are cut have a warp each while that many fit.
       const bool is_small =
           is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each : rows * cols / N <= 132 * 1024;
       return is_small ? launch_packs<Op, is_cut, true>(of, stream)
