@@ -39,10 +39,16 @@ class RunningPair {
   }
 
   __device__ MaxSum pair() const {
-    return {max_, PowersBelow::is_near(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
+    return {max_, is_of_powers(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
   }
 
  private:
+  /// What sum_ is of: powers below max_, or exp(x - max_). Somewhat beyond minus a million powers, too: a near maximum that follows
+  /// need not ask. Beside it nothing is left of what is further.
+  static __device__ bool is_of_powers(float max) {
+    return -2e6f < max && max < 1e6f;
+  }
+
   /// max: of what was added before, too.
   template <int N>
   __device__ void add_up_to(float max, const float (&values)[N]) {
@@ -53,13 +59,14 @@ class RunningPair {
       for (const float value : values) sum_ += power(value);
     } else {
       const float shift = safe_shift(max);
-      sum_ *= __expf(max_ - shift);
+      sum_ = pair().sum * __expf(max_ - shift);
 #pragma unroll
       for (const float value : values) sum_ += __expf(value - shift);
+      if (is_of_powers(max)) sum_ *= PowersBelow(max)(max);
     }
     max_ = max;
   }
 
   float max_ = MaxSum{}.max;
-  float sum_ = 0;  ///< of powers below max_; where it is far, of exp(x - max_)
+  float sum_ = 0;
 };

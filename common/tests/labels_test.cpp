@@ -60,6 +60,36 @@ const auto& named(std::string_view name, const All& all, Name name_of) {
   return *found;
 }
 
+/// By all variants that do such rows, in f32. Adds their names.
+bool are_right(const Stage& stage, const Device& device, Shape shape, const Floats& x, const Labels& labels,
+               std::set<std::string>& who) {
+  bool all = true;
+  for (const Operation* op : cross_entropy_operations()) {
+    const Problem problem{shape, DType::f32, named(op->name, stage.operations, &Operation::name)};
+    bool is_done = false;
+    for (const Variant& variant : stage.variants) {
+      if (!variant.unsupported(problem, device).empty()) continue;
+      is_done = true;
+      who.insert(variant.name);
+      all &= with_results(variant, problem, device, x, labels, [&](const Memory& memory) {
+        const bool right = is_right(problem, memory);
+        if (!right) std::printf("  by %s, %s\n", variant.name.c_str(), describe(problem).c_str());
+        return right;
+      });
+    }
+    if (!is_done) std::printf("WRONG: no variant does %s\n", describe(problem).c_str());
+    all &= is_done;
+  }
+  return all;
+}
+
+bool report(const char* what, const std::set<std::string>& who, bool holds) {
+  std::printf("%s:", what);
+  for (const std::string& name : who) std::printf(" %s", name.c_str());
+  std::printf(": %s\n", holds ? "ok" : "WRONG");
+  return holds;
+}
+
 /// Neither an error nor a read outside of the tensor, which the simulator would see.
 bool check_labels_that_are_no_columns(const Stage& stage, const Device& device) {
   bool all = true;
@@ -69,27 +99,30 @@ bool check_labels_that_are_no_columns(const Stage& stage, const Device& device) 
     const Labels labels{-1, shape.cols, Limits::max(), Limits::min(), 1LL << 32, 3, -100, shape.cols - 1};
     Floats x(shape.elements());
     fill_input(InputKind::normal, 1, DType::f32, shape, x.data(), Space::host);
-    for (const Operation* op : cross_entropy_operations()) {
-      const Problem problem{shape, DType::f32, named(op->name, stage.operations, &Operation::name)};
-      bool is_done = false;
-      for (const Variant& variant : stage.variants) {
-        if (!variant.unsupported(problem, device).empty()) continue;
-        is_done = true;
-        who.insert(variant.name);
-        all &= with_results(variant, problem, device, x, labels, [&](const Memory& memory) {
-          const bool right = is_right(problem, memory);
-          if (!right) std::printf("  by %s, %s\n", variant.name.c_str(), describe(problem).c_str());
-          return right;
-        });
-      }
-      if (!is_done) std::printf("WRONG: no variant does %s\n", describe(problem).c_str());
-      all &= is_done;
-    }
+    all &= are_right(stage, device, shape, x, labels, who);
   }
-  std::string names;
-  for (const std::string& name : who) names += " " + name;
-  std::printf("labels that are no columns:%s: %s\n", names.c_str(), all ? "ok" : "WRONG");
-  return all;
+  return report("labels that are no columns", who, all);
+}
+
+/// A million is where stage 12's RunningPair goes over to other powers: rows whose second half begins a little above their first, on
+/// both sides of it, and of minus a million.
+bool check_maxima_that_pass_a_million(const Stage& stage, const Device& device) {
+  struct Halves {
+    float first;
+    float second;
+  };
+  bool all = true;
+  std::set<std::string> who;
+  for (const Halves halves : {Halves{999999.9375f, 1000000}, Halves{-1000000.375f, -999999.9375f},
+                              Halves{-3e6f, -1}, Halves{-1, 3e6f}}) {
+    const Shape shape{2, 12300};
+    Floats x(shape.elements());
+    for (std::int64_t i = 0; i < shape.elements(); ++i) {
+      x[i] = i % shape.cols < shape.cols / 2 ? halves.first : halves.second;
+    }
+    all &= are_right(stage, device, shape, x, {shape.cols - 1, 0}, who);
+  }
+  return report("maxima that pass a million", who, all);
 }
 
 /// Rows around `offset`, nearly one-hot at the label: the largest error of a loss.
@@ -168,6 +201,7 @@ int main(int /*argc*/, char** argv) {
   return run_on_device([&](const Device& device) {
     const Stage& stage = load_stage(argv[1]);
     const bool labels = check_labels_that_are_no_columns(stage, device);
-    return check_digits(stage, device) && labels;
+    const bool maxima = check_maxima_that_pass_a_million(stage, device);
+    return check_digits(stage, device) && labels && maxima;
   });
 }
