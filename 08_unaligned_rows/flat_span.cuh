@@ -144,6 +144,12 @@ SpanParts parts_of_row(std::int64_t cols) {
 }
 /// With any of the packs.
 constexpr std::int64_t most_cols_of_span = 34 * (flat_span_most_threads / 32);
+/// The same where a block has so much shared memory, for 32 rows of each of `matrices` and 12 bytes a thread.
+inline std::int64_t most_cols_of_span_in(std::int64_t shared_bytes, std::int64_t element_bytes,
+                                         int matrices = 1) {
+  const std::int64_t of_each = (shared_bytes - 12 * flat_span_most_threads) / matrices - 2 * line_bytes;
+  return min(most_cols_of_span, of_each / (32 * element_bytes));
+}
 
 /// Rows of a block: a multiple of 32, as many as make 6 KiB of them, or 256 threads. A block whose copies are on their way does
 /// nothing else, so an SM needs many.
@@ -176,7 +182,7 @@ void with_span_tile(const T* x, const T* y, std::int64_t cols, Launch launch) {
   if (!with_packs.template operator()<2>()) with_packs.template operator()<1>();
 }
 
-/// Softmax (or log-softmax) of each row, cols <= most_cols_of_span; rows = 0 does nothing.
+/// Softmax (or log-softmax) of each row, cols <= most_cols_of_span_in(); rows = 0 does nothing.
 struct FlatSpan {
   template <class Op, class T>
   static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {

@@ -9,9 +9,12 @@ namespace {
 
 const auto too_wide_for_registers =
     at_most_columns(most_cols_in_registers, "the row must fit the registers of a block");
-const auto too_wide_for_a_span =
-    at_most_columns(most_cols_of_span, "32 rows must fit the registers of a block");
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
+
+std::string too_wide_for_a_span(const Problem& problem, const Device& device) {
+  const std::int64_t most_cols = most_cols_of_span_in(device.shared_bytes_per_block, problem.element_bytes());
+  return at_most_columns(most_cols, "32 rows must fit the registers of a block")(problem, device);
+}
 
 /// Reads the packs that a row's elements lie in, whole: where x begins at a pack.
 Traffic shifted_passes(const Problem& problem) {

@@ -1,8 +1,12 @@
 // How a row is laid out on a cluster, and how clusters are launched: what the launchers of this stage share.
 #pragma once
 
+#include <stdexcept>
+#include <string>
+
 #include "10_cluster/cluster_exchange.cuh"
 #include "common/harness/current_device.cuh"
+#include "common/kernel/grid.cuh"
 
 /// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
 constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
@@ -18,7 +22,17 @@ struct RowOnCluster {
   [[nodiscard]] int block_size() const {
     return max(static_cast<int>(round_up(divide_up(part_packs, packs_per_thread), 32)), least_block_size);
   }
+  /// Of a grid.
+  [[nodiscard]] std::int64_t most_clusters() const { return max_grid_blocks / cluster_size; }
 };
+
+/// '' or why not each of so many rows can have a cluster, of which the GPU holds `at_once`.
+inline std::string no_cluster_each(const RowOnCluster& row, std::int64_t rows, int at_once) {
+  if (at_once == 0) return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+  if (rows <= row.most_clusters()) return "";
+  return "a grid has no more than " + std::to_string(max_grid_blocks) + " blocks: at most " +
+         std::to_string(row.most_clusters()) + " rows";
+}
 
 /// Says what the kernel must be allowed before it is launched so. `size` must live as long as what is returned.
 template <class Kernel>
@@ -57,6 +71,9 @@ int clusters_at_once(Kernel kernel, const RowOnCluster& row) {
 template <class... Parameters, class... Arguments>
 void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std::int64_t clusters,
                      cudaStream_t stream, Arguments... arguments) {
+  if (clusters > row.most_clusters()) {
+    throw std::invalid_argument(no_cluster_each(row, clusters, 1));
+  }
   cudaLaunchAttribute size{};
   cudaLaunchConfig_t config = cluster_config(kernel, row, clusters, size);
   config.stream = stream;
@@ -69,7 +86,6 @@ void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream, 
   if (shape.rows == 0) return;
   const RowOnCluster row = Launcher::layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
   Launcher::template with_kernel<Op, T>(row, [&](auto kernel) {
-    // As many blocks as a grid can have would need a matrix of 2 TiB.
     launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs, more...);
   });
 }

@@ -42,10 +42,7 @@ std::string unsupported(const Problem& problem, const Device& device, std::int64
   }
   if (problem.shape.cols > most_cols) return at_most_columns(most_cols, why)(problem, device);
   const RowOnCluster row = Launcher::layout(problem.shape.cols * size, size_of(problem.dtype));
-  if (clusters_that_fit<Launcher>(problem, row) == 0) {
-    return "the GPU holds no cluster of " + text(row.cluster_size) + " such blocks";
-  }
-  return "";
+  return no_cluster_each(row, problem.shape.rows, clusters_that_fit<Launcher>(problem, row));
 }
 
 template <class Launcher>

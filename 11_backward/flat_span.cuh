@@ -62,11 +62,15 @@ __global__ void __launch_bounds__(flat_span_most_threads)
   }
 }
 
-/// Rows of at most most_cols columns, which begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally
+/// Rows of at most most_cols_in() columns, which begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally
 /// far past a pack of 16; rows = 0 does nothing. Throws CudaError.
 struct SpanOfTwoRows {
   static constexpr int most_cols_of_part = 17;  // of 34 it was up to 9 points slower, where rows are few
-  static constexpr std::int64_t most_cols = most_cols_of_part * (flat_span_most_threads / 32);
+
+  static std::int64_t most_cols_in(std::int64_t shared_bytes, std::int64_t element_bytes) {
+    return min(std::int64_t{most_cols_of_part} * (flat_span_most_threads / 32),
+               most_cols_of_span_in(shared_bytes, element_bytes, 2));
+  }
 
   template <class Op, int N, class T>
   static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {

@@ -87,8 +87,9 @@ std::string not_for_two_floats(const Problem& problem, const Device& device) {
 std::string not_for_a_span(const Problem& problem, const Device& device) {
   if (std::string reason = not_in_odd_packs(problem); !reason.empty()) return reason;
   if (!problem.lie_alike()) return "dy and dx must lie equally far past a pack of 16 bytes";
-  return at_most_columns(SpanOfTwoRows::most_cols, "32 rows must fit the threads of a block")(problem,
-                                                                                              device);
+  const std::int64_t most_cols =
+      SpanOfTwoRows::most_cols_in(device.shared_bytes_per_block, problem.element_bytes());
+  return at_most_columns(most_cols, "32 rows must fit the threads of a block")(problem, device);
 }
 
 std::string too_wide_for_shared_memory(const Problem& problem, const Device& device) {
@@ -97,7 +98,7 @@ std::string too_wide_for_shared_memory(const Problem& problem, const Device& dev
                             "a block's shared memory must hold both rows");
 }
 
-/// '' or why no cluster has room for such a row. Launcher: Cluster, UnalignedCluster.
+/// Launcher: Cluster, UnalignedCluster.
 template <class Launcher>
 std::string no_cluster(const Problem& problem) {
   const RowOnCluster row = Launcher::layout(problem.shape.cols * problem.element_bytes());
@@ -106,8 +107,7 @@ std::string no_cluster(const Problem& problem) {
     clusters = clusters_at_once(Launcher::template kernel<Op, T>, row);
     return Plan{};
   });
-  if (clusters > 0) return "";
-  return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+  return no_cluster_each(row, problem.shape.rows, clusters);
 }
 
 std::string too_wide_for_a_cluster(const Problem& problem, const Device& device) {

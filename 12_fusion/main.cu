@@ -70,7 +70,8 @@ std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
 std::string not_for_a_span(const Problem& problem, const Device& device) {
   if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
   if (std::string reason = not_in_odd_packs(problem); !reason.empty()) return reason;
-  return at_most_columns(most_cols_of_span, "32 rows must fit the registers of a block")(problem, device);
+  const std::int64_t most_cols = most_cols_of_span_in(device.shared_bytes_per_block, problem.element_bytes());
+  return at_most_columns(most_cols, "32 rows must fit the registers of a block")(problem, device);
 }
 
 std::string too_wide_for_registers(const Problem& problem, const Device& device) {
@@ -85,7 +86,7 @@ std::string smoothed(const Problem& problem) {
   return is_one_of(NotSmoothed{}, problem.op) ? "" : "smoothed labels need a mean, by one kernel more";
 }
 
-/// '' or why the GPU has no such cluster. Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterAtOnce.
+/// Launcher: InCluster, UnalignedInCluster, ClusterLoss, ClusterAtOnce.
 template <class Launcher, class Ops>
 std::string no_cluster(const Problem& problem) {
   const RowOnCluster row = Launcher::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
@@ -94,8 +95,7 @@ std::string no_cluster(const Problem& problem) {
     clusters = clusters_at_once(Launcher::template kernel<Op, T>(row), row);
     return Plan{};
   });
-  if (clusters > 0) return "";
-  return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
+  return no_cluster_each(row, problem.shape.rows, clusters);
 }
 
 /// The same of the gradient, of which a block may keep so many bytes of a row.

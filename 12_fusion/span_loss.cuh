@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
   }
 }
 
-/// Rows of at most most_cols_of_span columns; rows = 0 does nothing. Throws CudaError.
+/// Rows of at most most_cols_of_span_in() columns; rows = 0 does nothing. Throws CudaError.
 struct SpanOfRows {
   template <class Op, class T>
   static void launch(const Tensors<T>& of, cudaStream_t stream) {

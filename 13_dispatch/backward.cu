@@ -31,7 +31,8 @@ bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
     case head_and_tail:
       return matrix.lie_alike && matrix.cols <= widest_gradient_tile.cols();
     case flat_span:
-      return matrix.lie_alike && matrix.in_odd_packs() && matrix.cols <= SpanOfTwoRows::most_cols;
+      return matrix.lie_alike && matrix.in_odd_packs() &&
+             matrix.cols <= SpanOfTwoRows::most_cols_in(gpu.shared_bytes, matrix.element_bytes);
     case unaligned:
       return matrix.cols <= 1 << 30;
     case unaligned_cluster:

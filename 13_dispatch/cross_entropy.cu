@@ -19,8 +19,9 @@ bool fits_lanes(const Matrix& matrix) {
   return matrix.cols <= NarrowRows::most_cols<Op>(matrix.lie_alike, matrix.element_bytes);
 }
 
-bool fits_span(const Matrix& matrix) {
-  return matrix.in_odd_packs() && matrix.cols <= most_cols_of_span;
+bool fits_span(const Matrix& matrix, const Gpu& gpu) {
+  return matrix.in_odd_packs() &&
+         matrix.cols <= most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes);
 }
 
 bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
@@ -29,7 +30,7 @@ bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
     case narrow_rows:
       return fits_lanes<CrossEntropy>(matrix);
     case flat_span:
-      return fits_span(matrix);
+      return fits_span(matrix, gpu);
     case drawn_rows:
       return matrix.rows <= most_rows_to_draw;
     case cluster_loss:
@@ -50,7 +51,7 @@ bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
     case narrow_rows:
       return fits_lanes<WithGradient<CrossEntropy>>(matrix);
     case flat_span:
-      return fits_span(matrix);
+      return fits_span(matrix, gpu);
     case in_registers:
       return matrix.lie_alike && matrix.cols <= most_cols_in_registers;
     case cluster:

@@ -91,7 +91,7 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
     case head_and_tail:
       return matrix.cols <= most_cols_in_registers;
     case flat_span:
-      return matrix.cols <= most_cols_of_span;
+      return matrix.cols <= most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes);
     case row_in_flight:
       return matrix.cols <= 1 << 30;
     case cluster_2:

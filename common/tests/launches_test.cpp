@@ -142,10 +142,32 @@ bool check_stage(const Stage& stage, const std::string& only, const Device& devi
   return all;
 }
 
+/// A variant that has a cluster for each row refuses more rows than that a grid holds the blocks of.
+bool check_most_rows(const Stage& stage, const Device& device) {
+  bool all = true;
+  for (const Variant& variant : stage.variants) {
+    if (variant.name != "unaligned_cluster") continue;
+    for (const Operation* op : stage.operations) {
+      const auto reason = [&](std::int64_t rows) {
+        return variant.unsupported({{rows, 1}, DType::bf16, op, {}}, device);
+      };
+      if (!reason(5).empty()) continue;
+      const bool refuses =
+          reason((1 << 30) - 1).empty() && reason(1 << 30) != "" && reason((1LL << 32) + 5) != "";
+      if (!refuses)
+        std::printf("WRONG: %s takes more rows than a grid has blocks for\n", variant.name.c_str());
+      all &= refuses;
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return run_on_device([&](const Device& device) {
-    return check_stage(load_stage(argv[1]), argc > 2 ? argv[2] : "", device);
+    const Stage& stage = load_stage(argv[1]);
+    const bool rows = check_most_rows(stage, device);
+    return check_stage(stage, argc > 2 ? argv[2] : "", device) && rows;
   });
 }
