@@ -51,7 +51,7 @@ Need need(Backward kernel, const Matrix& matrix) {
   if (kernel == Backward::two_kernels) {
     return {.bytes = SplitInTwoKernels::workspace_bytes(shape), .left_zero = false};
   }
-  return {};
+  return {.clusters = kernel == Backward::cluster || kernel == Backward::unaligned_cluster};
 }
 
 template <class Op, class T>

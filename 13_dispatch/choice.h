@@ -5,7 +5,6 @@
 // it suffices, then neither.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -25,23 +24,36 @@ inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 
 #include "13_dispatch/choices.inc"
 
-/// The lines for such a matrix.
 template <class Kernel>
-std::span<const Choice<Kernel>> choices_for(const Matrix& matrix);
+struct Choices {
+  std::span<const Choice<Kernel>> lines;
+  std::span<const Choice<Kernel>> without_clusters;
+};
+/// For such a matrix.
+template <class Kernel>
+Choices<Kernel> choices_for(const Matrix& matrix);
 
-/// The kernel of the first line that holds the matrix, which can do it with so much workspace. The last line's can do anything
-/// that the operation is defined for.
+/// The kernel of the first line that holds the matrix, and can do it. If it would need clusters, and the GPU has none or too small
+/// ones, the search goes on in the lines without. The last can do anything that the operation is defined for.
 template <class Kernel>
-Kernel choose(const Matrix& matrix, const Gpu& gpu, std::size_t workspace_bytes) {
+Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
   const double rows = static_cast<double>(matrix.rows) * recorded_multiprocessors / gpu.multiprocessors;
-  const auto lines = choices_for<Kernel>(matrix);
+  const auto holds = [&](const Choice<Kernel>& line) {
+    return rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols;
+  };
+  const auto can = [&](Kernel kernel) {
+    return can_do(kernel, matrix, gpu) && (has_workspace || need(kernel, matrix).bytes == 0);
+  };
+  const auto [lines, without_clusters] = choices_for<Kernel>(matrix);
   for (const Choice<Kernel>& line : lines) {
-    if (rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols &&
-        can_do(line.kernel, matrix, gpu) && need(line.kernel, matrix).bytes <= workspace_bytes) {
-      return line.kernel;
-    }
+    if (!holds(line)) continue;
+    if (can(line.kernel)) return line.kernel;
+    if (need(line.kernel, matrix).clusters) break;
   }
-  return lines.back().kernel;
+  for (const Choice<Kernel>& line : without_clusters) {
+    if (holds(line) && can(line.kernel)) return line.kernel;
+  }
+  return without_clusters.back().kernel;
 }
 
 }  // namespace rowwise

@@ -1,6 +1,5 @@
 // Cross-entropy, alone and with its gradient: what the kernels of stage 12 can do, and their launches.
 #include "12_fusion/cluster_loss.cuh"
-#include "12_fusion/in_cluster.cuh"
 #include "12_fusion/in_registers.cuh"
 #include "12_fusion/kept_row.cuh"
 #include "12_fusion/loss.cuh"
@@ -20,8 +19,7 @@ bool fits_lanes(const Matrix& matrix) {
 }
 
 bool fits_span(const Matrix& matrix, const Gpu& gpu) {
-  return matrix.in_odd_packs() &&
-         matrix.cols <= most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes);
+  return matrix.in_odd_packs() && matrix.cols <= most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes);
 }
 
 bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
@@ -54,8 +52,6 @@ bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
       return fits_span(matrix, gpu);
     case in_registers:
       return matrix.lie_alike && matrix.cols <= most_cols_in_registers;
-    case cluster:
-      return matrix.in_packs() && fits_cluster<InCluster>(matrix, gpu, matrix.rows);
     case unaligned_cluster:
       return fits_cluster<UnalignedInCluster>(matrix, gpu, matrix.rows);
     case kept_row:
@@ -69,11 +65,11 @@ Need need(Loss kernel, const Matrix& matrix) {
   if (kernel == Loss::split_row) {
     return {.bytes = SplitLoss::workspace_bytes({matrix.rows, matrix.cols}), .left_zero = false};
   }
-  return {};
+  return {.clusters = kernel == Loss::cluster_loss || kernel == Loss::cluster_registers};
 }
 
 Need need(Gradient kernel, const Matrix& /*matrix*/) {
-  return kernel == Gradient::cluster ? Need{.bytes = sizeof(TicketCounter)} : Need{};
+  return {.clusters = kernel == Gradient::unaligned_cluster};
 }
 
 template <class Op, class T>
@@ -107,8 +103,6 @@ void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream) {
       return SpanOfRows::launch<Op>(tensors, stream);
     case in_registers:
       return InRegisters::launch<Op>(tensors, stream);
-    case cluster:
-      return InCluster::launch<Op>(tensors, stream);
     case unaligned_cluster:
       return UnalignedInCluster::launch<Op>(tensors, stream);
     case kept_row:

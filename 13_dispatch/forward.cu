@@ -112,10 +112,21 @@ bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
 }
 
 Need need(Forward kernel, const Matrix& matrix) {
-  if (kernel == Forward::row_exchange)
-    return {.bytes = Exchange::workspace_bytes({matrix.rows, matrix.cols})};
-  if (kernel == Forward::tickets) return {.bytes = sizeof(TicketCounter)};
-  return {};
+  using enum Forward;
+  switch (kernel) {
+    case row_exchange:
+      return {.bytes = Exchange::workspace_bytes({matrix.rows, matrix.cols})};
+    case tickets:
+      return {.bytes = sizeof(TicketCounter), .clusters = true};
+    case cluster_2:
+    case cluster_4:
+    case cluster_16:
+    case registers:
+    case unaligned_cluster:
+      return {.clusters = true};
+    default:
+      return {};
+  }
 }
 
 template <class Op, class T>

@@ -39,7 +39,7 @@ enum class Backward {
   row_exchange
 };
 enum class Loss { narrow_rows, flat_span, one_read, drawn_rows, split_row, cluster_loss, cluster_registers };
-enum class Gradient { narrow_rows, flat_span, in_registers, cluster, unaligned_cluster, kept_row };
+enum class Gradient { narrow_rows, flat_span, in_registers, unaligned_cluster, kept_row };
 
 /// A matrix, as far as it matters to who takes it.
 struct Matrix {
@@ -73,10 +73,10 @@ struct Gpu {
 /// Throws CudaError.
 const Gpu& current_gpu();
 
-/// Bytes that a launch needs. They are 0 before; `left_zero`: and after.
 struct Need {
-  std::size_t bytes = 0;
-  bool left_zero = true;
+  std::size_t bytes = 0;  ///< of workspace, which are 0 before
+  bool left_zero = true;  ///< and after
+  bool clusters = false;
 };
 
 // Of each kernel: whether it can do the matrix on this GPU, and what it needs beside.

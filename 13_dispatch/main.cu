@@ -38,7 +38,7 @@ Matrix matrix_of(const Problem& problem) {
 template <class Use>
 auto with_choice(const Problem& problem, Use use) {
   const Matrix matrix = matrix_of(problem);
-  const auto chosen = [&]<class Kernel>() { return choose<Kernel>(matrix, current_gpu(), SIZE_MAX); };
+  const auto chosen = [&]<class Kernel>() { return choose<Kernel>(matrix, current_gpu(), true); };
   if (is_one_of(Forwards{}, problem.op)) return use(chosen.template operator()<Forward>());
   if (is_one_of(Backwards{}, problem.op)) return use(chosen.template operator()<Backward>());
   if (is_one_of(Losses{}, problem.op)) return use(chosen.template operator()<Loss>());

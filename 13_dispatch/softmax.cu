@@ -103,7 +103,7 @@ std::size_t most_bytes(Extent extent, std::size_t element_bytes) {
                         .element_bytes = size,
                         .alignment = alignment,
                         .lie_alike = alignment == 16};
-    most = std::max(most, need(choose<Kernel>(matrix, current_gpu(), SIZE_MAX), matrix).bytes);
+    most = std::max(most, need(choose<Kernel>(matrix, current_gpu(), true), matrix).bytes);
   }
   return most;
 }
@@ -142,17 +142,13 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
     matrix.lie_alike = matrix.lie_alike && past == past_pack.value_or(past);
     past_pack = past;
   }
-  if (workspace.bytes > 0) {
-    const std::size_t needed = need(choose<Kernel>(matrix, current_gpu(), SIZE_MAX), matrix).bytes;
-    if (workspace.bytes < needed) {
-      refuse("workspace: " + std::to_string(workspace.bytes) + " bytes are too few; workspace_bytes() says " +
-             std::to_string(most_bytes<Kernel>(extent, sizeof(T))));
-    }
-  }
-  const Kernel kernel = choose<Kernel>(matrix, current_gpu(), workspace.bytes);
+  const bool has_workspace = workspace.bytes > 0;
+  const Kernel kernel = choose<Kernel>(matrix, current_gpu(), has_workspace);
   const Need needed = need(kernel, matrix);
   if (needed.bytes > workspace.bytes) {
-    refuse("such rows need a workspace of " + std::to_string(needed.bytes) + " bytes");
+    if (!has_workspace) refuse("such rows need a workspace of " + std::to_string(needed.bytes) + " bytes");
+    refuse("workspace: " + std::to_string(workspace.bytes) + " bytes are too few; workspace_bytes() says " +
+           std::to_string(most_bytes<Kernel>(extent, sizeof(T))));
   }
   launch_kernel(kernel);
   if (!needed.left_zero) CUDA_CHECK(cudaMemsetAsync(workspace.data, 0, needed.bytes, stream));

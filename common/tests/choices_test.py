@@ -86,8 +86,8 @@ def test_every_kernel_is_a_variant_and_known_in_cpp() -> None:
 def test_the_last_line_does_anything() -> None:
     table = choices.read_table(ROOT / choices.TABLE)
     works = {work.name: work for work in choices.WORKS}
-    for (name, _), lines in table.items():
-        assert lines[-1] == Line(ANY, ANY, works[name].last[-1])
+    for (name, _), of_part in table.items():
+        assert of_part.without_clusters[-1] == Line(ANY, ANY, works[name].last[-1])
 
 
 def test_segments_are_few_and_lie_halfway() -> None:
@@ -106,7 +106,7 @@ def test_few_rows_have_a_band_of_their_own() -> None:
 
     cells = [cell(4, 32000, 60, 10), cell(1024, 32000, 50, 90), cell(1024, 1000, 50, 90)]
     lines = choices.fitted(cells, ["split", "block"])
-    assert [choices.chosen(lines, one) for one in cells] == ["split", "block", "block"]
+    assert [choices.of_lines(lines, one) for one in cells] == ["split", "block", "block"]
     # Of narrower rows than few were recorded with, nobody knows that few are better split.
     assert lines == [Line(ANY, 16000, "block"), Line(64, ANY, "split"), Line(ANY, ANY, "block")]
 
@@ -117,29 +117,29 @@ def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_ar
     for rows, of_wide in ((64, "wide"), (65, "many")):  # not of so many rows that few say nothing of them
         many = [Cell(rows, cols, {**kernels, "many": 90.0}, 90) for cols in (1000, 4000)]
         lines = choices.fitted([*cells, *many], list(kernels))
-        found = [choices.chosen(lines, Cell(rows, cols, kernels, 90)) for cols in (1000, 4000, 16000, 17000, 10**6)]
+        found = [choices.of_lines(lines, Cell(rows, cols, kernels, 90)) for cols in (1000, 4000, 16000, 17000, 10**6)]
         assert found == ["many", "many", "many", of_wide, of_wide]
     # Nor do few say it by way of others that only have it from them.
     more = [Cell(rows, 4000, {**kernels, best: 90.0}, 90) for rows, best in ((64, "narrow"), (1024, "many"))]
-    assert choices.chosen(choices.fitted([*cells[:3], *more], list(kernels)), Cell(1024, 10**6, kernels, 90)) == "many"
+    assert choices.of_lines(choices.fitted([*cells[:3], *more], list(kernels)), Cell(1024, 10**6, kernels, 90)) == "many"
 
 
 def test_bands_of_many_rows_lend_each_other_what_they_do_not_have() -> None:
     cells = [Cell(1024, 256, {"groups": 80, "padded": 90}, 90), Cell(1024, 10**5, {"cluster": 99}, 99)]
     cells += [Cell(49152, cols, {"groups": 99, "padded": 40}, 99) for cols in (16, 256)]
     lines = choices.fitted(cells, ["cluster", "groups", "padded"])
-    assert [choices.chosen(lines, one) for one in cells] == ["padded", "cluster", "groups", "groups"]
+    assert [choices.of_lines(lines, one) for one in cells] == ["padded", "cluster", "groups", "groups"]
     # Wide ones of more rows than were recorded are as those of fewer, and narrow ones of fewer as those of more.
     wide, narrow = Cell(10**6, 10**5, {"cluster": 99}, 99), Cell(1024, 16, {"groups": 99}, 99)
-    assert [choices.chosen(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
+    assert [choices.of_lines(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
 
 
 def test_of_more_rows_that_were_recorded_with_wide_ones_alone_the_narrow_ones_are_as_of_fewer() -> None:
     cells = [Cell(4096, cols, {"groups": 99, "blocks": 20}, 99) for cols in (16, 128)]
     cells += [Cell(4096, 512, {"groups": 99, "blocks": 90}, 99), Cell(10**6, 512, {"groups": 90, "blocks": 99}, 99)]
     lines = choices.fitted(cells, ["groups", "blocks"])
-    assert [choices.chosen(lines, one) for one in cells] == ["groups", "groups", "groups", "blocks"]
-    asked = [choices.chosen(lines, Cell(10**6, cols, {"groups": 99, "blocks": 99}, 99)) for cols in (8, 64, 260, 270, 5000)]
+    assert [choices.of_lines(lines, one) for one in cells] == ["groups", "groups", "groups", "blocks"]
+    asked = [choices.of_lines(lines, Cell(10**6, cols, {"groups": 99, "blocks": 99}, 99)) for cols in (8, 64, 260, 270, 5000)]
     assert asked == ["groups", "groups", "groups", "blocks", "blocks"]
 
 
@@ -149,19 +149,19 @@ def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
 
     cells = [cell(8, 64000, 70, 60), *(cell(49152, cols, 50, 99) for cols in (1000, 16000))]
     lines = choices.fitted(cells, ["split", "cluster"])
-    assert [choices.chosen(lines, cell(rows, 10**5, 0, 0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
+    assert [choices.of_lines(lines, cell(rows, 10**5, 0, 0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
 
 
 def test_what_may_not_be_able_to_is_followed_by_what_is() -> None:
     def cell(rows: int, cols: int, **percent: float) -> Cell:
         return Cell(rows, cols, percent, 90)
 
-    few = [cell(4, cols, cluster=90, split=89.5, tickets=30) for cols in (1000, 2000)]
-    cells = [*few, cell(1024, 1000, cluster=50, split=50, tickets=90), cell(1024, 9000, split=50, tickets=90)]
-    lines = choices.fitted(cells, ["cluster", "split", "tickets"])
-    wide = {"split": 0.0, "tickets": 0.0}
-    found = [choices.chosen(lines, Cell(4, 9000, percent, 0)) for percent in ({**wide, "cluster": 0.0}, wide)]
-    assert found == ["cluster", "split"]
+    few = [cell(4, cols, held=90, split=89.5, many=30) for cols in (1000, 2000)]
+    cells = [*few, cell(1024, 1000, held=50, split=50, many=90), cell(1024, 9000, split=50, many=90)]
+    lines = choices.fitted(cells, ["held", "split", "many"])
+    wide = {"split": 0.0, "many": 0.0}
+    found = [choices.of_lines(lines, Cell(4, 9000, percent, 0)) for percent in ({**wide, "held": 0.0}, wide)]
+    assert found == ["held", "split"]
 
 
 def test_a_particular_kernel_has_a_stand_in() -> None:
@@ -169,10 +169,10 @@ def test_a_particular_kernel_has_a_stand_in() -> None:
     recorded_cells = {one: [] for one in choices.PARTS}
     percent = {"flat_span": 97.0, "narrow_rows": 85.0, "in_registers": 40.0}
     recorded_cells[part] = [Cell(262144, 33, percent, 97), Cell(262144, 4097, {"in_registers": 99.0}, 99)]
-    lines = choices.lines_of(work, part, recorded_cells)
+    lines, _ = choices.table_of(work, part, recorded_cells)
     everything = dict.fromkeys(work.stages, 0.0)
     elsewhere = {kernel: 0.0 for kernel in everything if kernel != "flat_span"}
-    found = [choices.chosen(lines, Cell(262144, 33, kernels, 0)) for kernels in (everything, elsewhere)]
+    found = [choices.of_lines(lines, Cell(262144, 33, kernels, 0)) for kernels in (everything, elsewhere)]
     assert found == ["flat_span", "narrow_rows"]
 
 
@@ -182,10 +182,10 @@ def test_one_is_particular_where_whole_packs_do_not_cover_the_rows() -> None:
     for part in (Part(2, True), Part(2, False)):
         recorded_cells = {one: [] for one in choices.PARTS}
         recorded_cells[part] = [Cell(256, 2000, everything, 90)]
-        found[part] = [line.kernel for line in choices.lines_of(work, part, recorded_cells)]
+        found[part] = [line.kernel for line in choices.table_of(work, part, recorded_cells).lines]
     assert found == {
-        Part(2, True): ["block_registers", "unaligned", "two_kernels"],
-        Part(2, False): ["block_registers", "head_and_tail", "unaligned", "two_kernels"],
+        Part(2, True): ["block_registers"],
+        Part(2, False): ["block_registers", "head_and_tail"],
     }
 
 
@@ -193,7 +193,7 @@ def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() ->
     work, part = choices.work_of("softmax_backward"), Part(4, False)
     recorded_cells = {one: [] for one in choices.PARTS}
     recorded_cells[Part(2, False)] = [Cell(262144, 34, {"flat_span": 90.0, "warp_registers": 70.0, "unaligned": 40.0}, 90)]
-    assert choices.lines_of(work, part, recorded_cells)[0].kernel == "warp_registers"
+    assert choices.table_of(work, part, recorded_cells).lines[0].kernel == "warp_registers"
 
 
 def test_between_what_is_recorded_nothing_is_borrowed() -> None:
@@ -225,9 +225,28 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     work = choices.WORKS[0]
     part = Part(4, True)
     recorded_cells = {one: [] for one in choices.PARTS}
-    recorded_cells[part] = [Cell(1024, 65536, {"tickets": 99.0, "row_in_flight": 70.0, "online": 60.0}, 99)]
-    lines = choices.lines_of(work, part, recorded_cells)
-    assert [line.kernel for line in lines] == ["tickets", "row_in_flight", "online"]
+    held = Cell(1024, 16384, {"tickets": 99.0, "fused": 95.0, "row_exchange": 75.0, "online": 60.0}, 99)
+    wide = Cell(1024, 10**6, {"row_exchange": 80.0, "online": 60.0}, 80)
+    recorded_cells[part] = [held, wide]
+    table = choices.table_of(work, part, recorded_cells)
+    assert [line.kernel for line in table.lines] == ["tickets", "row_exchange"]
+    assert [line.kernel for line in table.without_clusters] == ["fused", "row_in_flight", "online"]
+    # The line for wider rows is not for those that a cluster would have held.
+    assert [choices.chosen(table, cell) for cell in (held, *choices.without_clusters([held, wide]))] == ["tickets", "fused", "row_exchange"]
+
+
+def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> None:
+    of_wide = {"rows": 4096, "cols": 32768}
+    results = [result("cluster_4", "10_cluster", 99, **of_wide), result("row_in_flight", "08_unaligned_rows", 60, **of_wide)]
+    results.append(result("fused", "06_online", 95, **of_wide))
+    assert choices.disagreements(recorded(tmp_path, results)) == []
+    root = recorded(tmp_path, results)
+    table = (root / choices.TABLE).read_text()
+    (root / choices.TABLE).write_text(table.replace("46000, .kernel = Forward::fused", "46000, .kernel = Forward::row_in_flight"))
+    assert choices.disagreements(root) == [
+        "softmax 4096 x 32768, 4 bytes an element: the table takes row_in_flight, which is 35.0 points behind the best of those that "
+        "need no clusters"
+    ]
 
 
 @pytest.mark.parametrize("points, stays", [(1, True), (1.2, False), (2, False)])
@@ -250,18 +269,18 @@ def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
     work, part = choices.work_of("cross_entropy"), Part(2, True)
     recorded_cells = {one: [] for one in choices.PARTS}
     recorded_cells[part] = [Cell(4096, cols, {"one_read": 91.0, "drawn_rows": 94.0, "split_row": 88.0}, 94) for cols in (10000, 20000)]
-    lines = choices.lines_of(work, part, recorded_cells)
-    every = {"one_read": 1.0, "drawn_rows": 1.0, "split_row": 1.0}
+    table = choices.table_of(work, part, recorded_cells)
+    every = {"narrow_rows": 1.0, "one_read": 1.0, "drawn_rows": 1.0, "split_row": 1.0}
     shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (64, 20000), (65, 20000)]
-    chosen = [choices.chosen(lines, Cell(*shape, every, 1)) for shape in shapes]
-    assert chosen == ["drawn_rows", "drawn_rows", "one_read", "split_row", "drawn_rows"]
+    chosen = [choices.chosen(table, Cell(*shape, every, 1)) for shape in shapes]
+    assert chosen == ["drawn_rows", "drawn_rows", "narrow_rows", "split_row", "drawn_rows"]
 
 
 @pytest.mark.parametrize("element_bytes", [4, 2])
 def test_narrow_rows_that_no_pack_divides_have_no_block_each_in_the_gradient(element_bytes: int) -> None:
-    lines = choices.read_table(ROOT / choices.TABLE)["Backward", Part(element_bytes, False)]
+    table = choices.read_table(ROOT / choices.TABLE)["Backward", Part(element_bytes, False)]
     both = {"warp_registers": 1.0, "head_and_tail": 1.0}
-    assert [choices.chosen(lines, Cell(10**5, cols, both, 1)) for cols in (10, 2001)] == list(both)
+    assert [choices.chosen(table, Cell(10**5, cols, both, 1)) for cols in (10, 2001)] == list(both)
 
 
 @pytest.mark.parametrize("points, lines", [(0.5, 1), (1.0, 2)])
@@ -274,14 +293,22 @@ def test_a_point_is_worth_a_line_and_half_of_one_is_not(points: float, lines: in
 def test_a_line_whose_matrices_others_give_to_the_same_kernel_goes() -> None:
     rest = [Line(100, 23, "a"), Line(100, 90, "b"), Line(ANY, 23, "a"), Line(ANY, ANY, "b")]
     assert choices._without_covered([Line(ANY, 8, "a"), *rest]) == rest
-    assert choices._without_covered([Line(ANY, 30, "a"), *rest]) == [Line(ANY, 30, "a"), *rest]
+    assert choices._without_covered([Line(64, 30, "a"), *rest]) == [Line(64, 30, "a"), *rest]
+
+
+def test_a_line_that_is_never_reached_goes() -> None:
+    taken = [Line(ANY, 100, "a"), Line(64, ANY, "cluster"), Line(ANY, ANY, "online")]
+    assert choices._without_covered([*taken[:2], Line(8, 50, "a"), Line(32, ANY, "b"), taken[2]]) == taken
+    # The last is for what no line can do.
+    assert choices._without_covered([Line(ANY, ANY, "a"), Line(ANY, ANY, "b"), Line(ANY, ANY, "a")])[-1] == Line(ANY, ANY, "a")
 
 
 def test_no_line_says_what_the_next_one_says() -> None:
-    for (work, part), lines in choices.read_table(ROOT / choices.TABLE).items():
-        for line, after in zip(lines, lines[1:]):
-            covered = line.most_rows <= after.most_rows and line.most_cols <= after.most_cols
-            assert line.kernel != after.kernel or not covered, (work, str(part), line)
+    for (work, part), table in choices.read_table(ROOT / choices.TABLE).items():
+        for lines in table:
+            for line, after in zip(lines, lines[1:]):
+                covered = line.most_rows <= after.most_rows and line.most_cols <= after.most_cols
+                assert line.kernel != after.kernel or not covered, (work, str(part), line)
 
 
 def named_in(svg: str) -> list[tuple[str, ...]]:
@@ -301,6 +328,6 @@ def named_in(svg: str) -> list[tuple[str, ...]]:
 def test_every_segment_of_the_picture_is_named() -> None:
     svg = segments.drawn(ROOT)
     table = choices.read_table(ROOT / choices.TABLE)
-    kernels = [box.kernel for part in segments.PANELS for box in segments.boxes(table["Forward", part])]
+    kernels = [box.kernel for part in segments.PANELS for box in segments.boxes(table["Forward", part].lines)]
     assert named_in(svg) == [(segments.NAMES[kernel],) for kernel in kernels]
     assert "rows of whole packs, one row: 03 both up to " in segments.alt(ROOT)

@@ -303,6 +303,31 @@ bool check_who_takes_narrow_rows() {
   return all;
 }
 
+/// Rows that all kernels for clusters can do on a GPU that has them.
+bool check_who_needs_clusters() {
+  const rowwise::Gpu with{
+      .device = 0, .multiprocessors = 132, .shared_bytes = 227 << 10, .most_blocks_of_cluster = 16};
+  rowwise::Gpu without = with;
+  without.most_blocks_of_cluster = 0;
+  const rowwise::Matrix matrix{
+      .rows = 4096, .cols = 65536, .element_bytes = 2, .alignment = 16, .lie_alike = true};
+  bool all = true;
+  const auto check = [&](auto last) {
+    for (int i = 0; i <= static_cast<int>(last); ++i) {
+      const auto kernel = static_cast<decltype(last)>(i);
+      const bool needs = can_do(kernel, matrix, with) && !can_do(kernel, matrix, without);
+      if (needs == need(kernel, matrix).clusters) continue;
+      std::printf("WRONG: of kernel %d it is not said rightly whether it needs clusters\n", i);
+      all = false;
+    }
+  };
+  check(rowwise::Forward::unaligned_cluster);
+  check(rowwise::Backward::row_exchange);
+  check(rowwise::Loss::cluster_registers);
+  check(rowwise::Gradient::kept_row);
+  return all;
+}
+
 /// Of a shape that goes through the table to its end.
 bool check_time_of_choice() {
   const rowwise::Matrix matrix{
@@ -311,7 +336,7 @@ bool check_time_of_choice() {
   int chosen = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) {
-    chosen += static_cast<int>(rowwise::choose<rowwise::Forward>(matrix, rowwise::current_gpu(), SIZE_MAX));
+    chosen += static_cast<int>(rowwise::choose<rowwise::Forward>(matrix, rowwise::current_gpu(), true));
   }
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
   std::printf("choosing takes %.3f us (%d)\n", spent.count() / times, chosen / times);
@@ -325,6 +350,7 @@ int main() {
     const bool results = check_results();
     const bool refusals = check_bad_calls();
     const bool narrow = check_who_takes_narrow_rows();
-    return check_time_of_choice() && results && refusals && narrow;
+    const bool clusters = check_who_needs_clusters();
+    return check_time_of_choice() && results && refusals && narrow && clusters;
   });
 }

@@ -13,6 +13,8 @@ constexpr Choice<Stage> lines[] = {
     {.most_rows = 8, .most_cols = any, .kernel = Stage::split_row},
     {.most_rows = any, .most_cols = 30000, .kernel = Stage::async_copy},
     {.most_rows = any, .most_cols = any, .kernel = Stage::cluster},
+};
+constexpr Choice<Stage> without_clusters[] = {
     {.most_rows = any, .most_cols = any, .kernel = Stage::any_row},
 };
 
@@ -23,14 +25,14 @@ bool can_do(Stage kernel, const Matrix& matrix, const Gpu& gpu) {
 }
 
 Need need(Stage kernel, const Matrix& /*matrix*/) {
-  return {.bytes = kernel == Stage::split_row ? std::size_t{1} : 0};
+  return {.bytes = kernel == Stage::split_row ? std::size_t{1} : 0, .clusters = kernel == Stage::cluster};
 }
 
 }  // namespace
 
 template <>
-std::span<const Choice<Stage>> choices_for<Stage>(const Matrix& /*matrix*/) {
-  return lines;
+Choices<Stage> choices_for(const Matrix& /*matrix*/) {
+  return {lines, without_clusters};
 }
 
 }  // namespace rowwise
@@ -39,14 +41,12 @@ namespace {
 
 constexpr rowwise::Gpu recorded{.multiprocessors = rowwise::recorded_multiprocessors,
                                 .most_blocks_of_cluster = 16};
-constexpr std::size_t no_workspace = 0;
-constexpr std::size_t workspace = 1;
+constexpr bool workspace = true;
 
-double stage_for(std::int64_t rows, std::int64_t cols, std::size_t workspace_bytes,
-                 rowwise::Gpu gpu = recorded) {
+double stage_for(std::int64_t rows, std::int64_t cols, bool has_workspace, rowwise::Gpu gpu = recorded) {
   const rowwise::Matrix matrix{
       .rows = rows, .cols = cols, .element_bytes = 4, .alignment = 16, .lie_alike = true};
-  return static_cast<double>(rowwise::choose<rowwise::Stage>(matrix, gpu, workspace_bytes));
+  return static_cast<double>(rowwise::choose<rowwise::Stage>(matrix, gpu, has_workspace));
 }
 
 rowwise::Gpu without_clusters() {
@@ -75,13 +75,13 @@ int main(int argc, char** argv) {
            {{10, "There is a line for few rows above, and the caller has what its kernel needs."}},
            "Which line is for few rows?"},
           {"without_workspace",
-           [] { return stage_for(4, 60000, no_workspace); },
+           [] { return stage_for(4, 60000, !workspace); },
            {{7, "Its kernel needs a workspace. Go on to the next line that holds the matrix."},
             {9, "Its line ends at 30000 columns."},
             {6, "It could, but a line above can, too: are 60000 floats whole packs?"}},
            "Pass over the line whose kernel cannot do it, and go on."},
           {"not_whole_packs",
-           [] { return stage_for(4, 60001, no_workspace); },
+           [] { return stage_for(4, 60001, !workspace); },
            {{10, "60001 floats are no whole packs: the second row begins 4 bytes past one."}},
            "Who needs whole packs of 16 bytes, 4 floats?"},
           {"without_clusters",

@@ -1,13 +1,15 @@
 """Writes 13_dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
-few, and each with the kernel that loses least there against the best stage. Where the kernels chosen need clusters, lines for
-GPUs without follow; then kernels that do anything. A shape that is in the ladder and in a sweep is judged by the later of them
-alone. Lines that the table has stay where others would hardly be better. For an operation of which neither is recorded the table has the lines that are assumed here, and says so.
+few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, where the
+first has kernels that need them; it ends with kernels that do anything. A shape that is in the ladder and in a sweep is judged by
+the later of them alone. Lines that the table has stay where others would hardly be better. For an operation of which neither is
+recorded the table has the lines that are assumed here, and says so.
 
     python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
     python3 common/tools choices --check     write nothing, and fail where a recorded shape is more than 3 points of the
-                                             copy's speed behind the best stage with the table as it is
+                                             copy's speed behind the best stage with the table as it is, or, without clusters,
+                                             behind the best of the kernels that need none
 """
 
 import argparse
@@ -39,11 +41,17 @@ ANY = (1 << 63) - 1
 
 
 class Line(NamedTuple):
-    """The first line whose limits hold a matrix, and whose kernel can do it, is taken."""
-
     most_rows: int  # of a GPU with as many multiprocessors as the recorded one
     most_cols: int
     kernel: str
+
+
+class Table(NamedTuple):
+    """The first line whose limits hold a matrix, and whose kernel can do it, is taken. From one that would need clusters, and cannot
+    have them, the search goes on in the lines without."""
+
+    lines: list[Line]
+    without_clusters: list[Line]
 
 
 class Cell(NamedTuple):
@@ -67,6 +75,13 @@ class Part(NamedTuple):
 PARTS = [Part(element_bytes, whole_packs) for element_bytes in (4, 2) for whole_packs in (True, False)]
 
 
+DO_ANYTHING = ("online", "one_read", "kept_row")  # without a workspace, too
+
+
+def needs_clusters(kernel: str) -> bool:
+    return "cluster" in kernel or kernel in ("registers", "tickets")
+
+
 @dataclass(frozen=True)
 class Work:
     """Operations that the same kernels do."""
@@ -82,8 +97,6 @@ class Work:
     def is_particular(self, kernel: str, part: Part) -> bool:
         return kernel in self.particular or (kernel in self.particular_cut and not part.whole_packs)
 
-    def needs_clusters(self, kernel: str) -> bool:
-        return "cluster" in kernel or kernel in ("registers", "tickets")
 
 
 def _assumed_losses() -> dict[Part, list[Line]]:
@@ -106,7 +119,7 @@ def _assumed_gradients() -> dict[Part, list[Line]]:
         part: [
             Line(ANY, 32 * 12 * PACK_BYTES // part.element_bytes, "narrow_rows"),
             Line(ANY, (1 << 16) // part.element_bytes, "in_registers"),
-            Line(ANY, ANY, "cluster" if part.whole_packs else "unaligned_cluster"),
+            Line(ANY, ANY, "unaligned_cluster"),
         ]
         for part in PARTS
     }
@@ -177,7 +190,6 @@ WORKS = [
             "narrow_rows": "12_fusion",
             "flat_span": "12_fusion",
             "in_registers": "12_fusion",
-            "cluster": "12_fusion",
             "unaligned_cluster": "12_fusion",
             "kept_row": "12_fusion",
         },
@@ -335,9 +347,10 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
             beyond = next((at for at, line in enumerate(fewer_rows) if line.most_cols > end), len(fewer_rows))
             lent = [*fewer_rows[:beyond], *(line._replace(most_cols=end) for line in fewer_rows[beyond : beyond + 1])]
             band = [line._replace(most_rows=most_rows) for line in lent] + band
-        # A kernel that has not done the widest rows may not be able to: where it is not, one that has.
+        # A kernel that has not done the widest rows may not be able to: where it is not, one that has. For one that needs clusters
+        # there are the lines without.
         wide = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
-        if wide and band[-1].kernel not in able:
+        if wide and band[-1].kernel not in able and not needs_clusters(band[-1].kernel):
             best = min(wide, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in widest))
             band.append(Line(most_rows, ANY, best))
         bands.append(band)
@@ -366,32 +379,36 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
     return cells[part] + [cell for cell in borrowed if cell.cols > 0 and not is_known(cell.rows, cell.cols)]
 
 
-def lines_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> list[Line]:
+def assumed_lines(work: Work, part: Part, cells: list[Cell]) -> list[Line]:
+    """Where nothing is recorded, up to half of the fewest rows or columns that are. All of them where there is no cell."""
+    assumed = work.assumed.get(part, [])
+    if not cells:
+        return assumed
+    few = min(cell.rows for cell in cells) // 2
+    narrow = min(cell.cols for cell in cells) // 2
+    lines: list[Line] = []
+    for line in assumed:
+        limited = line._replace(
+            most_rows=line.most_rows if line.most_rows == ANY else min(line.most_rows, few),
+            most_cols=line.most_cols if line.most_cols == ANY else min(line.most_cols, narrow),
+        )
+        # Clusters alone leave it to others what they could do.
+        is_left = not any(_covers(before, limited) and not needs_clusters(before.kernel) for before in lines)
+        if is_left and (line.most_rows, line.most_cols) != (ANY, ANY):
+            lines.append(limited)
+    return lines
+
+
+def table_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> Table:
     cells = with_borrowed(recorded, part, work)
-    if cells:
-        # Where nothing is recorded, up to half of the fewest rows or columns that are, the assumed lines still hold.
-        few = min(cell.rows for cell in cells) // 2
-        narrow = min(cell.cols for cell in cells) // 2
-        lines = [
-            line._replace(
-                most_rows=line.most_rows if line.most_rows == ANY else min(line.most_rows, few),
-                most_cols=line.most_cols if line.most_cols == ANY else min(line.most_cols, narrow),
-            )
-            for line in work.assumed.get(part, [])
-            if (line.most_rows, line.most_cols) != (ANY, ANY)
-        ]  # fmt: skip
-        lines += _with_stand_ins(fitted(cells, work.stages), cells, work, part)
-        in_clusters = [cell for cell in cells if work.needs_clusters(chosen(lines, cell) or "")]
-        if in_clusters:
-            lines += fitted(in_clusters, [kernel for kernel in work.stages if not work.needs_clusters(kernel)])
-    else:
-        lines = list(work.assumed.get(part, []))
-    # Also where such a line is among the others: one that needs a workspace is passed over by who has none.
+    assumed = assumed_lines(work, part, cells)
+    lines = assumed + (_with_stand_ins(fitted(cells, work.stages), cells, work, part) if cells else [])
+    left = [line for line in itertools.dropwhile(lambda line: not needs_clusters(line.kernel), assumed) if not needs_clusters(line.kernel)]
+    if in_clusters := [cell for cell in cells if needs_clusters(of_lines(lines, cell) or "")]:
+        left += fitted(in_clusters, [kernel for kernel in work.stages if not needs_clusters(kernel)])
+    # Also where such a line is among the others: who has no workspace passes over it.
     last = [Line(ANY, ANY, kernel) for kernel in work.last]
-    for line in last:
-        if lines[-1:] not in ([line], last[-1:]):
-            lines.append(line)
-    return _without_covered(lines)
+    return Table(_without_covered(lines or last), _without_covered([*left, *last]))
 
 
 def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part) -> list[Line]:
@@ -401,7 +418,7 @@ def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part
         both.append(line)
         if not work.is_particular(line.kernel, part):
             continue
-        of_line = [cell for cell in cells if chosen(lines, cell) == line.kernel]
+        of_line = [cell for cell in cells if of_lines(lines, cell) == line.kernel]
         able = [kernel for kernel in work.stages if all(kernel in cell.percent for cell in of_line)]
         others = [kernel for kernel in able if not work.is_particular(kernel, part)]
         best = min(others, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in of_line))
@@ -409,27 +426,39 @@ def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part
     return both
 
 
+def _covers(line: Line, other: Line) -> bool:
+    return other.most_rows <= line.most_rows and other.most_cols <= line.most_cols
+
+
 def _without_covered(lines: list[Line]) -> list[Line]:
-    """Without those whose matrices the lines behind them give to the same kernel."""
-    kept: list[Line] = []
-    for line in reversed(lines):
+    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do."""
+    kept = lines[-1:]
+    for at, line in reversed(list(enumerate(lines[:-1]))):
         rows = {line.most_rows, *(other.most_rows for other in kept if other.most_rows < line.most_rows)}
         cols = {line.most_cols, *(other.most_cols for other in kept if other.most_cols < line.most_cols)}
         later = (
             next((other.kernel for other in kept if r <= other.most_rows and c <= other.most_cols), None)
             for r, c in itertools.product(rows, cols)
         )
-        if any(kernel != line.kernel for kernel in later):
+        before = (other for other in lines[:at] if _covers(other, line))
+        are_taken = any(other.kernel in (line.kernel, *DO_ANYTHING) or needs_clusters(other.kernel) for other in before)
+        if any(kernel != line.kernel for kernel in later) and not are_taken:
             kept.insert(0, line)
     return kept
 
 
-def chosen(lines: Iterable[Line], cell: Cell) -> str | None:
-    """As choose() of 13_dispatch/choice.h, on the GPU that was recorded."""
+def of_lines(lines: Iterable[Line], cell: Cell) -> str | None:
+    """The kernel of the first line that holds it and can do it, or that would need clusters."""
     for line in lines:
-        if cell.rows <= line.most_rows and cell.cols <= line.most_cols and line.kernel in cell.percent:
+        if cell.rows <= line.most_rows and cell.cols <= line.most_cols and (line.kernel in cell.percent or needs_clusters(line.kernel)):
             return line.kernel
     return None
+
+
+def chosen(table: Table, cell: Cell) -> str | None:
+    """As choose() of 13_dispatch/choice.h, on the GPU that was recorded."""
+    kernel = of_lines(table.lines, cell)
+    return kernel if kernel in cell.percent else of_lines(table.without_clusters, cell)
 
 
 # ---- What is recorded, and the file.
@@ -465,17 +494,24 @@ def _shape(result: Json) -> tuple[object, ...]:
     return *(result[key] for key in ("op", "dtype", "rows", "cols")), result.get("offset", 0)
 
 
-def _behind(cell: Cell, lines: list[Line]) -> float:
-    return cell.best - cell.percent.get(chosen(lines, cell) or "", 0.0)
+def without_clusters(cells: list[Cell]) -> list[Cell]:
+    """What a GPU without clusters can do, judged against the best of that."""
+    able = [cell._replace(percent={kernel: cell.percent[kernel] for kernel in cell.percent if not needs_clusters(kernel)}) for cell in cells]
+    return [cell._replace(best=max(cell.percent.values())) for cell in able if cell.percent]
 
 
-def _cost(lines: list[Line], cells: dict[Part, list[Cell]], part: Part, work: Work) -> float:
-    behind = sum(cell.weight * _penalty(_behind(cell, lines)) for cell in with_borrowed(cells, part, work))
-    return LINE_COSTS * len(lines) + behind
+def _behind(cell: Cell, table: Table) -> float:
+    return cell.best - cell.percent.get(chosen(table, cell) or "", 0.0)
 
 
-def _a_point_behind(lines: list[Line], cells: list[Cell]) -> int:
-    return sum(_behind(cell, lines) > 1 for cell in cells)
+def _cost(table: Table, cells: dict[Part, list[Cell]], part: Part, work: Work) -> float:
+    judged = with_borrowed(cells, part, work)
+    behind = sum(cell.weight * _penalty(_behind(cell, table)) for cell in [*judged, *without_clusters(judged)])
+    return LINE_COSTS * sum(map(len, table)) + behind
+
+
+def _a_point_behind(table: Table, cells: list[Cell]) -> int:
+    return sum(_behind(cell, table) > 1 for cell in cells)
 
 
 def _number(value: int) -> str:
@@ -495,44 +531,47 @@ def table_text(root: Path, of_gpu: str = "") -> str:
     for work in WORKS:
         cells = recorded_cells(results, work)
         for part in PARTS:
-            lines, has = lines_of(work, part, cells), before.get((work.name, part), [])
-            are_known = any(cells.values()) and {line.kernel for line in has} <= work.stages.keys()
-            if has and are_known:
-                stay = STAY if _a_point_behind(has, cells[part]) <= _a_point_behind(lines, cells[part]) else 0
-                if _cost(has, cells, part, work) <= _cost(lines, cells, part, work) + stay:
-                    lines = has
-            behind = max((_behind(cell, lines) for cell in cells[part]), default=0.0)
+            table, has = table_of(work, part, cells), before.get((work.name, part))
+            if has and any(cells.values()) and {line.kernel for lines in has for line in lines} <= work.stages.keys():
+                stay = STAY if _a_point_behind(has, cells[part]) <= _a_point_behind(table, cells[part]) else 0
+                if _cost(has, cells, part, work) <= _cost(table, cells, part, work) + stay:
+                    table = has
+            behind = max((_behind(cell, table) for cell in cells[part]), default=0.0)
             recorded = f"recorded shapes: {len(cells[part])}, at most {behind:.1f} points behind the best stage"
             if not any(cells.values()):
                 recorded = f"assumed: no {work.operation} is recorded"
-            name = work.name.lower()
-            text += [
-                "",
-                f"// {recorded}",
-                f"inline constexpr Choice<{work.name}> {name}_{part}[] = {{",
-                *(
-                    f"    {{.most_rows = {_number(line.most_rows)}, .most_cols = {_number(line.most_cols)}, "
-                    f".kernel = {work.name}::{line.kernel}}},"
-                    for line in lines
-                ),
-                "};",
-            ]
+            text += ["", f"// {recorded}"]
+            for name, lines in zip(_names(work, part), table):
+                text += [
+                    f"inline constexpr Choice<{work.name}> {name}[] = {{",
+                    *(
+                        f"    {{.most_rows = {_number(line.most_rows)}, .most_cols = {_number(line.most_cols)}, "
+                        f".kernel = {work.name}::{line.kernel}}},"
+                        for line in lines
+                    ),
+                    "};",
+                ]
     return "\n".join([*text, ""])
 
 
-def read_table(path: Path) -> dict[tuple[str, Part], list[Line]]:
-    """The lines of the file, by the name of the work and part."""
+def _names(work: Work, part: Part) -> tuple[str, str]:
+    name = f"{work.name.lower()}_{part}"
+    return name, f"{name}_without_clusters"
+
+
+def read_table(path: Path) -> dict[tuple[str, Part], Table]:
+    """What the file has, by the name of the work and part."""
     text = path.read_text(encoding="utf-8")
     number = lambda found: ANY if found == "any" else int(found)  # noqa: E731
-    table = {}
-    for work in WORKS:
-        for part in PARTS:
-            found = re.search(rf" {work.name.lower()}_{part}\[\] = \{{\n(.*?)\}};", text, re.S)
-            lines = re.findall(r"most_rows = (\w+), \.most_cols = (\w+), \.kernel = \w+::(\w+)", found[1] if found else "")
-            if not lines:
-                raise ToolError(f"{path} has no lines for {work.name} {part}")
-            table[work.name, part] = [Line(number(rows), number(cols), kernel) for rows, cols, kernel in lines]
-    return table
+
+    def lines(name: str) -> list[Line]:
+        array = re.search(rf" {name}\[\] = \{{\n(.*?)\}};", text, re.S)
+        found = re.findall(r"most_rows = (\w+), \.most_cols = (\w+), \.kernel = \w+::(\w+)", array[1] if array else "")
+        if not found:
+            raise ToolError(f"{path} has no lines of {name}")
+        return [Line(number(rows), number(cols), kernel) for rows, cols, kernel in found]
+
+    return {(work.name, part): Table(*map(lines, _names(work, part))) for work in WORKS for part in PARTS}
 
 
 def disagreements(root: Path, gpu: str = "") -> list[str]:
@@ -542,13 +581,16 @@ def disagreements(root: Path, gpu: str = "") -> list[str]:
     found = []
     for work in WORKS:
         for part, cells in recorded_cells(results, work).items():
-            for cell in cells:
-                behind = _behind(cell, table[work.name, part])
+            of_part = table[work.name, part]
+            judged = [(cell, "the best stage") for cell in cells]
+            in_clusters = [cell for cell in cells if needs_clusters(chosen(of_part, cell) or "")]
+            judged += [(cell, "the best of those that need no clusters") for cell in without_clusters(in_clusters)]
+            for cell, best in judged:
+                behind = _behind(cell, of_part)
                 if behind > MOST_POINTS:
-                    kernel = chosen(table[work.name, part], cell)
                     found.append(
                         f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes an element: the table takes "
-                        f"{kernel}, which is {behind:.1f} points behind the best stage"
+                        f"{chosen(of_part, cell)}, which is {behind:.1f} points behind {best}"
                     )
     return found
 

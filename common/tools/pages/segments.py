@@ -101,7 +101,7 @@ def alt(root: Path) -> str:
     said = ["Which kernel takes a matrix, by rows and columns"]
     table = read_table(root / TABLE)
     for part, title in PANELS.items():
-        found = sorted(boxes(table["Forward", part]), key=lambda box: box.cols)
+        found = sorted(boxes(table["Forward", part].lines), key=lambda box: box.cols)
         for how_many, row in (("many rows", MOST_ROWS), ("one row", 1)):
             here = [box for box in found if box.rows[0] < row <= box.rows[1]]
             ends = [f"up to {box.cols[1]} columns" for box in here[:-1]] + ["above"]
@@ -113,7 +113,7 @@ def drawn(root: Path) -> str:
     table = read_table(root / TABLE)
     parts = []
     for number, (part, title) in enumerate(PANELS.items()):
-        parts += _panel(TOP + APART * number, title, table["Forward", part])
+        parts += _panel(TOP + APART * number, title, table["Forward", part].lines)
     height, words = TOP + APART * len(PANELS) - 40, alt(root)
     style = "<style>text { font-family: sans-serif; font-size: 18px; fill: #1f2328; } .in_box { fill: #1f2328; }\n"
     style += "@media (prefers-color-scheme: dark) { text { fill: #f0f6fc; } .in_box { fill: #1f2328; } }</style>"
