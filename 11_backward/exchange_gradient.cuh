@@ -62,7 +62,8 @@ constexpr PartTile gradient_parts[] = {
 
 /// Rows of whole packs that begin at packs, up to max_cols() columns. The workspace is 0 before and after.
 struct SplitWithExchange {
-  /// Small parts, unless there are so many that not all blocks of all rows are on the GPU together.
+  /// Small parts, unless that makes so many that not all blocks of all rows are on the GPU together, or of a row so many that each,
+  /// which asks for the sums of all, has more to ask for than there are multiprocessors.
   static PartTile tile(Shape shape) {
     const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
     const std::int64_t parts = divide_up(shape.cols, gradient_parts[0].cols());

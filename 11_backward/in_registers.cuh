@@ -187,13 +187,13 @@ struct WarpRegisters {
                  of(4, 32), of(5, 32), of(6, 32)>(y, dy, dx, shape, stream);
   }
 
-  /// Up to so many columns, smaller packs or single elements are faster than a cut: for no more rows than an H200 has warps for,
-  /// up to four of a lane.
+  /// Up to so many columns, smaller packs or single elements are faster than a cut: up to four of a lane; of single elements only
+  /// where rows are few, 32 for each SM of an H200.
   static std::int64_t most_uncut_cols(int width_of_packs, std::int64_t rows) {
     return width_of_packs == 1 && rows > 132 * 32 ? 40 : 4 * 32 * width_of_packs;
   }
 
-  /// A lane has 16 bytes of each row, in whatever packs; of single elements four.
+  /// Of narrow rows a lane has 16 bytes each, in whatever packs; of single elements four.
   template <class Op, class T>
   static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
@@ -224,7 +224,7 @@ void with_gradient_tile(std::int64_t cols, Launch launch) {
                             widest_gradient_tile>(cols, launch);
 }
 
-/// Every row of the three matrices begins at a pack of 16 bytes and is made of them, or of 8 bytes: so few rows are faster than with a
+/// Every row of the three matrices begins at a pack of 16 bytes and is made of them, or of 8 bytes, which of few rows is faster than a
 /// head and a tail. cols <= most_cols().
 struct BlockRegisters {
   static constexpr BlockTile widest_of_8_bytes{.block_size = 512, .elements_per_thread = 8};

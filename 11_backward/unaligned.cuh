@@ -4,17 +4,15 @@
 
 #include "08_unaligned_rows/row_in_flight.cuh"
 #include "09_async_copy/own_packs.cuh"
-#include "10_cluster/cluster_exchange.cuh"
-#include "10_cluster/cluster_launch.cuh"
-#include "11_backward/row_gradient.cuh"
+#include "11_backward/in_cluster.cuh"
 
 /// What a block has of a row: of y and dy the first columns, or all, are kept in shared memory, the others are read again.
 template <class T, bool keeps_all>
-class KeptRows {
+class TwoKeptRows {
  public:
   /// Requests what is kept: it is there after a barrier. buffer: see bytes_of_rows.
-  __device__ KeptRows(unsigned char* buffer, const T* y, const T* dy, T* dx, int cols, int kept_cols,
-                      L2Policy reads)
+  __device__ TwoKeptRows(unsigned char* buffer, const T* y, const T* dy, T* dx, int cols, int kept_cols,
+                         L2Policy reads)
       : y_(y), dy_(dy), dx_(dx), kept_cols_(kept_cols), cut_(dx, cols) {
     kept_y_ = request(buffer, y, reads);
     kept_dy_ = request(buffer + bytes_with_place(kept_cols * std::int64_t{sizeof(T)}), dy, reads);
@@ -114,8 +112,8 @@ __global__ void __launch_bounds__(1024)
   __shared__ typename Op::State storage[32];
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t first = row * shape.cols;
-    const KeptRows<T, false> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
-                                  kept_cols, reads);
+    const TwoKeptRows<T, false> rows(buffer, y + first, dy + first, dx + first, static_cast<int>(shape.cols),
+                                     kept_cols, reads);
     const typename Op::State sum = block_merge<Op>(rows.template sum<Op>(), storage);
     rows.template write<Op>(sum);
     __syncthreads();  // the next rows are copied over these
@@ -154,7 +152,7 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t first = blockIdx.x / cluster.num_blocks() * shape.cols + first_col;
   const auto cols =
       static_cast<int>(max(min(shape.cols - first_col, std::int64_t{part_cols}), std::int64_t{0}));
-  const KeptRows<T, true> rows(buffer, y + first, dy + first, dx + first, cols, cols, reads);
+  const TwoKeptRows<T, true> rows(buffer, y + first, dy + first, dx + first, cols, cols, reads);
   ptx::barrier_cluster_wait();
   const typename Op::State sum = exchange.merge(rows.template sum<Op>(), 0);
   rows.template write<Op>(sum);
@@ -163,21 +161,14 @@ __global__ void __launch_bounds__(1024)
 
 /// For what a GPU with clusters holds: see clusters_at_once.
 struct UnalignedCluster {
-  static constexpr int packs_per_thread = 8;
   template <class Op, class T>
   static constexpr auto kernel = unaligned_cluster_backward<Op, T>;
 
-  /// As Cluster::layout.
+  /// As Cluster. What a part begins with may lie anywhere in a line.
   static RowOnCluster layout(std::int64_t row_bytes) {
-    int cluster_size = 2;
-    while (cluster_size < most_blocks_of_cluster && 2 * row_bytes > cluster_size * (64 << 10)) {
-      cluster_size *= 2;
-    }
-    const int part_packs = packs_of_part(round_up(row_bytes, 16), cluster_size);
-    return {.cluster_size = cluster_size,
-            .part_packs = part_packs,
-            .packs_per_thread = packs_per_thread,
-            .shared_bytes = static_cast<int>(2 * bytes_with_place(part_packs * 16))};
+    RowOnCluster row = Cluster::layout(round_up(row_bytes, 16));
+    row.shared_bytes = static_cast<int>(2 * bytes_with_place(row.part_packs * 16));
+    return row;
   }
 
   template <class Op, class T>

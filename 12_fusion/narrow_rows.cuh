@@ -121,9 +121,9 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   constexpr int N = tile.pack_size;
   RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
-  // A warp without a row leaves, but not before it has asked for all: nvcc 13.0 moves nothing across a branch. x at the label waits
-  // for the label. Before the branch nvcc may have it asked for before some packs, which then wait, too. Of one or two packs it
-  // does not, and there it comes sooner.
+  // x at the label waits for the label, and what is asked for after it waits, too. nvcc 13.0 moves it before some of the packs, but
+  // nothing across a branch: there is the one by which a warp without a row leaves. Of one or two packs it moves nothing, and x comes
+  // sooner before the branch.
   constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
   const bool has_no_row = held.row() - threadIdx.x % 32 / tile.group_width >= rows;
   if (!reads_before && has_no_row) return;
@@ -192,9 +192,9 @@ struct NarrowRows {
     });
   }
 
-  /// As few lanes as cover a row with four packs each; in a wider row all lanes have more. Rows that twice as many lanes would be
-  /// half empty with have five or six packs of a lane; rows that are cut have with their gradient fewer. A small matrix has to be done
-  /// soon: its rows have more lanes.
+  /// As few lanes as cover a row with four packs each, up to 8 packs with one or two; in a wider row all lanes have more. Where twice
+  /// as many lanes would be half empty, a lane has five or six packs. With their gradient, rows that are cut have fewer packs a lane. A
+  /// small matrix has to be done soon: its rows have more lanes.
   template <class Op, bool is_cut, bool is_small, class T>
   static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
@@ -234,8 +234,8 @@ struct NarrowRows {
     }
   }
 
-  // Rows that packs of 16 bytes do not cover are cut, but for narrow ones; and but for few rows, of which each has a warp. These
-  // are no more than an H200 has warps for.
+  // Rows that packs of 16 bytes do not cover are cut, but for narrow ones; and but for few rows, of which each has a warp: 32 for each
+  // SM of an H200.
   template <int N, class T>
   static constexpr std::int64_t most_cols_of_few_lanes = N > 1            ? 32 * N
                                                          : sizeof(T) == 2 ? 64

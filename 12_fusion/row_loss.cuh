@@ -2,8 +2,8 @@
 // kernel it reads x once, and no probability is ever written.
 //
 // Cost: the loss alone 1 pass, 1 read; with the gradient 2, 1 read and 1 write. The pair (m, d) of a row says all that both
-// need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss streams a row and keeps
-// nothing (loss.cuh, split_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh,
+// need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss can stream a row and keep nothing
+// (loss.cuh, split_loss.cuh, cluster_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh,
 // narrow_rows.cuh), in shared memory (kept_row.cuh, span_loss.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
 #pragma once

@@ -37,7 +37,7 @@ static __global__ void __launch_bounds__(pick_block_size)
   }
 }
 
-/// Third kernel: a block for each row. Of a log-probability the maximum is taken, and the sum is 1.
+/// Third kernel: a block for each row. Of a log-probability the maximum is taken off, and the sum is 1.
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
