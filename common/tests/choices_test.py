@@ -235,6 +235,17 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
     assert [choices.chosen(table, cell) for cell in (held, *choices.without_clusters([held, wide]))] == ["tickets", "fused", "row_exchange"]
 
 
+def test_what_clusters_take_between_what_is_recorded_others_take_as_they_take_more_rows() -> None:
+    work, part = choices.work_of("cross_entropy_gradient"), Part(2, False)
+    recorded_cells = {one: [] for one in choices.PARTS}
+    few, many = {"narrow_rows": 99.0, "in_registers": 60.0}, {"narrow_rows": 60.0, "in_registers": 99.0}
+    recorded_cells[part] = [Cell(4096, 501, few, 99), *(Cell(49152, cols, many, 99) for cols in (501, 8001))]
+    recorded_cells[part].append(Cell(4096, 50001, {"kept_row": 97.0, "unaligned_cluster": 99.0}, 99))
+    table = choices.table_of(work, part, recorded_cells)
+    cells = [Cell(1000, cols, {**few, "kept_row": 40.0}, 99) for cols in (4000, 6000, 16000, 26000)]
+    assert [choices.chosen(table, cell) for cell in cells] == ["narrow_rows", "in_registers", "in_registers", "kept_row"]
+
+
 def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> None:
     of_wide = {"rows": 4096, "cols": 32768}
     results = [result("cluster_4", "10_cluster", 99, **of_wide), result("row_in_flight", "08_unaligned_rows", 60, **of_wide)]

@@ -403,12 +403,30 @@ def table_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> Table:
     cells = with_borrowed(recorded, part, work)
     assumed = assumed_lines(work, part, cells)
     lines = assumed + (_with_stand_ins(fitted(cells, work.stages), cells, work, part) if cells else [])
-    left = [line for line in itertools.dropwhile(lambda line: not needs_clusters(line.kernel), assumed) if not needs_clusters(line.kernel)]
+    left = _behind_clusters(assumed)
     if in_clusters := [cell for cell in cells if needs_clusters(of_lines(lines, cell) or "")]:
+        # What clusters take and is not recorded, up to half of the narrowest that is: as more rows have it.
+        half = min(cell.cols for cell in in_clusters) // 2
+        lent = (_lent(line, lines, half) for line in _behind_clusters(lines) if line not in assumed)
+        left += [line for line in lent if line]
         left += fitted(in_clusters, [kernel for kernel in work.stages if not needs_clusters(kernel)])
     # Also where such a line is among the others: who has no workspace passes over it.
     last = [Line(ANY, ANY, kernel) for kernel in work.last]
     return Table(_without_covered(lines or last), _without_covered([*left, *last]))
+
+
+def _behind_clusters(lines: list[Line]) -> list[Line]:
+    behind = itertools.dropwhile(lambda line: not needs_clusters(line.kernel), lines)
+    return [line for line in behind if not needs_clusters(line.kernel)]
+
+
+def _lent(line: Line, lines: list[Line], most_cols: int) -> Line | None:
+    """Up to so many columns, a line for what a line of clusters before it takes, if it is for others as narrow."""
+    lent = line._replace(most_cols=min(line.most_cols, most_cols))
+    rows = {lent.most_rows, *(other.most_rows for other in lines if other.most_rows < lent.most_rows)}
+    cols = {lent.most_cols, *(other.most_cols for other in lines if other.most_cols < lent.most_cols)}
+    firsts = {next(other for other in lines if _covers(other, Line(r, c, ""))) for r, c in itertools.product(rows, cols)}
+    return lent if line in firsts and any(needs_clusters(first.kernel) for first in firsts) else None
 
 
 def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part) -> list[Line]:
