@@ -1,12 +1,12 @@
 // How a row is laid out on a cluster, and how clusters are launched: what the launchers of this stage share.
 #pragma once
 
+#include <climits>
 #include <stdexcept>
 #include <string>
 
 #include "10_cluster/cluster_exchange.cuh"
 #include "common/harness/current_device.cuh"
-#include "common/kernel/grid.cuh"
 
 /// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
 constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
@@ -22,15 +22,15 @@ struct RowOnCluster {
   [[nodiscard]] int block_size() const {
     return max(static_cast<int>(round_up(divide_up(part_packs, packs_per_thread), 32)), least_block_size);
   }
-  /// Of a grid.
-  [[nodiscard]] std::int64_t most_clusters() const { return max_grid_blocks / cluster_size; }
+  /// Of a grid, which has INT_MAX blocks.
+  [[nodiscard]] std::int64_t most_clusters() const { return INT_MAX / cluster_size; }
 };
 
 /// '' or why not each of so many rows can have a cluster, of which the GPU holds `at_once`.
 inline std::string no_cluster_each(const RowOnCluster& row, std::int64_t rows, int at_once) {
   if (at_once == 0) return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
   if (rows <= row.most_clusters()) return "";
-  return "a grid has no more than " + std::to_string(max_grid_blocks) + " blocks: at most " +
+  return "a grid has no more than " + std::to_string(INT_MAX) + " blocks: at most " +
          std::to_string(row.most_clusters()) + " rows";
 }
 
