@@ -1,5 +1,6 @@
 // Every variant of a stage beyond one right result: a launch that a graph repeats, and launches on two streams at once.
 // Arguments: the library of a stage, as common/harness/c/c_interface.h takes it, and the variant, if not all.
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -152,10 +153,11 @@ bool check_most_rows(const Stage& stage, const Device& device) {
         return variant.unsupported({{rows, 1}, DType::bf16, op, {}}, device);
       };
       if (!reason(5).empty()) continue;
-      const bool refuses =
-          reason((1 << 30) - 1).empty() && reason(1 << 30) != "" && reason((1LL << 32) + 5) != "";
-      if (!refuses)
+      const bool refuses = reason((1 << 30) - 1).empty() && !reason(1 << 30).empty() &&
+                           !reason((std::int64_t{1} << 32) + 5).empty();
+      if (!refuses) {
         std::printf("WRONG: %s takes more rows than a grid has blocks for\n", variant.name.c_str());
+      }
       all &= refuses;
     }
   }
