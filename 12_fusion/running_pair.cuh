@@ -62,7 +62,7 @@ class RunningPair {
       sum_ = pair().sum * __expf(max_ - shift);
 #pragma unroll
       for (const float value : values) sum_ += __expf(value - shift);
-      sum_ *= is_of_powers(max) ? PowersBelow(max)(max) : 1;
+      if (is_of_powers(max)) sum_ *= PowersBelow(max)(max);
     }
     max_ = max;
   }
