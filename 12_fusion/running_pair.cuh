@@ -15,8 +15,10 @@ class PowersBelow {
   /// The factor that makes them exp(x - max).
   __device__ float correction(float max) const { return exp2f(-fmaf(max, log2_e, -shift_)); }
 
-  /// Beyond, more is rounded off than an exponent holds: there the maximum must be subtracted first. -inf, too, is far.
+  /// Below a million at most 1/16 is rounded off. Further, the least powers would be zeros sooner than the exponentials. -inf is far.
   static __device__ bool is_near(float max) { return fabsf(max) < 1e6f; }
+  /// Of sums nobody asks for the least. Below 2^30 at most 64 is rounded off, and an exponent holds that.
+  static __device__ bool can_add_up(float max) { return fabsf(max) < 0x1p30f; }
 
  private:
   static constexpr float log2_e = 1.4426950408889634f;
@@ -39,34 +41,29 @@ class RunningPair {
   }
 
   __device__ MaxSum pair() const {
-    return {max_, is_of_powers(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
+    return {max_, PowersBelow::can_add_up(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
   }
 
  private:
-  /// What sum_ is of: powers below max_, or exp(x - max_). Somewhat beyond minus a million powers, too: a near maximum that follows
-  /// need not ask. Beside it nothing is left of what is further.
-  static __device__ bool is_of_powers(float max) {
-    return -2e6f < max && max < 1e6f;
-  }
-
   /// max: of what was added before, too.
   template <int N>
   __device__ void add_up_to(float max, const float (&values)[N]) {
-    if (PowersBelow::is_near(max)) {  // asked before the powers are made, it costs nvcc ten registers less
+    if (PowersBelow::can_add_up(max)) {  // asked before the powers are made, it costs nvcc ten registers less
       const PowersBelow power(max);
       sum_ *= power.of(PowersBelow(max_));
 #pragma unroll
       for (const float value : values) sum_ += power(value);
     } else {
       const float shift = safe_shift(max);
-      sum_ = pair().sum * __expf(max_ - shift);
+      sum_ *= __expf(max_ - shift);
 #pragma unroll
       for (const float value : values) sum_ += __expf(value - shift);
-      if (is_of_powers(max)) sum_ *= PowersBelow(max)(max);
     }
     max_ = max;
   }
 
   float max_ = MaxSum{}.max;
+  /// Of powers below max_, or, where those cannot add up, of exp(x - max_). The factor between them may be missing: where a maximum passes
+  /// that border, floats are 64 apart, and exp(-64) leaves nothing of what was added before.
   float sum_ = 0;
 };
