@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
   // x at the label waits for the label, and what is asked for after it waits, too. nvcc 13.0 moves it before some of the packs, but
   // nothing across a branch: there is the one by which a warp without a row leaves. Of one or two packs x comes sooner before the
-  // branch. There a barrier of the warp, made a NOP, keeps what compares the label behind the packs.
+  // branch. There a barrier of the warp, of which nvcc makes a NOP, keeps what compares the label behind the packs.
   constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
   const bool has_no_row = held.row() - threadIdx.x % 32 / tile.group_width >= rows;
   if (!reads_before && has_no_row) return;
