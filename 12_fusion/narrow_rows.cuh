@@ -29,6 +29,11 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     }
   }
 
+  /// Of a warp's rows the first may exist alone.
+  __device__ bool warp_has_row(std::int64_t rows) const {
+    return Lane::row() - threadIdx.x % 32 / tile.group_width < rows;
+  }
+
   /// The state of the row, and in `values` the exponentials of its elements, of packs first. The maximum comes first, so that no
   /// sum is rescaled, and each exponential is taken once.
   template <class Op>
@@ -81,7 +86,12 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
   };
-  packs_are_asked_for();
+  // The asm keeps nvcc from moving x at the label before the packs; ptxas moves it before some of them all the same, but not across a
+  // branch. With less than 64 bytes a lane the branch costs more than it saves; with four packs of 16-bit elements, too, but for cuts.
+  constexpr bool has_branch = tile.packs_per_lane * tile.pack_size * sizeof(T) >= 64 &&
+                              (tile.packs_per_lane > 4 || sizeof(T) == 4 || is_cut);
+  if (!has_branch) packs_are_asked_for();
+  if (has_branch && !held.warp_has_row(rows)) return;
   // On its way while the row is added up. Of a wide row it is read last, when the L1 has it.
   const Element<T> early = x_at_label(is_narrow);
 
@@ -121,15 +131,15 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   constexpr int N = tile.pack_size;
   RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
-  // x at the label waits for the label, and what is asked for after it waits, too. nvcc 13.0 moves it before some of the packs, but
-  // nothing across a branch: there is the one by which a warp without a row leaves. Of one or two packs x comes sooner before the
-  // branch. There a barrier of the warp, of which nvcc makes a NOP, keeps what compares the label behind the packs.
+  // x at the label waits for the label, and what is asked for after it waits, too: so it stands behind a branch, the one by which a
+  // warp without a row leaves. Of one or two packs x comes sooner before the branch. There a barrier of the warp, of which nvcc makes
+  // a NOP, keeps what compares the label behind the packs.
   constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
-  const bool has_no_row = held.row() - threadIdx.x % 32 / tile.group_width >= rows;
-  if (!reads_before && has_no_row) return;
+  const bool warp_has_row = held.warp_has_row(rows);
+  if (!reads_before && !warp_has_row) return;
   if (reads_before) __syncwarp();
   const Element<T> x_label(x + held.row() * cols, label, held.is_first() ? cols : 0);
-  if (reads_before && has_no_row) return;
+  if (reads_before && !warp_has_row) return;
   if (label == ignored_label) {
     // Nothing of it, NaN for one, may reach dx.
 #pragma unroll
