@@ -610,8 +610,9 @@ def fusion(r: Row) -> Expected:
         yield "passes", r.passes
         yield "global_load_requests", accesses + warps + of_labels
         yield "global_store_requests", (accesses if gradient else 0) + warps
-        # Of the gradient a warp without a row leaves.
-        launched = warps if gradient else 4 * divide_up(r.rows, 4 * rows_of_warp)
+        # Of the gradient, and of the loss where a lane has 64 bytes, a warp without a row leaves; not with four packs of 16-bit elements.
+        leaves = gradient or (packs * width * r.size >= 64 and (packs > 4 or r.size == 4 or is_cut))
+        launched = warps if leaves else 4 * divide_up(r.rows, 4 * rows_of_warp)
         yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
         if packs * width * r.size <= 256:  # the maximum of the row first
             # Of elements that do not exist, too, but for those that a few lanes alone may have.

@@ -448,6 +448,10 @@ GROUPS: dict[str, list[Mistake]] = {
     "12_fusion_2": [
         wrong_result("an_ignored_row_is_multiplied_by_0", "narrow_rows --rows 7 --cols 10 --input one_pos_inf --op cross_entropy_gradient",
             "elements wrong", (NARROW_ROWS, "if (label == ignored_label) { => if (false) {")),
+        fault("lanes_without_a_row_leave_the_others", "narrow_rows --rows 3 --cols 64 --op cross_entropy_gradient",
+            "the mask of a shuffle names lanes 16-31, which have ended the kernel",
+            (NARROW_ROWS, "- threadIdx.x % 32 / tile.group_width < rows; => - (tile.group_width == 16 ? 0 : threadIdx.x % 32 / tile.group_width) < rows;"),
+            at=""),
         fault("the_next_row_begins_where_this_one_does", "drawn_rows --rows 7 --cols 1001", "misaligned read of 16 bytes",
             (LOSS, "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
         wrong_result("nan_of_an_ignored_row", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient --input one_nan",
