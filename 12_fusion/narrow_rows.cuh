@@ -29,7 +29,7 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     }
   }
 
-  /// Of a warp's rows the first may exist alone.
+  /// Whether any lane of the warp has a row: its first row exists, if one does.
   __device__ bool warp_has_row(std::int64_t rows) const {
     return Lane::row() - threadIdx.x % 32 / tile.group_width < rows;
   }
