@@ -46,8 +46,8 @@ class Mistake:
     counted: bool = False  # shown by counts.py, not by verification
 
 
-def fault(name: str, run: str, says: str, *changes: Change, at: str, file: str = "") -> Mistake:
-    """The simulator stops the kernel at the line of `file` (where the first change is) that has the text `at`."""
+def fault(name: str, run: str, says: str, *changes: Change, at: str | None = None, file: str = "") -> Mistake:
+    """The simulator stops the kernel, where it names a line at that of `file` (where the first change is) that has the text `at`."""
     return Mistake(name, run, "simulator: .*" + says, changes, 4, at, file or changes[0][0])
 
 
@@ -450,8 +450,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "elements wrong", (NARROW_ROWS, "if (label == ignored_label) { => if (false) {")),
         fault("lanes_without_a_row_leave_the_others", "narrow_rows --rows 3 --cols 64 --op cross_entropy_gradient",
             "the mask of a shuffle names lanes 16-31, which have ended the kernel",
-            (NARROW_ROWS, "- threadIdx.x % 32 / tile.group_width < rows; => - (tile.group_width == 16 ? 0 : threadIdx.x % 32 / tile.group_width) < rows;"),
-            at=""),
+            (NARROW_ROWS, "- threadIdx.x % 32 / tile.group_width < rows; => - (tile.group_width == 16 ? 0 : threadIdx.x % 32 / tile.group_width) < rows;")),
         fault("the_next_row_begins_where_this_one_does", "drawn_rows --rows 7 --cols 1001", "misaligned read of 16 bytes",
             (LOSS, "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
         wrong_result("nan_of_an_ignored_row", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient --input one_nan",
