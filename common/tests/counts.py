@@ -559,6 +559,10 @@ def fusion(r: Row) -> Expected:
         of_row = r.cols + threads
         return min(max(r.counted_special_function_lanes, others + of_row * counted_rows), others + of_row * r.rows)
 
+    def with_logarithm(others: float, lanes: int = 1) -> float:
+        """And of a row's sum, by so many lanes, unless it is near 1; nvcc may leave out those of ignored rows."""
+        return min(max(r.counted_special_function_lanes, others), others + lanes * r.rows)
+
     if r.variant.startswith("unfused"):
         gradient = r.variant == "unfused_gradient"
         warps = warps_of(r, 4 * pack(r))
@@ -624,7 +628,7 @@ def fusion(r: Row) -> Expected:
             times = sum(divide_up(num_packs - lane, 4 * 32) for num_packs, _ in cuts for lane in range(32) if lane < num_packs)
             of_singles = 32 * launched * (most_singles + 1) if is_cut else 0
             others = times * (4 * width + 1) + of_singles + 32 * (r.rows + launched)
-        yield "special_function_lanes", others
+        yield "special_function_lanes", with_logarithm(others, lanes)
         return
     if r.variant == "flat_span":
         gradient = r.op.endswith("gradient")
@@ -648,7 +652,7 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
         yield "block_barriers", 2 * parts * r.rows
         exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
-        yield "special_function_lanes", r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts)
+        yield "special_function_lanes", with_logarithm(r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts))
         return
     cuts = [cut_row(row * r.cols, r.cols) for row in range(r.rows)]
     requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
@@ -665,7 +669,8 @@ def fusion(r: Row) -> Expected:
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
         yield "global_store_requests", r.rows + tickets
         yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
-        yield "special_function_lanes", r.rows * (r.cols + 32 * merges) + sum(of_sums(*each, 32 * warps) for each in cuts)
+        exponentials = r.cols + 32 * merges
+        yield "special_function_lanes", with_logarithm(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
         return
     if r.variant == "cluster":
         size = next((size for size in (2, 4, 8) if row_bytes <= size << 15 and enough_blocks(size)), 16)
@@ -678,7 +683,7 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", (SHUFFLES_OF_A_MERGE * (warps + 2) * size + 2) * r.rows
         yield "block_barriers", 2 * size * r.rows
         exponentials = r.cols + 32 * (warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
-        yield "special_function_lanes", with_gradient(exponentials * r.rows, 32 * warps * size)
+        yield "special_function_lanes", with_logarithm(with_gradient(exponentials * r.rows, 32 * warps * size))
         return
     if r.variant == "in_registers":
         packs_a_thread, warps = packs_of_threads(r, width)
@@ -690,7 +695,8 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", SHUFFLES_OF_A_MERGE * merges * warps * r.rows
         # Also of elements that do not exist; and what a thread's maximum is below that of the row, unless it is ignored.
         others = (packs_a_thread * width + 1 + merges) * r.rows
-        yield "special_function_lanes", 32 * warps * min(max(r.counted_special_function_lanes / (32 * warps), others + counted_rows), others + r.rows)
+        exponentials = min(max(r.counted_special_function_lanes / (32 * warps), others + counted_rows), others + r.rows)
+        yield "special_function_lanes", with_logarithm(32 * warps * exponentials)
         return
     if r.variant in ("cluster_loss", "cluster_registers"):
         at_once = r.variant == "cluster_registers"
@@ -718,7 +724,7 @@ def fusion(r: Row) -> Expected:
         else:
             others = r.rows * r.cols + sum(of_sums(*each, 32 * warps) for each in cuts)
         states = size * warps
-        yield "special_function_lanes", others + r.rows * (32 * states + 2 * states + 32)
+        yield "special_function_lanes", with_logarithm(others + r.rows * (32 * states + 2 * states + 32))
         yield "global_store_requests", r.rows
         if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
             yield "shuffles", SHUFFLES_OF_A_MERGE * (states + 1) * r.rows
@@ -735,8 +741,8 @@ def fusion(r: Row) -> Expected:
         loads = stores + blocks * warps - r.rows
         yield "block_barriers", 2 * blocks
         exponentials = r.cols + 32 * (warps + 2) * size
-        yield "special_function_lanes", with_gradient(
-            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts), 32 * warps * size)  # fmt: skip
+        yield "special_function_lanes", with_logarithm(with_gradient(
+            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts), 32 * warps * size))  # fmt: skip
         if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
             yield "shuffles", shuffles
             yield "global_load_requests", loads
@@ -755,8 +761,8 @@ def fusion(r: Row) -> Expected:
         return  # what is not kept is a row of its own, with ends of its own
     yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
     exponentials = r.cols + 2 * 32 * warps
-    yield "special_function_lanes", with_gradient(
-        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts), 32 * warps)
+    yield "special_function_lanes", with_logarithm(with_gradient(
+        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts), 32 * warps))
 
 
 def masked_softmax(r: Row) -> Expected:

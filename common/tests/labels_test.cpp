@@ -42,6 +42,16 @@ auto with_results(const Variant& variant, const Problem& problem, const Device& 
   return use(prepared.memory());
 }
 
+Floats losses_of(const Variant& variant, const Problem& problem, const Device& device, const Floats& x,
+                 const Labels& labels) {
+  return with_results(variant, problem, device, x, labels, [&](const Memory& memory) {
+    Floats loss(problem.shape.rows);
+    CUDA_CHECK(
+        cudaMemcpy(loss.data(), memory.outputs[0], loss.size() * sizeof(float), cudaMemcpyDeviceToHost));
+    return loss;
+  });
+}
+
 /// As the harness judges it.
 bool is_right(const Problem& problem, const Memory& memory) {
   bool all = true;
@@ -185,13 +195,7 @@ bool check_digits(const Stage& stage, const Device& device) {
   for (const float offset : {0.0f, 1000.0f}) {
     const auto by_stage = [&](Shape shape, const Floats& x, const Labels& labels) {
       const Problem problem{shape, DType::f32, named("cross_entropy", stage.operations, &Operation::name)};
-      return with_results(named("one_read", stage.variants, &Variant::name), problem, device, x, labels,
-                          [&](const Memory& memory) {
-                            Floats loss(shape.rows);
-                            CUDA_CHECK(cudaMemcpy(loss.data(), memory.outputs[0], loss.size() * sizeof(float),
-                                                  cudaMemcpyDeviceToHost));
-                            return loss;
-                          });
+      return losses_of(named("one_read", stage.variants, &Variant::name), problem, device, x, labels);
     };
     all &= check("log(sum) + (max - x)", offset, worst_error(offset, by_stage), 1e-6, 1e-3);
     const bool is_far = offset > 0;
@@ -201,6 +205,28 @@ bool check_digits(const Stage& stage, const Device& device) {
   return all;
 }
 
+/// Rows of two columns, whose losses go down to 0: a logarithm beside 1, of which a float has 10^-7.
+bool check_small_losses(const Stage& stage, const Device& device) {
+  constexpr Shape shape{512, 2};
+  Floats x(shape.elements());
+  for (std::int64_t row = 0; row < shape.rows; ++row) x[2 * row + 1] = -static_cast<float>(row) / 16;
+  const Problem problem{shape, DType::f32, named("cross_entropy", stage.operations, &Operation::name)};
+  bool all = true;
+  std::set<std::string> who;
+  for (const Variant& variant : stage.variants) {
+    if (!variant.unsupported(problem, device).empty()) continue;
+    who.insert(variant.name);
+    const Floats losses = losses_of(variant, problem, device, x, Labels(shape.rows));
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      const double expected = std::log1p(std::exp(double{x[2 * row + 1]}));
+      if (std::fabs(losses[row] - expected) <= 1e-7 + 2e-5 * expected) continue;
+      std::printf("WRONG: %s: loss %.9g, expected %.9g\n", variant.name.c_str(), losses[row], expected);
+      all = false;
+    }
+  }
+  return report("losses down to 0", who, all);
+}
+
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
@@ -208,6 +234,7 @@ int main(int /*argc*/, char** argv) {
     const Stage& stage = load_stage(argv[1]);
     const bool labels = check_labels_that_are_no_columns(stage, device);
     const bool maxima = check_maxima_that_grow(stage, device);
-    return check_digits(stage, device) && labels && maxima;
+    const bool losses = check_small_losses(stage, device);
+    return check_digits(stage, device) && labels && maxima && losses;
   });
 }

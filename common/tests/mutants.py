@@ -430,7 +430,7 @@ GROUPS: dict[str, list[Mistake]] = {
             at="element_ = load_pack<1>(row + col);"),
         wrong_result("the_logarithm_beside_the_maximum", "split_row --rows 7 --cols 1000 --input lowest",
             "6 of 7 elements wrong. first at row 0, column 0: got 0, expected 6.9",
-            (ROW_LOSS, "return logf(row.sum) + (row.max - x_label); => return (logf(row.sum) + row.max) - x_label;")),
+            (ROW_LOSS, "log_of_sum(row.sum) + (row.max - x_label); => (log_of_sum(row.sum) + row.max) - x_label;")),
         fault("one_storage_for_all_rows", "drawn_rows --rows 7 --cols 1000", "race: (read|write) of 4 bytes of shared memory",
             (LOSS, "storage[parity]); => storage[0]);"), at="storage[0]);"),
         wrong_result("not_the_first_column_of_a_pack", "read_again --rows 7 --cols 1000 --op cross_entropy_gradient",
