@@ -86,9 +86,11 @@ def test_no_gpu_not_built_and_a_stage_that_hangs(repository: Repository, monkeyp
 def test_the_commit_is_given(repository: Repository) -> None:
     code, printed = quietly("record", "--root", str(repository.root))
     assert (code, "pass --commit" in printed) == (1, True)
-    assert results.commit_of(repository.root, "0123456-dirty") == ("0123456", True)
-    with pytest.raises(ToolError):
-        results.commit_of(repository.root, "main")
+    assert results.commit_of(repository.root, results.commit_given("0123456-dirty")) == ("0123456", True)
+    # Of bad usage `./run sweep` learns by --list, before it builds.
+    for tool in ("record", "hardware_table", "several_gpus", "profile", "sweep --list"):
+        code, printed = quietly(*tool.split(), "--root", str(repository.root), "--commit", "main")
+        assert (code, "'main' is not HASH" in printed) == (2, True), tool
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not here: which commit is recorded was not tested")

@@ -148,7 +148,7 @@ def main(argv: list[str]) -> int | None:
     parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
     parser.add_argument("--missing", action="store_true", help="only what is not recorded yet")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
-    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    results.add_commit_option(parser)
     parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command line program")
     arguments = results.parse(parser, argv)
     if arguments.check:

@@ -272,7 +272,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     option("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
     option("--list", action="store_true", help="name the stages that would be profiled, and stop")
     option("--record", action="store_true", help="measure what the lessons show; --out is the file then")
-    option("--commit", metavar="HASH[-dirty]", help="for --record, where git does not know the commit")
+    results.add_commit_option(parser, "for --record: ")
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
     known = results.stage_names(arguments.root)
     given = [results.stage_named(text, known) for text in arguments.stages]

@@ -206,6 +206,6 @@ def record(arguments: argparse.Namespace) -> Path:
 def main(argv: list[str]) -> None:
     parser = Parser("python3 common/tools record", "Record the lessons' measurements on this GPU.")
     parser.add_argument("--out", type=file_to_write, help="results file (default: common/results/<gpu>.json)")
-    parser.add_argument("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    results.add_commit_option(parser)
     parser.add_argument("--quick", action="store_true", help="only the ladder's shape; written to the build folder")
     print(f"wrote {record(results.parse(parser, argv))}")

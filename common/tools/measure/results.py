@@ -222,18 +222,27 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime(DATE)
 
 
-def commit_of(root: Path, override: str | None, must_be_known: bool = True) -> tuple[str, bool]:
-    """The commit that is measured, and whether the working tree differs from it.
+def commit_given(text: str) -> tuple[str, bool]:
+    """A parser of commits: HASH or HASH-dirty → the hash, and whether the working tree differs from it."""
+    match = re.fullmatch(r"([0-9a-f]{7,40})(-dirty)?", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"'{text}' is not HASH or HASH-dirty (7 to 40 hex digits)")
+    return match[1], bool(match[2])
 
-    `override` (HASH or HASH-dirty) is for a machine that got the files without their history.
+
+def add_commit_option(parser: Parser, when: str = "") -> None:
+    """For a machine that got the files without their history."""
+    parser.add_argument("--commit", metavar="HASH[-dirty]", type=commit_given, help=f"{when}the commit, where git does not know it")
+
+
+def commit_of(root: Path, given: tuple[str, bool] | None, must_be_known: bool = True) -> tuple[str, bool]:
+    """The commit that is measured, and whether the working tree differs from it: what was `given`, or what git says.
+
     Markdown and common/results do not count as differences: they cannot change a measurement.
     Raises ToolError when it must be known and is not: a number without its source is worthless.
     """
-    if override:
-        match = re.fullmatch(r"([0-9a-f]{7,40})(-dirty)?", override)
-        if not match:
-            raise ToolError(f"--commit '{override}' is not HASH or HASH-dirty (7 to 40 hex digits)")
-        return match[1], bool(match[2])
+    if given:
+        return given
     # Without this check git would answer for a repository that merely surrounds this folder.
     if (root / ".git").exists():
         git = ("git", "-C", root)

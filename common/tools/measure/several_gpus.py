@@ -107,7 +107,7 @@ def main(argv: list[str]) -> None:
     parser = Parser("python3 common/tools several_gpus", "Measure stage 14 and PyTorch on several GPUs of this machine.")
     option = parser.add_argument
     option("--out", type=file_to_write, help="results file (default: common/results/<gpu>-several.json)")
-    option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    results.add_commit_option(parser)
     option("--python", default=sys.executable, metavar="PYTHON", help="one that has torch (default: this one)")
     option("--gpus", metavar="N,...", type=numbers_of_gpus, help="how many to use (default: 2, 4, 8, and all that are here)")
     option("--simulated", action="store_true", help="on the simulator; verify, and write nothing")

@@ -176,7 +176,7 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
     option("--list", action="store_true", help="say what would be measured, and stop")
     option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
-    option("--commit", metavar="HASH[-dirty]", help="the commit, where git does not know it")
+    results.add_commit_option(parser)
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
     if arguments.random and (arguments.tables or arguments.shapes):
         raise Usage("--random: not together with --tables or --shapes")
