@@ -83,6 +83,26 @@ def test_no_gpu_not_built_and_a_stage_that_hangs(repository: Repository, monkeyp
     repository.tool("record --quick", 1, "took longer")
 
 
+def test_an_interrupted_recording_goes_on(repository: Repository) -> None:
+    again = "as the interrupted recording found it"
+    repository.mode("02_tiled", "wrong")
+    assert again not in repository.tool("record --quick", 1, "nothing was written")
+    repository.mode("02_tiled", "")
+    (repository.build / "03_fast").touch()  # built again
+    printed = repository.tool("record --quick")
+    assert [line.split()[2] for line in printed.splitlines() if again in line] == ["01_naive"], printed
+    results_of_all = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))["results"]
+    assert {result["stage"] for result in results_of_all} == {*repository.stages, ""}
+    assert again not in repository.tool("record --quick")  # what was finished is forgotten
+
+
+def test_of_a_working_tree_nothing_is_kept(repository: Repository) -> None:
+    repository.mode("02_tiled", "wrong")
+    for _ in range(2):
+        code, printed = quietly("record", "--quick", "--root", str(repository.root), "--commit", COMMIT + "-dirty")
+        assert (code, "as the interrupted" in printed) == (1, False), printed
+
+
 def test_the_commit_is_given(repository: Repository) -> None:
     code, printed = quietly("record", "--root", str(repository.root))
     assert (code, "pass --commit" in printed) == (1, True)

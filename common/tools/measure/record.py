@@ -4,18 +4,21 @@
 
 Runs on the machine with the GPU; needs Python and the built stages, no network. The file is
 written only when every variant that applies was verified: a wrong or failed one leaves the old file
-as it was.
+as it was. Runs that an interrupted recording of the same commit made are not made again.
 
 Exit codes: 0 recorded, 1 something failed and nothing was written, 2 bad usage, 3 no usable GPU.
 """
 
 import argparse
 import itertools
+import json
+import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from command import Parser, ToolError, file_to_write
+from files import load_json, write_whole
 from measure import results
 from measure.results import Json, Shape
 
@@ -137,8 +140,9 @@ RUN_TIMEOUT_S = 300
 NOISY_PERCENT = 5.0
 
 
-def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...]) -> tuple[list[Json], list[str]]:
-    """Runs every stage at every lesson's shapes; returns the reports and all that went wrong.
+def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...], finished: Path) -> tuple[list[Json], list[str]]:
+    """Runs every stage at every lesson's shapes; returns the reports and all that went wrong. The reports of runs that
+    went well are kept in the folder `finished`, and used if they are there, and younger than the stage.
 
     A failure does not stop the rest: one run on a borrowed GPU should name every problem.
     """
@@ -153,11 +157,17 @@ def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...]) -> tuple[list[
         cols = ",".join(map(str, lesson.cols))
         start = time.monotonic()
         options = results.stage_options(lesson.dtype, lesson.rows, cols, lesson.op)
-        report, found = results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
         what = f"{stage} {lesson.dtype} {lesson.rows} x {cols}"
+        kept = finished / f"{what} {lesson.op}.json"
+        if kept.is_file() and kept.stat().st_mtime > stages[stage].stat().st_mtime:
+            reports.append(load_json(kept))
+            print(f"[{number:3}/{len(work)}] {what}: as the interrupted recording found it", flush=True)
+            continue
+        report, found = results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
         problems += [f"{what}: {problem}" for problem in found]
         outcome = "FAILED"
         if report is not None and not found:
+            write_whole(kept, json.dumps(report))
             reports.append(report)
             mine = [r for r in report["results"] if r["stage"]]
             verified = sum(r["status"] == "verified" for r in mine)
@@ -185,9 +195,13 @@ def record(arguments: argparse.Namespace) -> Path:
     """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
     header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
     stages = results.stage_executables(arguments.root, arguments.build)
-    reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS)
+    finished = arguments.build / "unfinished-recording" / header["commit"]
+    if header["dirty"]:  # who knows of which code they are
+        shutil.rmtree(finished, ignore_errors=True)
+    reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS, finished)
     if problems:
         raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    shutil.rmtree(finished)  # nothing is left to do: what is refused below is measured again
     machine, settings = reports[0]["machine"], reports[0]["settings"]
     if any(report["machine"] != machine or report["settings"] != settings for report in reports):
         raise ToolError("the stages report different machines or settings: record again")
