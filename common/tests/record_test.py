@@ -83,24 +83,36 @@ def test_no_gpu_not_built_and_a_stage_that_hangs(repository: Repository, monkeyp
     repository.tool("record --quick", 1, "took longer")
 
 
+KEPT = "in the interrupted recording"
+
+
 def test_an_interrupted_recording_goes_on(repository: Repository) -> None:
-    again = "as the interrupted recording found it"
     repository.mode("02_tiled", "wrong")
-    assert again not in repository.tool("record --quick", 1, "nothing was written")
+    assert KEPT not in repository.tool("record --quick", 1, "nothing was written")
     repository.mode("02_tiled", "")
     (repository.build / "03_fast").touch()  # built again
-    printed = repository.tool("record --quick")
-    assert [line.split()[2] for line in printed.splitlines() if again in line] == ["01_naive"], printed
+    printed = repository.tool(f"record --quick --out {repository.root}/01_naive/main.cu/no.json", 1, "File exists")
+    assert [line.split()[2] for line in printed.splitlines() if KEPT in line] == ["01_naive"], printed
+    assert repository.tool("record --quick").count(KEPT) == len(repository.stages)
     results_of_all = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))["results"]
     assert {result["stage"] for result in results_of_all} == {*repository.stages, ""}
-    assert again not in repository.tool("record --quick")  # what was finished is forgotten
+    assert KEPT not in repository.tool("record --quick")  # what was written is forgotten
+
+
+def test_what_is_refused_is_not_kept(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository.mode("02_tiled", "other machine")
+    repository.tool("record --quick", 1, "different machines")
+    repository.mode("02_tiled", "wrong")
+    assert KEPT not in repository.tool("record --quick", 1)
+    monkeypatch.setattr(results, "software_versions", lambda _: {"driver_version": "another"})
+    assert KEPT not in repository.tool("record --quick", 1)
 
 
 def test_of_a_working_tree_nothing_is_kept(repository: Repository) -> None:
     repository.mode("02_tiled", "wrong")
     for _ in range(2):
         code, printed = quietly("record", "--quick", "--root", str(repository.root), "--commit", COMMIT + "-dirty")
-        assert (code, "as the interrupted" in printed) == (1, False), printed
+        assert (code, KEPT in printed) == (1, False), printed
 
 
 def test_the_commit_is_given(repository: Repository) -> None:

@@ -159,19 +159,19 @@ def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...], finished: Path
         options = results.stage_options(lesson.dtype, lesson.rows, cols, lesson.op)
         what = f"{stage} {lesson.dtype} {lesson.rows} x {cols}"
         kept = finished / f"{what} {lesson.op}.json"
-        if kept.is_file() and kept.stat().st_mtime > stages[stage].stat().st_mtime:
-            reports.append(load_json(kept))
-            print(f"[{number:3}/{len(work)}] {what}: as the interrupted recording found it", flush=True)
-            continue
-        report, found = results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
+        is_kept = kept.is_file() and kept.stat().st_mtime > stages[stage].stat().st_mtime
+        report, found = (load_json(kept), []) if is_kept else results.run_stage(stages[stage], options, RUN_TIMEOUT_S)
         problems += [f"{what}: {problem}" for problem in found]
         outcome = "FAILED"
         if report is not None and not found:
-            write_whole(kept, json.dumps(report))
             reports.append(report)
             mine = [r for r in report["results"] if r["stage"]]
             verified = sum(r["status"] == "verified" for r in mine)
             outcome = f"{verified} verified, {len(mine) - verified} not applicable"
+            if is_kept:
+                outcome += " in the interrupted recording"
+            else:
+                write_whole(kept, json.dumps(report))
         print(f"[{number:3}/{len(work)}] {what}: {outcome}, {time.monotonic() - start:.1f} s", flush=True)
     return reports, problems
 
@@ -191,22 +191,33 @@ def merge(reports: list[Json]) -> list[Json]:
     return [*(result for result in found if result["stage"]), *ceilings]
 
 
-def record(arguments: argparse.Namespace) -> Path:
-    """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
-    header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
-    stages = results.stage_executables(arguments.root, arguments.build)
-    finished = arguments.build / "unfinished-recording" / header["commit"]
-    if header["dirty"]:  # who knows of which code they are
-        shutil.rmtree(finished, ignore_errors=True)
-    reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS, finished)
-    if problems:
-        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
-    shutil.rmtree(finished)  # nothing is left to do: what is refused below is measured again
+def checked(reports: list[Json]) -> tuple[Json, Json, list[Json]]:
+    """The machine, the settings and all results. Raises ToolError when they are not of one recording."""
     machine, settings = reports[0]["machine"], reports[0]["settings"]
     if any(report["machine"] != machine or report["settings"] != settings for report in reports):
         raise ToolError("the stages report different machines or settings: record again")
     merged = merge(reports)
     results.check_each(merged, results.RECORDING["results"], "results")
+    return machine, settings, merged
+
+
+def record(arguments: argparse.Namespace) -> Path:
+    """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
+    header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
+    stages = results.stage_executables(arguments.root, arguments.build)
+    # What the reports do not say, and what is written of all of them.
+    driver = results.software_versions(arguments.build)["driver_version"]
+    finished = arguments.build / "unfinished-recording" / f"{header['commit']}, driver {driver}"
+    if header["dirty"]:  # who knows of which code they are
+        shutil.rmtree(finished, ignore_errors=True)
+    reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS, finished)
+    if problems:
+        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
+    try:
+        machine, settings, merged = checked(reports)
+    except ToolError:
+        shutil.rmtree(finished)  # with these, the next recording would be refused, too
+        raise
     for result in merged:
         if (result["spread_percent"] or 0) > NOISY_PERCENT:
             where = f"{result['stage']} {result['variant']} {result['rows']} x {result['cols']}"
@@ -214,7 +225,9 @@ def record(arguments: argparse.Namespace) -> Path:
     # A quick run stays out of common/results, where it would replace the full one.
     if arguments.quick and not arguments.out:
         arguments.out = arguments.build / f"{results.gpu_slug(machine['gpu'])}-quick.json"
-    return results.write(arguments, header, machine, settings=settings, results=merged)
+    path = results.write(arguments, header, machine, settings=settings, results=merged)
+    shutil.rmtree(finished)
+    return path
 
 
 def main(argv: list[str]) -> None:
