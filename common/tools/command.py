@@ -122,10 +122,11 @@ def output_of(*command: object, stderr: int = subprocess.DEVNULL, cwd: Path | No
     """What a command prints, without blanks around it; None where it is missing or fails."""
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
     try:
-        done = subprocess.run(list(map(str, command)), cwd=cwd, errors="replace", timeout=60, check=False, **streams)
+        with started(list(map(str, command)), cwd=cwd, **streams) as (process,):
+            printed, _ = process.communicate(timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return printed.strip() if process.returncode == 0 else None
 
 
 def file_to_write(text: str) -> Path:
