@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import pytest
 from fake_stages import VARIANTS, Repository, fake_ncu
-from measure import explanations, hardware_table, results
+from measure import explanations, hardware_table, ncu, results
 from measure.explanations import Explanation
 
 # The fake ncu counts twice the wavefronts that the simulator does, so these differ.
@@ -133,6 +133,23 @@ def test_what_is_missing_is_added(table: Table) -> None:
     after = atomics()
     assert after.keys() == before.keys()
     assert [place for place in before if after[place] != before[place] + 7] == [list(before)[3]]
+
+
+def test_what_is_missing_is_written_a_few_launches_at_a_time(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ncu, "MISSING_AT_ONCE", 2)
+    table.recorded()
+    whole = table.data()["entries"]
+    last = list(map(results.place_of, whole[-5:]))  # one of 02, and four of 03
+    table.change(lambda data: data["entries"].__delitem__(slice(-5, None)))
+    table.ncu_counts("atomics", lambda number: number + 7)  # by which what stays is known
+    table.mode("02_tiled", "exit 1 gpu")
+    printed = table.tool("hardware_table --missing", 1, f"not all was written:\n  {last[0]}: exit code 1")
+    assert "launches 3 to 4 of 5:" in printed
+    assert len(table.data()["entries"]) == len(whole) - 2
+    table.mode("02_tiled", "")
+    table.tool("hardware_table --missing", said="[1 of 2]")
+    added = [results.place_of(entry) for entry in table.data()["entries"] if entry["ncu"]["atomics"] < 7 + entry["cols"]]
+    assert sorted(added) == sorted(last)
 
 
 def test_a_variant_is_launched_with_its_own_operation(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

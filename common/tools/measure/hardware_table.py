@@ -2,7 +2,7 @@
 
     python3 common/tools hardware_table           on a GPU: count with both, write the table's data
     python3 common/tools hardware_table 06 07     only of these stages; what is recorded of the others stays
-    python3 common/tools hardware_table --missing only what is not recorded yet, a new variant for example
+    python3 common/tools hardware_table --missing only what is not recorded yet: a new variant, or what it was stopped before
     python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
 
 Writes common/results/<gpu>-simulator.json: per variant and shape what ncu and what the simulator counted in

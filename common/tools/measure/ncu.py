@@ -26,6 +26,7 @@ from measure.results import Json, last_line, place_of, shape_of
 
 LAUNCH_TIMEOUT_S = 180
 READ_TIMEOUT_S = 300
+MISSING_AT_ONCE = 20  # launches under one ncu, when what is missing is added to a file
 
 # Where the toolkit's packages put it without a link on PATH; the newest version last.
 USUAL_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
@@ -192,7 +193,8 @@ def record(
 ) -> Path:
     """Measures the launches that `count` has counted on the simulator, and writes what is to be `kept` of each; returns
     the file. What is recorded of other stages stays, with its own date and commit; if only what is `missing` is wanted, also
-    of these. Raises ToolError, and then has written nothing."""
+    of these, and what is added is written a few launches at a time: where it is stopped, the next call goes on. Raises
+    ToolError, and then has written nothing else."""
     header = results.header(arguments, command)
     machine = results.machine_of(stages)
     others = entries_of_others(arguments.root / "common/results", f"{results.gpu_slug(machine['gpu'])}{suffix}.json", {} if missing else stages)
@@ -201,12 +203,21 @@ def record(
     entries = [entry for entry in count() if place_of(entry) not in recorded]
     if not entries:
         raise ToolError("nothing is left to record")
-    problems = measure(program, stages, entries, metrics, None, options)
-    if problems:
-        raise ToolError("nothing was written:\n  " + "\n  ".join(problems))
     header["ncu"] = version(program)
-    entries = sorted([*others, *map(kept, entries)], key=lambda entry: entry["stage"])
-    return results.write(arguments, header, machine, suffix, entries=entries)
+    at_once = MISSING_AT_ONCE if missing else len(entries)
+    problems = []
+    for begin in range(0, len(entries), at_once):
+        some = entries[begin : begin + at_once]
+        if len(some) < len(entries):
+            say(f"launches {begin + 1} to {begin + len(some)} of {len(entries)}:")
+        found = measure(program, stages, some, metrics, None, options)
+        problems += found
+        if not found:
+            others = sorted([*others, *map(kept, some)], key=lambda entry: entry["stage"])
+            path = results.write(arguments, header, machine, suffix, entries=others)
+    if problems:
+        raise ToolError(f"{'not all' if missing else 'nothing'} was written:\n  " + "\n  ".join(problems))
+    return path
 
 
 def entries_of_others(folder: Path, name: str, stages: dict[str, Path]) -> list[Json]:
