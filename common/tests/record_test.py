@@ -99,6 +99,15 @@ def test_an_interrupted_recording_goes_on(repository: Repository) -> None:
     assert KEPT not in repository.tool("record --quick")  # what was written is forgotten
 
 
+def test_a_quick_recording_leaves_an_interrupted_long_one_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "LESSONS", record.LESSONS[:1])
+    repository.mode("02_tiled", "wrong")
+    repository.tool("record", 1)
+    repository.mode("02_tiled", "")
+    assert KEPT not in repository.tool("record --quick")
+    assert repository.tool("record").count(KEPT) == len(repository.stages) - 1
+
+
 def test_what_is_refused_is_not_kept(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     repository.mode("02_tiled", "other machine")
     repository.tool("record --quick", 1, "different machines")

@@ -207,7 +207,9 @@ def record(arguments: argparse.Namespace) -> Path:
     stages = results.stage_executables(arguments.root, arguments.build)
     # What the reports do not say, and what is written of all of them.
     driver = results.software_versions(arguments.build)["driver_version"]
-    finished = arguments.build / "unfinished-recording" / f"{header['commit']}, driver {driver}"
+    # A quick recording, which forgets them soon, leaves a long one's alone.
+    kind = "quick" if arguments.quick else "all lessons"
+    finished = arguments.build / "unfinished-recording" / f"{header['commit']}, driver {driver}, {kind}"
     if header["dirty"]:  # who knows of which code they are
         shutil.rmtree(finished, ignore_errors=True)
     reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS, finished)
