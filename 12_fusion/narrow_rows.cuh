@@ -71,18 +71,17 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
   }
 };
 
-/// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone.
-template <class Op, RowTile tile, bool is_cut, class T>
+/// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone. in_parts: the first packs of a row are
+/// added up while the last are on their way; otherwise all are kept until their maximum is known.
+template <class Op, RowTile tile, bool is_cut, bool in_parts, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
-  // So much is kept until the maximum is known. Of more, the first packs are added while the last are on their way.
-  constexpr bool is_narrow = tile.packs_per_lane * tile.pack_size * sizeof(T) <= 256;
   const std::int64_t row = RowOfLanes<tile, is_cut, T>::row_of_thread();
   std::int64_t label = ignored_label;
-  // x at the label waits for it: of a narrow row the label is asked for first, of a wide one in the shadow of the packs.
-  if (is_narrow && row < rows) label = labels[row];
+  // x at the label waits for it: the label is asked for first, or in parts in the shadow of the packs.
+  if (!in_parts && row < rows) label = labels[row];
   const RowOfLanes<tile, is_cut, T> held(x, rows, cols);
-  if (!is_narrow && row < rows) label = labels[row];
+  if (in_parts && row < rows) label = labels[row];
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
   };
@@ -92,11 +91,11 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
                               (tile.packs_per_lane > 4 || sizeof(T) == 4 || is_cut);
   if (!has_branch) packs_are_asked_for();
   if (has_branch && !held.warp_has_row(rows)) return;
-  // On its way while the row is added up. Of a wide row it is read last, when the L1 has it.
-  const Element<T> early = x_at_label(is_narrow);
+  // On its way while the row is added up. In parts it is read last, when the L1 has it.
+  const Element<T> early = x_at_label(!in_parts);
 
   typename Op::State state;
-  if constexpr (is_narrow) {
+  if constexpr (!in_parts) {
     float values[held.elements];
     state = held.template reduce<Op>(values);
   } else {
@@ -114,7 +113,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     state = warp_merge<Op>(own.state());
   }
   // Made by all lanes: a branch around it would take longer.
-  const Element<T> x_label = is_narrow ? early : x_at_label(true);
+  const Element<T> x_label = in_parts ? x_at_label(true) : early;
   const float row_loss = loss_of_row<Op>(state, x_label.value(), label, cols);
   if (held.is_first()) loss[held.row()] = row_loss;
 }
@@ -196,8 +195,20 @@ struct NarrowRows {
             of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
             hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
       } else {
-        narrow_rows_loss<Op, tile, is_cut>
-            <<<grid, warp_reduce_block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape.rows, cols);
+        const auto launch_loss = [&]<bool in_parts>() {
+          narrow_rows_loss<Op, tile, is_cut, in_parts>
+              <<<grid, warp_reduce_block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape.rows, cols);
+        };
+        constexpr int lane_bytes = tile.packs_per_lane * N * sizeof(T);
+        if constexpr (lane_bytes < 128) {
+          launch_loss.template operator()<false>();
+        } else if constexpr (lane_bytes > 256) {
+          launch_loss.template operator()<true>();
+        } else if (of.shape.rows > most_rows_of_a_warp_each) {
+          launch_loss.template operator()<true>();
+        } else {  // the GPU has all of them at once, and is done when one is: in parts that is later
+          launch_loss.template operator()<false>();
+        }
       }
       CUDA_CHECK(cudaGetLastError());
     });

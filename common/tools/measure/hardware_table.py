@@ -42,11 +42,7 @@ COLS_OF_STAGE = {
 }
 KERNELS_OF_OTHERS = "13_dispatch"
 # Not beside a GPU yet: whoever records next takes them off the list.
-TO_RECORD: tuple[str, ...] = tuple(
-    f"12_fusion {variant} "
-    for variant in ("cluster", "cluster_loss", "cluster_registers", "drawn_rows", "in_registers", "kept_row", "narrow_rows",
-                    "one_read", "read_again", "split_row", "unaligned_cluster")
-)  # fmt: skip
+TO_RECORD: tuple[str, ...] = ()
 METRICS = tuple(dict.fromkeys(metric for counter in COUNTERS.values() for metric in counter.metrics))
 COUNTS = {name: results.DIFFERENCE if "conflicts" in name else results.NUMBER for name in COUNTERS}
 ENTRY = {**results.PLACE, "ncu": COUNTS, "simulator": COUNTS}
