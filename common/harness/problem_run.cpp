@@ -51,7 +51,7 @@ std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, c
   if (!setup.takes_times) return 1;
   const double share_usable = 0.95;  // the rest is left to the allocator's rounding
   const auto more_sets = static_cast<std::size_t>((free - needed) / set_bytes * share_usable);
-  return std::min(buffer_sets_for(problem.least_bytes_of_a_device(), setup.l2, device), 1 + more_sets);
+  return std::min(buffer_sets_for(problem.least_bytes_of_a_device(), setup.l2), 1 + more_sets);
 }
 
 std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int64_t offset) {

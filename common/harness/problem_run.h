@@ -17,7 +17,7 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
                               const Device& device);
 
 struct ProblemSetup {
-  L2 l2 = L2::cold;         ///< cold: as many buffer sets as successive launches need to find their data cold
+  L2 l2 = L2::cold;         ///< cold: as many buffer sets as a sample has launches, if there is room
   bool takes_times = true;  ///< false: one buffer set will do
   std::size_t workspace_bytes = 0;
   std::size_t spare_bytes = 0;  ///< free memory to leave to others

@@ -11,12 +11,16 @@
 
 namespace {
 
-constexpr std::size_t max_buffer_sets = 32;
 constexpr std::size_t sink_bytes = 256;  // see launch_read
-// So that a sample is long against the event's resolution, unless it moves this much anyway.
-constexpr std::size_t launches_per_sample = 16;
-constexpr std::size_t bytes_per_sample = std::size_t{1} << 30U;
 
+/// So many that a sample is long against the event's resolution, but no more where it moves a lot anyway.
+std::size_t launches_per_sample(std::size_t bytes_per_launch) {
+  constexpr std::size_t bytes_per_sample = std::size_t{1} << 30U;
+  return std::clamp(bytes_per_sample / std::max<std::size_t>(bytes_per_launch, 1), std::size_t{2},
+                    std::size_t{32});
+}
+
+/// To touch this much leaves nothing of before in the L2.
 std::size_t cold_bytes(std::size_t l2_bytes) {
   return 3 * l2_bytes + 1;
 }
@@ -118,23 +122,12 @@ JsonMembers json_members(const TimedVariant& timed) {
           {"note", json_quoted(doubts(timed))}};
 }
 
-std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2, const Device& device) {
-  if (l2 == L2::warm) return 1;
-  const std::size_t set_bytes = std::max<std::size_t>(bytes_per_set, 1);
-  return std::clamp(cold_bytes(device.l2_bytes) / set_bytes + 1, std::size_t{2}, max_buffer_sets);
+std::size_t buffer_sets_for(std::size_t bytes_per_set, L2 l2) {
+  return l2 == L2::warm ? 1 : launches_per_sample(bytes_per_set);
 }
 
-TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Sampling& sampling, L2 l2,
-                          std::size_t cold_bytes) {
-  const std::size_t round_bytes = work.bytes_per_set * work.sets;
-  // A second round over the sets finds the first set cold only if all of them together exceed the L2.
-  const bool rounds_stay_cold = l2 == L2::warm || round_bytes >= cold_bytes;
-  std::size_t rounds = 1;
-  while (rounds_stay_cold && rounds * work.sets < launches_per_sample &&
-         rounds * round_bytes < bytes_per_sample) {
-    ++rounds;
-  }
-  const std::size_t launches = rounds * work.sets;
+TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Sampling& sampling, L2 l2) {
+  const std::size_t launches = l2 == L2::warm ? launches_per_sample(work.bytes_per_set) : work.sets;
 
   const auto prepare = [&](const std::function<void(std::size_t, const Streams&)>& one, bool capturable) {
     const auto enqueue_all = [&one, launches, sets = work.sets](const Streams& streams) {
@@ -143,7 +136,7 @@ TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Samp
     return device.prepare(enqueue_all, capturable);
   };
   const auto sample = [&](const TimedDevice::Run& run) {
-    if (l2 == L2::cold && round_bytes < cold_bytes) device.flush_l2();
+    if (l2 == L2::cold) device.flush_l2();
     return device.microseconds(run) / static_cast<double>(launches);
   };
   // Before the capture, which takes over what is set on the stream.
@@ -191,7 +184,7 @@ Timer::Timer(const Device& device, L2 l2, int devices)
       readings_(allocate_device(2 * sizeof(ClockReading))) {}
 
 TimedVariant Timer::time(const TimedWork& work, const Sampling& sampling) {
-  return time_in_turn(*this, work, sampling, l2_, cold_bytes_);
+  return time_in_turn(*this, work, sampling, l2_);
 }
 
 TimedDevice::Run Timer::prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) {
@@ -242,7 +235,7 @@ void Timer::flush_l2() {
 }
 
 // A kernel can ask the L2 to keep what lies in a window of memory. What is kept stays when other memory is
-// read, so that neither rotating buffers nor flush_l2 get rid of it: whoever is timed next on the same
+// read, so that flush_l2 does not get rid of it: whoever is timed next on the same
 // buffers would find them warm. A window that a launcher set on our stream would hold for later launches
 // there, too. And what is set aside for such lines is missing to everybody else: with all of it set aside,
 // softmax and copy of 16 MiB took twice their time on an H200.
