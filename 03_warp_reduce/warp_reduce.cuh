@@ -40,9 +40,9 @@ struct RowTile {
 inline dim3 one_block_each(std::int64_t items) {
   return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
 }
-/// Of the block in that grid.
+/// Of the block in that grid. A second row of it follows a full one. (gridDim.x would have to be read first.)
 __device__ inline std::int64_t item_of_block() {
-  return std::int64_t{blockIdx.y} * gridDim.x + blockIdx.x;
+  return std::int64_t{blockIdx.y} * max_grid_blocks + blockIdx.x;
 }
 
 /// Load, Store and Shape are 48 bytes, and so fit the first line of the constant memory that holds a kernel's parameters. The
@@ -50,16 +50,19 @@ __device__ inline std::int64_t item_of_block() {
 template <class Op, RowTile tile, class Load, class Store>
 __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load, Store store, Shape shape) {
   // A full tile is as wide as the row: all reads of a lane are then at constants from one address. Of writes that are, nvcc 13.0
-  // makes four of 4 bytes in place of one of 16.
-  if constexpr (!tile.padded && requires { load.cols; }) load.cols = tile.cols();
-  const auto [rows, cols] = shape;
+  // makes four of 4 bytes in place of one of 16. In any other tile 32 bits hold the number of columns. The fewer instructions come
+  // before the first read, the better: of a small matrix their time can be seen.
+  const std::int64_t rows = shape.rows;
+  const auto cols = static_cast<unsigned>(shape.cols);
+  if constexpr (requires { load.cols; }) load.cols = tile.padded ? cols : tile.cols();
+  if constexpr (requires { store.cols; }) store.cols = cols;
   // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
   const std::int64_t group_row = item_of_block() * tile.rows_per_block() + group;
   // Neighbouring groups take neighbouring rows, so that an access of a warp is to bytes side by side.
   const auto row_of = [&](int r) { return group_row + r * tile.groups_per_block(); };
-  const auto col_of_pack = [&](int pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
+  const auto col_of_pack = [&](unsigned pack) { return (pack * tile.group_width + lane) * tile.pack_size; };
   const auto exists = [&](int r, int pack) {
     return row_of(r) < rows && (!tile.padded || col_of_pack(pack) < cols);
   };

@@ -16,9 +16,10 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
   const std::int64_t row = item_of_block() * tile.rows_per_block() + group;
-  const std::int64_t first = row * shape.cols;
-  const auto col = [&](int pack) { return (pack * tile.group_width + lane) * N; };
-  const auto exists = [&](int pack) { return row < shape.rows && col(pack) < shape.cols; };
+  const auto cols = static_cast<unsigned>(shape.cols);
+  const std::int64_t first = row * cols;
+  const auto col = [&](unsigned pack) { return (pack * tile.group_width + lane) * N; };
+  const auto exists = [&](int pack) { return row < shape.rows && col(pack) < cols; };
   // What does not exist is zero, and adds nothing. Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
   Pack<T, N> y_packs[tile.packs_per_lane] = {};
   Pack<T, N> dy_packs[tile.packs_per_lane] = {};
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   dy = with_policy(dy, reads);
   constexpr int N = tile.pack_size;
   const LaneOfRow<tile, true> lane(dx, shape.rows, static_cast<int>(shape.cols));
-  const std::int64_t first = lane.row() * shape.cols;
+  const std::int64_t first = lane.first();
   // What does not exist is zero, and adds nothing.
   Pack<T, N> y_packs[tile.packs_per_lane] = {};
   Pack<T, N> dy_packs[tile.packs_per_lane] = {};

@@ -18,7 +18,7 @@ class LaneOfRow {
   __device__ LaneOfRow(const T* matrix, std::int64_t rows, int cols)
       : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols), end_of_packs_(cols) {
     if (is_cut) {
-      const Cut<N> cut(matrix + row_ * cols, cols);
+      const Cut<N> cut(matrix + first(), cols);
       first_of_packs_ = cut.head;
       end_of_packs_ = cols - cut.tail;
     }
@@ -28,6 +28,8 @@ class LaneOfRow {
     return item_of_block() * tile.rows_per_block() + threadIdx.x / tile.group_width;
   }
   __device__ std::int64_t row() const { return row_; }
+  /// The index of the row's first element. Of an unsigned number of columns nvcc makes less.
+  __device__ std::int64_t first() const { return row_ * static_cast<unsigned>(cols_); }
   __device__ bool has_row() const { return has_row_; }
   __device__ bool is_first() const { return has_row_ && lane() == 0; }
   __device__ bool exists(int pack) const { return has_row_ && col(pack) < end_of_packs_; }

@@ -12,13 +12,13 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
   using Lane = LaneOfRow<tile, is_cut>;
 
  public:
-  using Lane::exists, Lane::has_single, Lane::most_singles, Lane::N;
+  using Lane::exists, Lane::first, Lane::has_single, Lane::most_singles, Lane::N;
   static constexpr int elements = tile.packs_per_lane * N + most_singles;
   Pack<T, N> packs[tile.packs_per_lane];
   Pack<T, 1> singles[Lane::room_for_singles];
 
   __device__ RowOfLanes(const T* x, std::int64_t rows, int cols) : Lane(x, rows, cols) {
-    const T* const row_x = x + Lane::row() * cols;
+    const T* const row_x = x + Lane::first();
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
       packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i)) : no_elements<T, N>();
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   const RowOfLanes<tile, is_cut, T> held(x, rows, cols);
   if (in_parts && row < rows) label = labels[row];
   const auto x_at_label = [&](bool reads) {
-    return Element<T>(x + held.row() * cols, label, reads && held.is_first() ? cols : 0);
+    return Element<T>(x + held.first(), label, reads && held.is_first() ? cols : 0);
   };
   // The asm keeps nvcc from moving x at the label before the packs; ptxas moves it before some of them all the same, but not across a
   // branch. With less than 64 bytes a lane the branch costs more than it saves; with four packs of 16-bit elements, too, but for cuts.
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   const bool warp_has_row = held.warp_has_row(rows);
   if (!reads_before && !warp_has_row) return;
   if (reads_before) __syncwarp();
-  const Element<T> x_label(x + held.row() * cols, label, held.is_first() ? cols : 0);
+  const Element<T> x_label(x + held.first(), label, held.is_first() ? cols : 0);
   if (reads_before && !warp_has_row) return;
   if (label == ignored_label) {
     // Nothing of it, NaN for one, may reach dx.
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   const RowGradient<Op> gradient(state, label, cols);
   const auto store = [&](auto& part, int col) {
     gradient.template of_exponentials<tile.group_width == 32 && N == elements_per_16_bytes<T>>(part, col);
-    store_pack(dx + held.row() * cols + col, make_pack<T>(part));
+    store_pack(dx + held.first() + col, make_pack<T>(part));
   };
 #pragma unroll
   for (int i = 0; i < tile.packs_per_lane; ++i) {
@@ -200,7 +200,7 @@ struct NarrowRows {
               <<<grid, warp_reduce_block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape.rows, cols);
         };
         constexpr int lane_bytes = tile.packs_per_lane * N * sizeof(T);
-        if constexpr (lane_bytes < 128) {
+        if constexpr (lane_bytes < 128 || (lane_bytes <= 256 && sizeof(T) == 4)) {
           launch_loss.template operator()<false>();
         } else if constexpr (lane_bytes > 256) {
           launch_loss.template operator()<true>();
