@@ -1,4 +1,4 @@
-// Timing: CUDA events around a graph of launches over rotating buffers, cold L2, median of samples, with the
+// Timing: CUDA events around a graph of launches on a set of buffers each, cold L2, median of samples, with the
 // copy ceiling timed in turn with the variant, so that both see the same machine. What the buffers hold, and
 // whether the result is right, is not known here.
 #pragma once

@@ -73,6 +73,13 @@ TEST(Timer, TakesCopyAndVariantInTurnAndFlushesTheL2BeforeEachSample) {
             "clock [c0c1c2] flush [v0v1v2] ");
 }
 
+TEST(Timer, SetsThatExceedTheL2AreFlushedAndLaunchedOnOnceLikeAnyOther) {
+  FakeDevice device;
+  time_in_turn(device, device.work(2, std::size_t{1} << 29U), samples(1), L2::cold);
+  const std::string pair = "flush [c0c1] flush [v0v1] ";
+  EXPECT_EQ(device.log, "forget graph graph " + pair + pair + "clock [c0c1] flush [v0v1] ");
+}
+
 TEST(Timer, WarmIsNeverFlushed) {
   FakeDevice device;
   time_in_turn(device, device.work(1, 4), samples(5), L2::warm);
