@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size) warp_softmax(Load load
   const std::int64_t rows = shape.rows;
   const auto cols = static_cast<unsigned>(shape.cols);
   if constexpr (requires { load.cols; }) load.cols = tile.padded ? cols : tile.cols();
-  if constexpr (requires { store.cols; }) store.cols = cols;
+  if constexpr (tile.padded && requires { store.cols; }) store.cols = cols;
   // Divided before it is signed: for a signed number, nvcc makes more of it than a shift and a mask.
   const int lane = static_cast<int>(threadIdx.x % tile.group_width);
   const int group = static_cast<int>(threadIdx.x / tile.group_width);
