@@ -33,8 +33,9 @@ struct Choices {
 template <class Kernel>
 Choices<Kernel> choices_for(const Matrix& matrix);
 
-/// The kernel of the first line that holds the matrix, and can do it. If it would need clusters, and the GPU has none or too small
-/// ones, the search goes on in the lines without. The last can do anything that the operation is defined for.
+/// The kernel of the first line that holds the matrix, and can do it. If it would need clusters, and cannot, for lack of them or of a
+/// workspace, the search goes on in the lines without. The last can do anything that the operation is defined for; of gradients it
+/// needs a workspace.
 template <class Kernel>
 Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
   const double rows = static_cast<double>(matrix.rows) * recorded_multiprocessors / gpu.multiprocessors;

@@ -67,8 +67,11 @@ void check_memory(const Argument& argument, int current_device) {
 
 /// Whether what is written overlaps another argument.
 bool is_in_the_way(const Argument& written, const Argument& other) {
-  const bool apart =
-      written.begin() + written.bytes <= other.begin() || other.begin() + other.bytes <= written.begin();
+  // Where one ends is not asked for: it may be beyond the last address.
+  const auto lies_before = [](const Argument& one, const Argument& next) {
+    return one.begin() <= next.begin() && static_cast<std::size_t>(next.begin() - one.begin()) >= one.bytes;
+  };
+  const bool apart = lies_before(written, other) || lies_before(other, written);
   const bool in_place = written.data == other.data && written.is_matrix && other.may_be_replaced;
   return !apart && !in_place;
 }
@@ -150,6 +153,7 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
     refuse("workspace: " + std::to_string(workspace.bytes) + " bytes are too few; workspace_bytes() says " +
            std::to_string(most_bytes<Kernel>(extent, sizeof(T))));
   }
+  (void)cudaGetLastError();  // of an earlier call, and would be taken for the launch's
   launch_kernel(kernel);
   if (!needed.left_zero) CUDA_CHECK(cudaMemsetAsync(workspace.data, 0, needed.bytes, stream));
 }

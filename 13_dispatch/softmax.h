@@ -9,6 +9,7 @@
 // cross-entropy, where a label may still be looked up. Otherwise nothing overlaps.
 //
 // Bad arguments throw std::invalid_argument, and what CUDA refuses std::runtime_error. Then nothing is written.
+// What an earlier call has left for cudaGetLastError() is forgotten.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,7 +28,8 @@ struct Extent {
   std::int64_t cols = 0;
 };
 
-/// Memory that some kernels need: few rows are shared by many blocks. Without one, kernels are taken that need none.
+/// Memory that some kernels need, where blocks share rows or draw them. Without one, kernels are taken that need none; of gradients
+/// wider than 2^30 columns there is none, and the call is refused.
 /// It is zero before the first call, and every call leaves it so: one workspace, of the most that is asked for, does for all calls
 /// on one stream. Its address is a multiple of 16.
 struct Workspace {

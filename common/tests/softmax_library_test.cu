@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -233,6 +234,10 @@ bool check_bad_calls() {
        [&] {
          rowwise::softmax(from, to, extent, nullptr, {to, bytes});
        }},
+      {"workspace overlaps y",
+       [&] {
+         rowwise::softmax(from, to, extent, nullptr, {to, std::numeric_limits<std::size_t>::max()});
+       }},
   };
   bool all = true;
   for (const BadCall& bad : calls) {
@@ -252,6 +257,21 @@ bool check_bad_calls() {
     all = false;
   }
   return all;
+}
+
+/// What went wrong before, and was never asked for, is not the call's error.
+bool check_error_of_earlier_call() {
+  constexpr Extent extent{3, 1000};
+  DeviceTensor x(extent.rows * extent.cols * sizeof(float), 0);
+  const auto data = reinterpret_cast<float*>(x.data);
+  if (cudaSetDevice(1 << 20) == cudaSuccess) return false;
+  try {
+    rowwise::softmax<float>(data, data, extent);
+    return true;
+  } catch (const std::runtime_error& error) {
+    std::printf("WRONG: after an error of an earlier call: %s\n", error.what());
+    return false;
+  }
 }
 
 /// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take what their registers hold.
@@ -349,8 +369,9 @@ int main() {
   return run_on_device([](const Device& /*device*/) {
     const bool results = check_results();
     const bool refusals = check_bad_calls();
+    const bool forgotten = check_error_of_earlier_call();
     const bool narrow = check_who_takes_narrow_rows();
     const bool clusters = check_who_needs_clusters();
-    return check_time_of_choice() && results && refusals && narrow && clusters;
+    return check_time_of_choice() && results && refusals && forgotten && narrow && clusters;
   });
 }
