@@ -142,20 +142,27 @@ std::string too_wide_for_a_warp(const Problem& problem, const Device& device) {
 const auto too_wide_for_an_index = at_most_columns(1 << 30, "a column must fit 32 bits");
 
 std::string not_recomputed(const Problem& problem, const Device& device) {
-  if (!is_one_of(RecomputedOperations{}, problem.op)) return "makes y again, of x and pairs";
+  if (!is_one_of(RecomputedOperations{}, problem.op))
+    return "makes y again: --op recomputed_softmax_backward";
   return not_packs_or_wider(problem, device, widest_gradient_tile.cols(), must_fit_registers);
 }
 
 /// The same variant where y is given.
 Variant reads_y(Variant variant) {
   variant.unsupported = [otherwise = variant.unsupported](const Problem& problem, const Device& device) {
-    return is_one_of(RecomputedOperations{}, problem.op) ? "makes dx from y, not from x and pairs"
+    return is_one_of(RecomputedOperations{}, problem.op) ? "makes dx from y: --op softmax_backward"
                                                          : otherwise(problem, device);
   };
   return variant;
 }
 
 // ---- What they move.
+
+/// y and dy twice; of log-softmax the sum is of dy alone.
+Traffic reads_for_the_sum_and_again(const Problem& problem) {
+  const int reads = is_one_of(Operations<LogSoftmaxBackward>{}, problem.op) ? 3 : 4;
+  return whole_passes(reads, 1)(problem);
+}
 
 /// Reads a second time what shared memory does not hold: of an H200, as stage 08 has it.
 Traffic unaligned_passes(const Problem& problem) {
@@ -225,7 +232,7 @@ std::vector<Variant> variants() {
       {.name = "two_kernels",
        .idea = "few rows: a sum per part of a row; then add and write",
        .prepare = gradients_with_workspace<SplitInTwoKernels>,
-       .traffic = whole_passes(4, 1),
+       .traffic = reads_for_the_sum_and_again,
        .workspace =
            [](const Problem& problem, const Device&) {
              return Workspace{.bytes = SplitInTwoKernels::workspace_bytes(problem.shape)};

@@ -45,7 +45,8 @@ std::string too_wide(const Problem& problem, const Device& device) {
 }
 
 std::string not_the_loss_alone(const Problem& problem, const Device& device) {
-  return is_one_of(Losses{}, problem.op) ? too_wide(problem, device) : "makes the loss alone";
+  return is_one_of(Losses{}, problem.op) ? too_wide(problem, device)
+                                         : "makes the loss alone: --op cross_entropy";
 }
 
 std::string cannot_draw(const Problem& problem, const Device& device) {
@@ -54,11 +55,12 @@ std::string cannot_draw(const Problem& problem, const Device& device) {
 }
 
 std::string no_gradient(const Problem& problem, const Device& device) {
-  return asks_for_gradient(problem) ? too_wide(problem, device) : "makes the gradient, too";
+  return asks_for_gradient(problem) ? too_wide(problem, device)
+                                    : "makes dx, too: --op cross_entropy_gradient";
 }
 
 std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
-  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
+  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes a loss: --op cross_entropy";
   const std::int64_t size = problem.element_bytes();
   const std::int64_t most_cols =
       asks_for_gradient(problem)
@@ -68,7 +70,7 @@ std::string too_wide_for_lanes(const Problem& problem, const Device& device) {
 }
 
 std::string not_for_a_span(const Problem& problem, const Device& device) {
-  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes the loss, alone or with the gradient";
+  if (!is_one_of(LossesAndGradients{}, problem.op)) return "makes a loss: --op cross_entropy";
   if (std::string reason = not_in_odd_packs(problem); !reason.empty()) return reason;
   const std::int64_t most_cols = most_cols_of_span_in(device.shared_bytes_per_block, problem.element_bytes());
   return at_most_columns(most_cols, "32 rows must fit the registers of a block")(problem, device);

@@ -75,7 +75,7 @@ Plan backward_launches(const Problem& problem, const Device& /*device*/, const M
 // ---- What the variants cannot do.
 
 std::string no_forward(const Problem& problem, const Device& device) {
-  if (!is_one_of(Forward{}, problem.op)) return "makes a masked softmax";
+  if (!is_one_of(Forward{}, problem.op)) return "makes a masked softmax: --op causal_softmax";
   if (problem.shape.rows > std::int64_t{1} << 32) return "a row must fit 32 bits";
   return at_most_columns(1 << 30, "a column must fit 32 bits")(problem, device);
 }
@@ -91,7 +91,7 @@ std::string too_wide_for_a_block(const Problem& problem, const Device& device) {
 }
 
 std::string no_backward(const Problem& problem, const Device& device) {
-  if (!is_one_of(Backward{}, problem.op)) return "makes the gradient of a masked softmax";
+  if (!is_one_of(Backward{}, problem.op)) return "makes a masked dx: --op causal_softmax_backward";
   if (problem.shape.rows > std::int64_t{1} << 32) return "a row must fit 32 bits";
   const bool packs = not_whole_packs(problem).empty();
   return at_most_columns(packs ? MaskedBackward::most_cols : MaskedBackward::most_cols_of_elements,

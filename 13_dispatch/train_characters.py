@@ -6,18 +6,23 @@ cross-entropy and with the operators of this stage. Same weights, same batches: 
 
 It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg beside this file.
 
-Exit codes: 0 the losses agree at the end; 1 they differ by more than 1 %; 3 no GPU.
+Exit codes: 0 the losses agree at the end; 1 they differ by more than 1 %; 3 no GPU, or no PyTorch.
 """
 
 import argparse
 import json
 import math
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Callable, NamedTuple
 
-import torch
+try:
+    import torch
+except ImportError:
+    print("train_characters.py: PyTorch is not installed for this python3", file=sys.stderr)
+    raise SystemExit(3) from None
 import torch_operators as rowwise
 from torch import Tensor, nn
 from torch.nn import functional

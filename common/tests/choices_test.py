@@ -47,6 +47,15 @@ def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -
         choices.main(["--check", "--root", str(root)])
 
 
+def test_it_says_where_the_table_is_worst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = recorded(tmp_path, [result("head_and_tail", "08_unaligned_rows", 90), result("fused", "06_online", 92.9)])
+    for argv, behind in (["--check"], "2.9"), ([], "0.0"):  # the latter fits the table to it
+        choices.main([*argv, "--root", str(root)])
+        assert re.search(rf"the worst of 1 .*: softmax 64 x 1001, .* {behind} points behind", capsys.readouterr().out)
+    with pytest.raises(ToolError, match="--gpu: '' is not accepted"):
+        choices.main(["--gpu", ""])
+
+
 def test_the_later_recording_of_a_shape_counts_alone(tmp_path: Path) -> None:
     head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
     ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]

@@ -69,6 +69,7 @@ def test_every_difference_needs_its_reason(table: Table) -> None:
     table.check("not explained: 01_naive thread_per_row f32:64x1000: shared load conflicts: ncu 0, simulator 1000")
     table.explain(*DIFFERING)
     assert table.check(code=0) == ""
+    table.tool("hardware_table --check 01", 2, "not together with a STAGE")
     table.explain(*DIFFERING, where=r"{stage} thread_per_row \S+ ")
     table.check("not explained: 01_naive block_per_row f32:64x1000: shared load c")
     table.explain(*DIFFERING, "shuffles")

@@ -129,6 +129,13 @@ def output_of(*command: object, stderr: int = subprocess.DEVNULL, cwd: Path | No
     return printed.strip() if process.returncode == 0 else None
 
 
+def not_empty(text: str) -> str:
+    """A parser of names."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not accepted")
+    return text
+
+
 def file_to_write(text: str) -> Path:
     """A parser of file names."""
     path = Path(text)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct Options {
   Format format = Format::table;
   Sections sections;
   RunOn device = RunOn::automatic;
-  std::string recorded;  ///< a file of RecordedPercentages, or empty
+  std::optional<std::string> recorded;  ///< a file of RecordedPercentages
   bool list = false;
   bool help = false;
 };

@@ -53,7 +53,7 @@ std::string shape_text(Shape shape) {
 Table::Table(std::ostream& out, const Options& options, const Device& device, const Stage& stage,
              Screen screen)
     : out_(out), options_(options), device_(device), stage_(stage), screen_(screen) {
-  if (device.simulated && !options.recorded.empty()) recorded_ = RecordedPercentages(options.recorded);
+  if (device.simulated && options.recorded) recorded_ = RecordedPercentages(*options.recorded);
 }
 
 std::vector<Table::Column> Table::all_columns() const {

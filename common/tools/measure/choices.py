@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
-from command import Parser, ToolError
+from command import Parser, ToolError, not_empty
 from files import write_whole
 from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
 
@@ -592,36 +592,41 @@ def read_table(path: Path) -> dict[tuple[str, Part], Table]:
     return {(work.name, part): Table(*map(lines, _names(work, part))) for work in WORKS for part in PARTS}
 
 
-def disagreements(root: Path, gpu: str = "") -> list[str]:
-    """The recorded shapes at which the table is more than MOST_POINTS behind the best stage."""
+def judged(root: Path, gpu: str = "") -> list[tuple[float, str]]:
+    """By how many points the table is behind at each recorded shape, and in words."""
     table = read_table(root / TABLE)
     results, _, _ = recordings(root, gpu)
     found = []
     for work in WORKS:
         for part, cells in recorded_cells(results, work).items():
             of_part = table[work.name, part]
-            judged = [(cell, "the best stage") for cell in cells]
+            compared = [(cell, "the best stage") for cell in cells]
             in_clusters = [cell for cell in cells if needs_clusters(chosen(of_part, cell) or "")]
-            judged += [(cell, "the best of those that need no clusters") for cell in without_clusters(in_clusters)]
-            for cell, best in judged:
+            compared += [(cell, "the best of those that need no clusters") for cell in without_clusters(in_clusters)]
+            for cell, best in compared:
                 behind = _behind(cell, of_part)
-                if behind > MOST_POINTS:
-                    found.append(
-                        f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes an element: the table takes "
-                        f"{chosen(of_part, cell)}, which is {behind:.1f} points behind {best}"
-                    )
+                shape = f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes an element"
+                words = f"{shape}: the table takes {chosen(of_part, cell)}, which is {behind:.1f} points behind {best}"
+                found.append((behind, words))
     return found
+
+
+def disagreements(root: Path, gpu: str = "") -> list[str]:
+    """The recorded shapes at which the table is more than MOST_POINTS behind the best stage."""
+    return [words for behind, words in judged(root, gpu) if behind > MOST_POINTS]
 
 
 def main(argv: list[str]) -> None:
     parser = Parser("common/tools choices", __doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with what is recorded")
-    parser.add_argument("--gpu", metavar="NAME", default="", help="whose files in common/results (default: the lessons' GPU)")
+    parser.add_argument("--gpu", metavar="NAME", type=not_empty, help="whose files in common/results (default: the lessons' GPU)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
+    where = arguments.root, arguments.gpu or ""
     if not arguments.check:
-        write_whole(arguments.root / TABLE, table_text(arguments.root, arguments.gpu))
-        return
-    found = disagreements(arguments.root, arguments.gpu)
-    if found:
+        write_whole(arguments.root / TABLE, table_text(*where))
+        print(f"wrote {TABLE}")
+    elif found := disagreements(*where):
         raise ToolError("\n".join(["recorded sweeps disagree with the table:", *found]))
+    if shapes := judged(*where):
+        print(f"the worst of {len(shapes)} comparisons with what is recorded: {max(shapes)[1]}")

@@ -21,7 +21,7 @@ import itertools
 from pathlib import Path
 from typing import NamedTuple
 
-from command import Parser, ToolError, file_to_write
+from command import Parser, ToolError, Usage, file_to_write
 from measure import count, explanations, ncu, results
 from measure.explanations import Explanation
 from measure.quantities import COUNTERS
@@ -148,6 +148,8 @@ def main(argv: list[str]) -> int | None:
     parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command line program")
     arguments = results.parse(parser, argv)
     if arguments.check:
+        if arguments.stages or arguments.missing or arguments.out:
+            raise Usage("--check is of all that is recorded: not together with a STAGE, --missing or --out")
         return check(arguments)
     given = [results.stage_named(text, results.stage_names(arguments.root)) for text in arguments.stages]
     stages = results.stage_executables(arguments.root, arguments.build, given)

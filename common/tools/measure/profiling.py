@@ -153,6 +153,11 @@ def screen(entries: list[Json], others: list[str], shape: Shape, op: str, measur
         lines += [agreement(entries), ""]
     for text, letter in notes.items():
         lines += textwrap.wrap(text, width, initial_indent=f"{letter} ", subsequent_indent="  ")
+    counted_rows = counted_shape(shape).rows
+    few = [stage for stage in dict.fromkeys(e["stage"] for e in entries) if stage in FEW_ROWS and counted_rows < shape.rows]
+    if few:
+        text = f"{', '.join(few)}: how many blocks share a row, and which kernel is chosen, can depend on the number of rows"
+        lines += textwrap.wrap(f"{text}; counted is of {counted_rows}", width, subsequent_indent="  ")
     lines += [f"not applicable: {text}" for text in others]
     return "\n".join(lines).rstrip()
 
@@ -229,6 +234,9 @@ def profile(arguments: argparse.Namespace, stages: dict[str, Path]) -> int:
         say(f"not measured: {why}")
     say(f"counting on the simulator ({counted_shape(shape).rows} rows) ...")
     entries, others = count_all(stages, [(stage, shape) for stage in stages], arguments.op, arguments.variant)
+    if not entries and not others:
+        accepted = ", ".join(operation for stage in stages for operation in results.operations_of(stage))
+        raise Usage(f"--variant {arguments.variant} does not do --op {arguments.op}; the stage's operations: {accepted}")
     folder = arguments.out or arguments.build / "profile"
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{'_'.join(stages) if len(stages) < 3 else 'stages'}-{shape.dtype}-{shape.rows}x{shape.cols}"

@@ -101,7 +101,8 @@ def of_its_operation(entries: Iterable[Json]) -> list[Json]:
     for entry in entries:
         if entry["reason"].startswith("makes "):
             continue
-        if found.setdefault(place_of(entry), entry)["status"] == "not applicable":
+        kept = found.setdefault(place_of(entry), entry)
+        if kept["status"] == "not applicable" != entry["status"]:
             found[place_of(entry)] = entry
     return list(found.values())
 
@@ -115,7 +116,7 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> dic
     stages = {name: build / name for name in names or stage_names(root)}
     if not stages:
         raise ToolError(f"{root} holds no stage: no folder NN_name with a main.cu")
-    missing = [str(path) for path in stages.values() if not os.access(path, os.X_OK)]
+    missing = [str(path) for path in stages.values() if not (path.is_file() and os.access(path, os.X_OK))]
     if missing:
         raise ToolError(f"not built: {', '.join(missing)} (cmake --build {build})")
     return stages

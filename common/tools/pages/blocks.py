@@ -174,11 +174,12 @@ def ladder_block(context: Context, shape: Shape) -> str:
     return table.text(recorded_caption(recorded, f"{shape_text(shape)}, "))
 
 
-def stage_block(context: Context, stage: str, shapes: str) -> str:
+def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
+    """Of one operation, or of each variant's."""
     recorded, columns = context.recorded, shapes_in(shapes)
     if not recorded.has(context.stage(stage), columns):
         return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"
-    found = [{r["variant"]: r for r in recorded.variants(stage, shape)} for shape in columns]
+    found = [{r["variant"]: r for r in recorded.variants(stage, shape, op)} for shape in columns]
     table = Table(1, "variant", "passes", *map(shape_text, columns))
     for variant in dict.fromkeys(name for column in found for name in column):
         cells, passes = [], []

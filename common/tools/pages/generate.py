@@ -52,7 +52,7 @@ import argparse
 import re
 from pathlib import Path
 
-from command import Parser, ToolError
+from command import Parser, ToolError, not_empty
 from files import write_whole
 from measure import choices, results
 from pages import charts, draw, segments
@@ -140,11 +140,11 @@ def main(argv: list[str]) -> int:
     how.add_argument("--redraw", action="store_true", help="draw every chart again, changed or not")
     whose = parser.add_mutually_exclusive_group()
     gpu_help = f"whose files in common/results (default: {results.LESSONS_GPU}, or else the newest)"
-    whose.add_argument("--gpu", metavar="NAME", default="", help=gpu_help)
+    whose.add_argument("--gpu", metavar="NAME", type=not_empty, help=gpu_help)
     whose.add_argument("--results", type=Path, help="the file of `record`, from anywhere")
     parser.add_argument("--root", type=Path, default=results.ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    context = Context(arguments.root, arguments.results, arguments.gpu)
+    context = Context(arguments.root, arguments.results, arguments.gpu or "")
     differing = run(context, arguments.check, arguments.redraw)
     for what in differing:
         print(f"{'differs' if arguments.check else 'wrote'}: {what}")
