@@ -61,7 +61,8 @@ TEST(CommandLine, EveryOptionArrives) {
   EXPECT_TRUE(options.sections.rows && options.sections.ceiling);
   EXPECT_EQ(options.device, RunOn::sim);
   EXPECT_EQ(options.recorded, "f");
-  EXPECT_EQ(parse({"--recorded="}).recorded, "");  // no file, which is refused
+  EXPECT_TRUE(parse({"--recorded="}).recorded.has_value());  // no file's name, which is refused
+  EXPECT_FALSE(parse({}).recorded.has_value());
   EXPECT_TRUE(options.verify_only && options.list && options.help);
   EXPECT_TRUE(parse({"--profile", "--variant=first"}).profile);
 }

@@ -225,9 +225,16 @@ def test_bad_usage(profiled: Profiled, arguments: str, said: str) -> None:
     assert not (profiled.build / "profile").exists()
 
 
+def test_a_variant_of_another_operation(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling.count, "simulate", lambda *_: [])  # it leaves them out
+    profiled.tool("profile 2 --variant wide", 2, "--variant wide does not do --op softmax; the stage's operations: softmax")
+
+
 def test_chosen_stages(profiled: Profiled) -> None:
     assert profiled.tool("profile --list 2 03_fast/") == "02_tiled\n03_fast\n"
     (profiled.build / "02_tiled").unlink()
+    profiled.tool("profile 2", 1, "not built")
+    (profiled.build / "02_tiled").mkdir()  # the sources' folder, with --build .
     profiled.tool("profile 2", 1, "not built")
     profiled.tool("profile 1")
 
