@@ -80,11 +80,10 @@ __device__ void send_to_first([[maybe_unused]] State* place, [[maybe_unused]] co
   ptx::st_async(cluster.map_shared_rank(place, 0), state, cluster.map_shared_rank(barrier, 0));
 #endif
 }
-/// In three pieces: no st.async is of 12 bytes.
-__device__ inline void send_to_first(PairAndTotal* place, const PairAndTotal& state, MemoryBarrier* barrier) {
-  send_to_first(&place->pair.max, state.pair.max, barrier);
-  send_to_first(&place->pair.sum, state.pair.sum, barrier);
-  send_to_first(&place->total, state.total, barrier);
+/// In two pieces: no st.async of one value is of 16 bytes.
+__device__ inline void send_to_first(PairAndBelow* place, const PairAndBelow& state, MemoryBarrier* barrier) {
+  send_to_first(&place->pair, state.pair, barrier);
+  send_to_first(&place->below, state.below, barrier);
 }
 
 /// A cluster for each row: blockIdx.x / cluster size.

@@ -5,14 +5,13 @@
 #include "10_cluster/tickets.cuh"
 #include "12_fusion/row_loss.cuh"
 
-/// In three pieces: no st.async is of 12 bytes.
-__device__ inline void send_to_all([[maybe_unused]] PairAndTotal* place,
-                                   [[maybe_unused]] const PairAndTotal& value,
+/// In two pieces: no st.async of one value is of 16 bytes.
+__device__ inline void send_to_all([[maybe_unused]] PairAndBelow* place,
+                                   [[maybe_unused]] const PairAndBelow& value,
                                    [[maybe_unused]] std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
-  send_to_all(&place->pair.max, value.pair.max, barrier);
-  send_to_all(&place->pair.sum, value.pair.sum, barrier);
-  send_to_all(&place->total, value.total, barrier);
+  send_to_all(&place->pair, value.pair, barrier);
+  send_to_all(&place->below, value.below, barrier);
 #endif
 }
 

@@ -17,17 +17,17 @@ __global__ void __launch_bounds__(1024)
     T* const row_dx = dx + row * shape.cols;
     const std::int64_t label = labels[row];  // used late, when it has come
     HeldRow<T, elements_per_16_bytes<T>, packs_per_thread> held(row_x, cols, boundary);
-    float total = 0;
+    BelowMax below;
     if (Op::smoothing > 0) {
-      held.for_each_part([&](auto& part, int /*col*/) {
+      float max = MaxSum{}.max;
 #pragma unroll
-        for (const float value : part) total += value;
-      });
+      for (const float value : held.values) max = fmaxf(max, value);
+      held.for_each_part([&](auto& part, int /*col*/) { below.add(max, part, AllExist{}); });
     }
     MaxSum own;
     const float shift = keep_exponentials<Softmax>(held.values, own);
     const Element<T> x_label(row_x, label, threadIdx.x == 0 ? cols : 0);  // the L1 or the L2 has it
-    const typename Op::State state = merge_threads_of_row<Op>(Op::state(own, total));
+    const typename Op::State state = merge_threads_of_row<Op>(Op::state(own, below));
     if (label == ignored_label) {
 #pragma unroll
       for (float& value : held.values) value = 0;

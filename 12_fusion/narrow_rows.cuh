@@ -44,13 +44,13 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
         tile.group_width == 32 ? warp_max(own_max) : warp_all_reduce<MaxOp, tile.group_width>(own_max);
     const float shift = safe_shift(max);
     float sum = 0;
-    float total = 0;
+    float below = 0;  // the maximum
     // What does not exist adds nothing.
     const auto add = [&](auto pack, auto& part, bool exists) {
       unpack(pack, part);
 #pragma unroll
       for (float& value : part) {
-        if (Op::smoothing > 0 && exists) total += value;
+        if (Op::smoothing > 0 && exists) below += shift - value;
         value = __expf(value - shift);
         sum += value;
       }
@@ -66,8 +66,8 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
       add(singles[i], part_of<1>(values, tile.packs_per_lane * N + i), has_single(i));
     }
     sum = warp_all_reduce<SumOp, tile.group_width>(sum);
-    if (Op::smoothing > 0) total = warp_all_reduce<SumOp, tile.group_width>(total);
-    return Op::state({max, sum}, total);
+    if (Op::smoothing > 0) below = warp_all_reduce<SumOp, tile.group_width>(below);
+    return Op::state({max, sum}, {.sum = below});
   }
 };
 

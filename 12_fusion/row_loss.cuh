@@ -17,8 +17,7 @@
 #include "common/kernel/shape.h"
 
 // ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of. Of the
-// values that are added to it, those that do not exist must be no_element. state(pair, total): of a row, whose elements add up
-// to `total`.
+// values that are added to it, those that do not exist must be no_element. state(pair, below): of elements of which both are known.
 
 struct AllExist {
   __device__ bool operator()(int /*value*/) const { return true; }
@@ -32,6 +31,28 @@ __device__ inline float log_of_sum(float sum) {
   const float series = rest - rest * rest * (0.5f - __fmul_rn(rest, 1.0f / 3));
   return rest < 0x1p-5f ? series : __logf(sum);
 }
+
+/// How far elements are below the largest of them, added up. Their own sum would lose the digits of the mean beside a large maximum,
+/// as the logarithm would, and overflow sooner.
+struct BelowMax {
+  float sum = 0;
+  float count = 0;
+
+  /// Each is a number, or it is not there.
+  template <int N, class Exists>
+  __device__ void add(float max, const float (&values)[N], Exists exists) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (!exists(i)) continue;
+      sum += safe_shift(max) - values[i];
+      ++count;
+    }
+  }
+  /// Below a larger one.
+  __device__ void raise(float from, float to) {
+    if (count > 0 && from < to) sum += count * (to - from);
+  }
+};
 
 /// The target is 1 at the label, 0 elsewhere.
 struct CrossEntropy : ReducesToMaxSum {
@@ -52,7 +73,7 @@ struct CrossEntropy : ReducesToMaxSum {
    private:
     RunningPair pair_;
   };
-  static __device__ State state(MaxSum pair, float /*total*/) { return pair; }
+  static __device__ State state(MaxSum pair, BelowMax /*below*/) { return pair; }
   static __device__ MaxSum pair(State row) { return row; }
   /// The loss of a row of so many columns, of which x_label is that of the label.
   static __device__ float loss(State row, float x_label, float /*cols*/) {
@@ -61,58 +82,58 @@ struct CrossEntropy : ReducesToMaxSum {
   }
 };
 
-/// Besides the pair the sum of all elements.
-struct PairAndTotal {
+struct PairAndBelow {
   MaxSum pair{};
-  float total = 0;
+  BelowMax below{};
 };
-__device__ inline PairAndTotal shuffle_xor(PairAndTotal value, int mask) {
+__device__ inline PairAndBelow shuffle_xor(PairAndBelow value, int mask) {
   return {{shuffle_xor(value.pair.max, mask), shuffle_xor(value.pair.sum, mask)},
-          shuffle_xor(value.total, mask)};
+          {shuffle_xor(value.below.sum, mask), shuffle_xor(value.below.count, mask)}};
 }
 
 /// The target is spread: `smoothing` evenly over all columns, the rest at the label.
 struct SmoothedCrossEntropy {
-  using State = PairAndTotal;
+  using State = PairAndBelow;
   static constexpr auto smoothing = static_cast<float>(label_smoothing);
   class Own {
    public:
     template <int N, class Exists = AllExist>
     __device__ void add(const float (&values)[N], Exists exists = {}) {
-      pair_.add(values);
-      add_to_total(values, exists);
+      float max = values[0];
+#pragma unroll
+      for (const float value : values) max = fmaxf(max, value);
+      add_below(max, values, exists);
     }
     template <int N, class Exists = AllExist>
     __device__ void add_below(float max, const float (&values)[N], Exists exists = {}) {
+      const float before = pair_.max();
       pair_.add_below(max, values);
-      add_to_total(values, exists);
+      below_.raise(before, pair_.max());
+      below_.add(pair_.max(), values, exists);
     }
-    __device__ State state() const { return {pair_.pair(), total_}; }
+    __device__ State state() const {
+      return {pair_.pair(), below_};
+    }
 
    private:
-    template <int N, class Exists>
-    __device__ void add_to_total(const float (&values)[N], Exists exists) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (exists(i)) total_ += values[i];
-      }
-    }
-
     RunningPair pair_;
-    float total_ = 0;
+    BelowMax below_;
   };
   static __device__ State merge(State a, State b) {
-    return {::merge(a.pair, b.pair), a.total + b.total};
+    const MaxSum pair = ::merge(a.pair, b.pair);
+    a.below.raise(a.pair.max, pair.max);
+    b.below.raise(b.pair.max, pair.max);
+    return {pair, {a.below.sum + b.below.sum, a.below.count + b.below.count}};
   }
-  static __device__ State state(MaxSum pair, float total) {
-    return {pair, total};
+  static __device__ State state(MaxSum pair, BelowMax below) {
+    return {pair, below};
   }
   static __device__ MaxSum pair(State row) {
     return row.pair;
   }
   static __device__ float loss(State row, float x_label, float cols) {
     const float wanted = (1 - smoothing) * (row.pair.max - x_label);
-    return log_of_sum(row.pair.sum) + wanted + smoothing * (row.pair.max - row.total / cols);
+    return log_of_sum(row.pair.sum) + wanted + smoothing * (row.below.sum / cols);
   }
 };
 

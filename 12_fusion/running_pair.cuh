@@ -40,6 +40,9 @@ class RunningPair {
     add_up_to(fmaxf(max_, largest), values);
   }
 
+  __device__ float max() const {
+    return max_;
+  }
   __device__ MaxSum pair() const {
     return {max_, PowersBelow::can_add_up(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
   }

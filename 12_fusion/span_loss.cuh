@@ -37,14 +37,16 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     read_part<N>(row_x + first_col, exist, values);
     const bool has_label = first_col <= label && label < min(first_col + most_cols, cols);
     const float x_label = has_label ? static_cast<float>(row_x[label]) : NAN;
-    float total = 0;
+    BelowMax below;
     if (Op::smoothing > 0) {
+      float max = MaxSum{}.max;
 #pragma unroll
-      for (int i = 0; i < most_cols; ++i) total += i < exist ? values[i] : 0;
+      for (const float value : values) max = fmaxf(max, value);
+      below.add(max, values, [&](int i) { return i < exist; });
     }
     MaxSum own;
     const float shift = keep_exponentials<Softmax>(values, own);
-    typename Op::State state = Op::state(own, total);
+    typename Op::State state = Op::state(own, below);
     if (parts > 1) states[thread] = state;
     // All have read their elements: dx may lie otherwise than x.
     if (parts > 1 || has_gradient<Op>) __syncthreads();

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(32)
 struct SplitLoss {
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
   static std::size_t workspace_bytes(Shape shape) {
-    return static_cast<std::size_t>(shape.rows * split(shape).parts) * sizeof(PairAndTotal);
+    return static_cast<std::size_t>(shape.rows * split(shape).parts) * sizeof(PairAndBelow);
   }
 
   template <class Op, class T>

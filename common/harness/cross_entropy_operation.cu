@@ -88,7 +88,7 @@ struct ReferenceLoss {
     double scale = 1 + fabs(over_label);
     if (smoothing > 0) {
       loss += (1 - smoothing) * over_label + smoothing * (row.pair.max - row.of_x.sum / count);
-      scale += fabs(loss) + row.of_x.magnitudes / count;
+      scale += fabs(loss);
     } else {
       loss += over_label;
     }
