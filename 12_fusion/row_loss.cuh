@@ -43,9 +43,8 @@ struct BelowMax {
   __device__ void add(float max, const float (&values)[N], Exists exists) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if (!exists(i)) continue;
-      sum += safe_shift(max) - values[i];
-      ++count;
+      sum += exists(i) ? safe_shift(max) - values[i] : 0;
+      count += exists(i) ? 1 : 0;
     }
   }
   /// Below a larger one.

@@ -709,7 +709,42 @@ def test_pytorch_s_loss_is_computed_in_f32(torch: Any, dtype: str, converted: bo
         assert calls == expected
 
 
-def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def autotuner(torch: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What Inductor times its configurations with; in a graph all take 2 ms."""
+
+    def timed_in_a_graph(launch: Callable[[], None], rep: int, return_mode: str) -> float:
+        launch()
+        return 2.0
+
+    fake = type("CachingAutotuner", (), {})
+    torch.cuda = types.SimpleNamespace(current_stream=lambda: types.SimpleNamespace(cuda_stream="of the graph"))
+    modules = {
+        "torch._inductor.runtime.triton_heuristics": types.SimpleNamespace(CachingAutotuner=fake),
+        "triton.testing": types.SimpleNamespace(do_bench_cudagraph=timed_in_a_graph),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return fake
+
+
+def test_inductor_times_its_configurations_in_graphs(torch: Any, autotuner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._functorch.config", types.SimpleNamespace())
+    torch.compiler, torch.compile = types.SimpleNamespace(reset=lambda: None), lambda function, **_: function
+    torch.ops = types.SimpleNamespace(aten=None)
+    on_torch.LIBRARIES["pytorch"].prepare["compiled"](Problem("f16", 4, 8, "softmax"))
+    launches: list[Any] = []
+
+    def launcher(*arguments: Any, **named: Any) -> None:
+        launches.append((arguments, named))
+
+    assert autotuner().bench(launcher, "x", "y", XBLOCK=1) == 2.0
+    assert launches == [(("x", "y"), {"XBLOCK": 1, "stream": "of the graph"})]
+
+
+def test_pytorch_compiles_a_kernel_that_writes_into_our_tensor(
+    torch: Any, autotuner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[Any] = []
 
     class Written(Tensor):

@@ -121,14 +121,14 @@ def _eager(problem: Problem) -> list[Candidate]:
     return [Candidate("", on_tensors(problem, calls[problem.op]))]
 
 
-@functools.cache
 def _autotune_in_graphs() -> None:
     """Has Inductor time its configurations in CUDA graphs, as here everybody is timed.
 
     It times launches from Python: of the three that it has for the losses of bf16 262144 x 100 it measured 0.22, 0.23
     and 0.19 ms on an H200, and took the last. In a graph they take 49, 50 and 160 us.
     """
-    heuristics, testing = (importlib.import_module(name) for name in ("torch._inductor.runtime.triton_heuristics", "triton.testing"))
+    names = ("torch._inductor.runtime.triton_heuristics", "triton.testing")
+    heuristics, testing = map(importlib.import_module, names)
     cuda = import_torch().cuda
 
     def bench(_self: Any, launcher: Any, *args: Any, with_profiler: bool = False, **kwargs: Any) -> float:
