@@ -19,9 +19,7 @@ __global__ void __launch_bounds__(1024)
     HeldRow<T, elements_per_16_bytes<T>, packs_per_thread> held(row_x, cols, boundary);
     BelowMax below;
     if (Op::smoothing > 0) {
-      float max = MaxSum{}.max;
-#pragma unroll
-      for (const float value : held.values) max = fmaxf(max, value);
+      const float max = max_of(held.values);
       held.for_each_part([&](auto& part, int /*col*/) { below.add(max, part, AllExist{}); });
     }
     MaxSum own;

@@ -67,7 +67,7 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     }
     sum = warp_all_reduce<SumOp, tile.group_width>(sum);
     if (Op::smoothing > 0) below = warp_all_reduce<SumOp, tile.group_width>(below);
-    return Op::state({max, sum}, {.sum = below});
+    return Op::state({max, sum}, {.sum = below});  // it is merged no more: nobody asks how many they were
   }
 };
 

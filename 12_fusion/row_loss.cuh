@@ -98,10 +98,7 @@ struct SmoothedCrossEntropy {
    public:
     template <int N, class Exists = AllExist>
     __device__ void add(const float (&values)[N], Exists exists = {}) {
-      float max = values[0];
-#pragma unroll
-      for (const float value : values) max = fmaxf(max, value);
-      add_below(max, values, exists);
+      add_below(max_of(values), values, exists);
     }
     template <int N, class Exists = AllExist>
     __device__ void add_below(float max, const float (&values)[N], Exists exists = {}) {
@@ -110,9 +107,7 @@ struct SmoothedCrossEntropy {
       below_.raise(before, pair_.max());
       below_.add(pair_.max(), values, exists);
     }
-    __device__ State state() const {
-      return {pair_.pair(), below_};
-    }
+    __device__ State state() const { return {pair_.pair(), below_}; }
 
    private:
     RunningPair pair_;
@@ -124,12 +119,8 @@ struct SmoothedCrossEntropy {
     b.below.raise(b.pair.max, pair.max);
     return {pair, {a.below.sum + b.below.sum, a.below.count + b.below.count}};
   }
-  static __device__ State state(MaxSum pair, BelowMax below) {
-    return {pair, below};
-  }
-  static __device__ MaxSum pair(State row) {
-    return row.pair;
-  }
+  static __device__ State state(MaxSum pair, BelowMax below) { return {pair, below}; }
+  static __device__ MaxSum pair(State row) { return row.pair; }
   static __device__ float loss(State row, float x_label, float cols) {
     const float wanted = (1 - smoothing) * (row.pair.max - x_label);
     return log_of_sum(row.pair.sum) + wanted + smoothing * (row.below.sum / cols);

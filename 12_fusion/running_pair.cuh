@@ -25,14 +25,19 @@ class PowersBelow {
   float shift_;
 };
 
+/// The largest of them and of `max`.
+template <int N>
+__device__ float max_of(const float (&values)[N], float max = MaxSum{}.max) {
+#pragma unroll
+  for (const float value : values) max = fmaxf(max, value);
+  return max;
+}
+
 class RunningPair {
  public:
   template <int N>
   __device__ void add(const float (&values)[N]) {
-    float max = max_;
-#pragma unroll
-    for (const float value : values) max = fmaxf(max, value);
-    add_up_to(max, values);
+    add_up_to(max_of(values, max_), values);
   }
   /// Where the largest of them is known.
   template <int N>
@@ -40,9 +45,7 @@ class RunningPair {
     add_up_to(fmaxf(max_, largest), values);
   }
 
-  __device__ float max() const {
-    return max_;
-  }
+  __device__ float max() const { return max_; }
   __device__ MaxSum pair() const {
     return {max_, PowersBelow::can_add_up(max_) ? sum_ * PowersBelow(max_).correction(max_) : sum_};
   }

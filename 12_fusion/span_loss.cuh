@@ -39,10 +39,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     const float x_label = has_label ? static_cast<float>(row_x[label]) : NAN;
     BelowMax below;
     if (Op::smoothing > 0) {
-      float max = MaxSum{}.max;
-#pragma unroll
-      for (const float value : values) max = fmaxf(max, value);
-      below.add(max, values, [&](int i) { return i < exist; });
+      below.add(max_of(values), values, [&](int i) { return i < exist; });
     }
     MaxSum own;
     const float shift = keep_exponentials<Softmax>(values, own);
