@@ -105,7 +105,7 @@ struct RowExchange {
       }
       return num_part_tiles - 1;
     } else {
-      const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
+      const std::int64_t sms = multiprocessors();
       for (int i = 0; i < tile_of_shared_sms; ++i) {
         if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
       }
@@ -117,7 +117,7 @@ struct RowExchange {
   }
 
   static std::int64_t max_cols() {
-    return widest_part.blocks_per_sm * device_attribute(cudaDevAttrMultiProcessorCount) * widest_part.cols();
+    return widest_part.blocks_per_sm * multiprocessors() * widest_part.cols();
   }
 
   static std::size_t workspace_bytes(Shape shape) {
@@ -134,8 +134,7 @@ struct RowExchange {
       int blocks_per_sm = 0;
       CUDA_CHECK(
           cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, tile.block.block_size, 0));
-      const std::int64_t blocks =
-          min(blocks_per_sm, tile.blocks_per_sm) * device_attribute(cudaDevAttrMultiProcessorCount);
+      const std::int64_t blocks = min(blocks_per_sm, tile.blocks_per_sm) * multiprocessors();
       const std::int64_t rows_at_once = max(blocks / split.parts, std::int64_t{1});
       cudaLaunchAttribute together{};
       together.id = cudaLaunchAttributeCooperative;

@@ -121,7 +121,7 @@ template <Dependence dependence>
 struct TwoKernels {
   /// Four blocks for each multiprocessor, unless a thread of theirs would have less than two packs to read.
   static Split split(Shape shape) {
-    const std::int64_t blocks = 4 * device_attribute(cudaDevAttrMultiProcessorCount);
+    const std::int64_t blocks = 4 * multiprocessors();
     const std::int64_t wanted = divide_up(blocks, max(shape.rows, std::int64_t{1}));
     return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));
   }

@@ -119,7 +119,7 @@ template <class... Parameters>
 unsigned blocks_that_stay(void (*kernel)(Parameters...), int threads, int shared_bytes, std::int64_t rows) {
   int blocks = 0;
   CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes));
-  return grid_for(min(rows, std::int64_t{blocks} * device_attribute(cudaDevAttrMultiProcessorCount)));
+  return grid_for(min(rows, std::int64_t{blocks} * multiprocessors()));
 }
 
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing. Every row of x and y begins at a multiple of 16 bytes and

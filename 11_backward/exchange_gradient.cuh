@@ -65,13 +65,13 @@ struct SplitWithExchange {
   /// Small parts, unless that makes so many that not all blocks of all rows are on the GPU together, or of a row so many that each,
   /// which asks for the sums of all, has more to ask for than there are multiprocessors.
   static PartTile tile(Shape shape) {
-    const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
+    const std::int64_t sms = multiprocessors();
     const std::int64_t parts = divide_up(shape.cols, gradient_parts[0].cols());
     return parts <= sms && shape.rows * parts <= gradient_parts[0].blocks_per_sm * sms ? gradient_parts[0]
                                                                                        : gradient_parts[1];
   }
   static std::int64_t max_cols() {
-    const std::int64_t sms = device_attribute(cudaDevAttrMultiProcessorCount);
+    const std::int64_t sms = multiprocessors();
     return promised_blocks_per_sm(gradient_parts[1]) * sms * gradient_parts[1].cols();
   }
   static std::size_t workspace_bytes(Shape shape) {
@@ -88,7 +88,7 @@ struct SplitWithExchange {
       int blocks_per_sm = 0;
       CUDA_CHECK(
           cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, tile.block.block_size, 0));
-      const std::int64_t blocks = blocks_per_sm * device_attribute(cudaDevAttrMultiProcessorCount);
+      const std::int64_t blocks = blocks_per_sm * multiprocessors();
       const std::int64_t rows_at_once = max(blocks / split.parts, std::int64_t{1});
       cudaLaunchAttribute together{};  // a plain launch could hang: see stage 07
       together.id = cudaLaunchAttributeCooperative;

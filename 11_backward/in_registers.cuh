@@ -189,9 +189,9 @@ struct WarpRegisters {
   }
 
   /// Up to so many columns, smaller packs or single elements are faster than a cut: up to four of a lane; of single elements only
-  /// where rows are few, 32 for each SM of an H200.
+  /// where rows are few, 32 for each SM.
   static std::int64_t most_uncut_cols(int width_of_packs, std::int64_t rows) {
-    return width_of_packs == 1 && rows > 132 * 32 ? 40 : 4 * 32 * width_of_packs;
+    return width_of_packs == 1 && rows > 32 * multiprocessors() ? 40 : 4 * 32 * width_of_packs;
   }
 
   /// Of narrow rows a lane has 16 bytes each, in whatever packs; of single elements four.

@@ -89,11 +89,11 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
-/// Blocks for each row: 2, or more, with parts of 2 KiB and more, where the rows are too few for three blocks on each SM of an
-/// H200.
-constexpr int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
+/// Blocks for each row: 2, or more, with parts of 2 KiB and more, where the rows are too few for three blocks on each SM.
+inline int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
+  const std::int64_t blocks = 3 * multiprocessors();
   int size = 2;
-  while (size < most_blocks_of_cluster && rows * size < 3 * 132 && row_bytes > size * (4 << 10)) size *= 2;
+  while (size < most_blocks_of_cluster && rows * size < blocks && row_bytes > size * (4 << 10)) size *= 2;
   return size;
 }
 

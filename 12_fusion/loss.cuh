@@ -124,8 +124,7 @@ struct DrawnRows {
   static void launch(const Tensors<T>& of, cudaStream_t stream) {
     if (of.shape.rows == 0) return;
     const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
-    const int block_size =
-        threads(of.row_bytes(), of.shape.rows, device_attribute(cudaDevAttrMultiProcessorCount));
+    const int block_size = threads(of.row_bytes(), of.shape.rows, multiprocessors());
     const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
     kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
                                               static_cast<TicketCounter*>(of.workspace));

@@ -204,7 +204,7 @@ struct NarrowRows {
           launch_loss.template operator()<false>();
         } else if constexpr (lane_bytes > 256) {
           launch_loss.template operator()<true>();
-        } else if (of.shape.rows > most_rows_of_a_warp_each) {
+        } else if (of.shape.rows > most_rows_of_a_warp_each()) {
           launch_loss.template operator()<true>();
         } else {  // the GPU has all of them at once, and is done when one is: in parts that is later
           launch_loss.template operator()<false>();
@@ -257,15 +257,15 @@ struct NarrowRows {
   }
 
   // Rows that packs of 16 bytes do not cover are cut, but for narrow ones; and but for few rows, of which each has a warp: 32 for each
-  // SM of an H200.
+  // SM.
   template <int N, class T>
   static constexpr std::int64_t most_cols_of_few_lanes = N > 1            ? 32 * N
                                                          : sizeof(T) == 2 ? 64
                                                                           : 40;
-  static constexpr std::int64_t most_rows_of_a_warp_each = 132 * 32;
+  static std::int64_t most_rows_of_a_warp_each() { return 32 * multiprocessors(); }
 
   /// Packs of 8 bytes, or of 4. What lanes read of far columns stays in the L1, so the loss alone takes few lanes; what they write
-  /// there goes to the L2 each time. With few rows for each SM, as an H200 would have them, the matrix is soon done: more lanes.
+  /// there goes to the L2 each time. With few rows for each SM the matrix is soon done: more lanes.
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
@@ -278,7 +278,7 @@ struct NarrowRows {
       }
     }
     if constexpr (has_gradient<Op> || sizeof(T) == 2) {
-      if (of.shape.rows <= 132 * (has_gradient<Op> ? 128 : 256)) {
+      if (of.shape.rows <= multiprocessors() * (has_gradient<Op> ? 128 : 256)) {
         constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
         return launch_tiles<Op, N, false, tile(2, 4), tile(2, 8), widest>(of, stream);
       }
@@ -331,9 +331,9 @@ struct NarrowRows {
       return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
     };
     const auto launch_wide = [&]<bool is_cut>() {
-      // 1024 lanes on each SM of an H200 hold its packs. With their gradient, rows that are cut have a warp each while that many fit.
-      const bool is_small =
-          is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each : rows * cols / N <= 132 * 1024;
+      // 1024 lanes on each SM hold its packs. With their gradient, rows that are cut have a warp each while that many fit.
+      const bool is_small = is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each()
+                                                       : rows * cols / N <= multiprocessors() * 1024;
       return is_small ? launch_packs<Op, is_cut, true>(of, stream)
                       : launch_packs<Op, is_cut, false>(of, stream);
     };
@@ -342,7 +342,7 @@ struct NarrowRows {
         !has_gradient<Op> || elements_past<16>(of.x) == elements_past<16>(static_cast<const T*>(of.dx));
     const auto is_cut = [&]<int n>() {
       // The loss alone is sooner done of a cut than of single elements of 16 bits.
-      const bool has_warp_each = rows <= most_rows_of_a_warp_each && cols <= most_uncut_cols &&
+      const bool has_warp_each = rows <= most_rows_of_a_warp_each() && cols <= most_uncut_cols &&
                                  (has_gradient<Op> || n * sizeof(T) >= 4);
       return lie_alike && cols > most_cols_of_few_lanes<n, T> && !has_warp_each;
     };

@@ -13,6 +13,10 @@ inline int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
+inline std::int64_t multiprocessors() {
+  return device_attribute(cudaDevAttrMultiProcessorCount);
+}
+
 /// The most shared memory that a block may ask for.
 inline int most_shared_bytes() {
   return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
@@ -26,7 +30,6 @@ L2Policy policy_of_reads(int matrices, Shape shape) {
   const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};
   const std::int64_t elements = matrices * shape.elements();
   const bool crowded =
-      elements > l2_elements / 2 ||
-      (elements > l2_elements / 4 && shape.rows > device_attribute(cudaDevAttrMultiProcessorCount));
+      elements > l2_elements / 2 || (elements > l2_elements / 4 && shape.rows > multiprocessors());
   return crowded ? L2Policy::evict_last : L2Policy::as_usual;
 }
