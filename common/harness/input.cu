@@ -27,10 +27,10 @@ struct InputElement {
   }
 
   __host__ __device__ double value(std::int64_t index) const {
-    const std::int64_t row = index / cols;
-    const std::int64_t col = index % cols;
-    const bool chosen_row = row % 2 == 0;
-    const bool chosen_element = col == chosen_col(seed, row, cols);
+    // Divisions, which most inputs do without.
+    const auto col = [&] { return index % cols; };
+    const auto chosen_row = [&] { return index / cols % 2 == 0; };
+    const auto chosen_element = [&] { return col() == chosen_col(seed, index / cols, cols); };
     switch (kind) {
       case InputKind::normal:
         break;
@@ -45,19 +45,19 @@ struct InputElement {
       case InputKind::lowest:
         return std::is_same_v<T, __half> ? -6e4 : -1e30;  // the lowest f16 is -65504
       case InputKind::ascending:
-        return 20.0 * static_cast<double>(col) / static_cast<double>(cols) - 10;
+        return 20.0 * static_cast<double>(col()) / static_cast<double>(cols) - 10;
       case InputKind::one_outlier:
-        return chosen_element ? 60 : normal(index);
+        return chosen_element() ? 60 : normal(index);
       case InputKind::neg_inf_prefix:
-        return col < cols / 2 ? -INFINITY : normal(index) - (chosen_row ? 200 : 0);
+        return col() < cols / 2 ? -INFINITY : normal(index) - (chosen_row() ? 200 : 0);
       case InputKind::all_neg_inf:
-        return chosen_row ? -INFINITY : normal(index);
+        return chosen_row() ? -INFINITY : normal(index);
       case InputKind::one_pos_inf:
-        return chosen_row && chosen_element ? INFINITY : normal(index);
+        return chosen_row() && chosen_element() ? INFINITY : normal(index);
       case InputKind::one_nan:
-        return chosen_row && chosen_element ? NAN : normal(index);
+        return chosen_row() && chosen_element() ? NAN : normal(index);
       case InputKind::near_one_hot:
-        return chosen_element ? log(static_cast<double>(cols)) + 7.5 : normal(index);
+        return chosen_element() ? log(static_cast<double>(cols)) + 7.5 : normal(index);
     }
     return normal(index);
   }
