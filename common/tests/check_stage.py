@@ -125,7 +125,8 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
             return cols <= 16384
         if variant == "row_exchange":  # 8192 columns for each block, of which a multiprocessor holds two; or one before 8.0
             blocks = 1 if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) < 8 else 2
-            return cols <= blocks * 132 * 8192 if device == "sim" or cols <= 8192 else None
+            multiprocessors = int(os.environ.get("SIM_MULTIPROCESSORS", "132"))
+            return cols <= blocks * multiprocessors * 8192 if device == "sim" or cols <= 8192 else None
         # Of a block's shared memory 1 KiB is for other things; the rest holds lines of both rows, or of a block's part of them.
         blocks = 16 if variant == "cluster" else 1
         most, least = ((shared - 1024) // 2 // 128 * 8 * pack * blocks for shared in (227 * 1024, 48 * 1024))

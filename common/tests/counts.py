@@ -28,29 +28,20 @@ SHAPES = [
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 SHAPES_OF = {
-    "07_split_row": ["--rows 300 --cols 2048"],  # where the number of rows changes the parts
-    "09_async_copy": ["--rows 150 --cols 16384,38400", "--rows 300 --cols 2048 --offset 8"],  # more rows than blocks
-    # More rows than 132 clusters take at once, and than they begin with in a ring of three.
     "10_cluster": [
         "--rows 3 --cols 8200,65536",
-        "--rows 420 --cols 4096 --variant tickets,bulk_ring",
         "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
     ],
-    # Parts by rows; wider than shared memory, where rows are read again; and between packs.
+    # Wider than shared memory, where rows are read again; and between packs.
     "11_backward": [
-        "--rows 300 --cols 2048",
         "--rows 2 --cols 65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 4300 --cols 33,65,201 --variant warp_registers",
         "--rows 9 --cols 3,6,270,417,642,1281 --variant warp_registers",
         "--rows 3 --cols 12,14,1348,1350,2052,2054 --variant block_registers",
     ],
     "12_fusion": [
-        "--rows 1200 --cols 33,50,60",
         "--rows 2 --cols 32000,65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 6000 --cols 128,200,202 --variant narrow_rows",
-        "--rows 2200 --cols 520,648,1032 --variant narrow_rows",
         "--rows 9 --cols 1301,5001 --variant narrow_rows",
     ],
     "08_unaligned_rows": [
@@ -59,6 +50,23 @@ SHAPES_OF = {
     ],
     # Around what the lines of the table end with, some of which are for few rows.
     "13_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
+}
+
+# On a GPU with few multiprocessors, for which few rows are many.
+MULTIPROCESSORS = 132
+FEW_MULTIPROCESSORS = 20
+SHAPES_OF_MANY_ROWS = {
+    "07_split_row": ["--rows 46 --cols 2048"],  # where the number of rows changes the parts
+    "09_async_copy": ["--rows 23 --cols 16384,38400", "--rows 46 --cols 2048 --offset 8"],  # more rows than blocks
+    # More rows than as many clusters take at once, and than they begin with in a ring of three.
+    "10_cluster": ["--rows 64 --cols 4096 --variant tickets,bulk_ring"],
+    "11_backward": ["--rows 46 --cols 2048", "--rows 652 --cols 33,65,201 --variant warp_registers"],
+    "12_fusion": [
+        "--rows 182 --cols 33,50,60",
+        "--rows 46 --cols 8192",  # so many that a cluster has few blocks
+        "--rows 910 --cols 128,200,202 --variant narrow_rows",
+        "--rows 334 --cols 520,648,1032 --variant narrow_rows",
+    ],
 }
 
 # A stage and an operation whose variants do whole packs of 16 bytes alone.
@@ -184,22 +192,23 @@ def online(r: Row) -> Expected:
 
 
 def split_row(r: Row) -> Expected:
-    """On the simulator's 132 multiprocessors. Each block of a row's parts does two merges over its warps."""
+    """Each block of a row's parts does two merges over its warps."""
     if r.variant in ("row_exchange", "fixed_split"):
         # Threads, columns of each, the most parts of a row, blocks of an SM.
-        tiles = ((256, 8, 32, 1), (512, 8, 64, 1), (1024, 8, 128, 1), (1024, 16, 128, 1), (512, 16, 132, 3), (512, 32, 264, 1000))
+        sms = r.multiprocessors
+        tiles = ((256, 8, 32, 1), (512, 8, 64, 1), (1024, 8, 128, 1), (1024, 16, 128, 1), (512, 16, sms, 3), (512, 32, 2 * sms, 1000))
         if r.variant == "fixed_split":
             tiles = tuple((threads, cols, 64, 1000) for threads, cols in ((256, 8), (512, 8), (512, 16), (512, 32)))
         threads, cols, parts = next(
             (threads, cols, parts) for threads, cols, most, blocks in tiles for parts in [divide_up(r.cols, threads * cols)]
-            if parts <= most and parts * r.rows <= 132 * blocks)  # fmt: skip
+            if parts <= most and parts * r.rows <= sms * blocks)  # fmt: skip
         # Each block sends every block a pair, looks for theirs until they are there, and empties the slots.
         least = r.passes + 3 * 8 * parts**2 / (r.cols * r.size)
         yield "passes", max(least, r.counted_passes)
         yield "block_barriers", 2 * parts * r.rows
         exponentials = parts * threads * (cols + 1)  # the row is padded to the tiles; and a factor for each thread
     else:
-        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
+        wanted = min(divide_up(4 * r.multiprocessors, r.rows), divide_up(r.cols, 8 * 256))
         threads, parts = 256, divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
         yield "passes", r.passes + 8 * parts * (1 + parts) / (r.cols * r.size)  # a pair written, all of the row's read
         yield "block_barriers", 4 * parts * r.rows
@@ -289,10 +298,10 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
     """The elements of a pack, whether rows are cut, and the tiles, of packs and lanes, of which the first that fits is taken."""
     widest = 16 // r.size
     width = widest_pack(r)  # that covers x and dx
-    is_small = r.rows * r.cols // widest <= 132 * 1024
+    is_small = r.rows * r.cols // widest <= r.multiprocessors * 1024
     is_wide = r.cols > (32 * width if width > 1 else 64 if r.size == 2 else 40)
     # Few rows have a warp each, but for the loss alone not by single elements of 16 bits.
-    has_warp_each = r.rows <= 132 * 32
+    has_warp_each = r.rows <= r.multiprocessors * 32
     is_cut = width < widest and is_wide and not (has_warp_each and r.cols <= 512 and (gradient or width * r.size >= 4))
     if width == widest or is_cut:
         if is_cut and gradient:
@@ -313,7 +322,7 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
         return width, False, [(packs, 32) for packs in ((2, 3, 4, 6, 8) if width > 1 else (4, 6, 8, 10, 16))]
     if width == 1:
         return 1, False, [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8)] if gradient else [(4, 1), (8, 1), (16, 1), (16, 2), (10, 4), (16, 4)]
-    if r.rows <= 132 * (128 if gradient else 256) and (gradient or r.size == 2):
+    if r.rows <= r.multiprocessors * (128 if gradient else 256) and (gradient or r.size == 2):
         return width, False, [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
     if gradient and width * r.size == 4:
         return width, False, [(1, 1), (2, 1), (2, 2), (4, 2), (2, 8), (4, 8)]
@@ -326,7 +335,7 @@ def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[
 def tiles_of_two_rows(r: Row) -> tuple[int, bool, list[tuple[int, int]]]:
     """The same of the gradient of stage 11: as few lanes as cover a row by 16 bytes each, or by four single elements."""
     width = widest_pack(r)
-    most_uncut = 40 if width == 1 and r.rows > 132 * 32 else 4 * 32 * width
+    most_uncut = 40 if width == 1 and r.rows > r.multiprocessors * 32 else 4 * 32 * width
     if r.size == 2 and width < 8 and r.cols > most_uncut:
         return 8, True, [(1, 8), (2, 8), (3, 8), (2, 16), (3, 16), *((packs, 32) for packs in range(2, 7))]
     few = 4 if width == 1 else 16 // r.size // width
@@ -383,7 +392,7 @@ def async_copy(r: Row) -> Expected:
     if r.variant == "bulk_copy":
         # Of so many threads, and three rows in lines of 128 bytes and about a KiB beside.
         of_sm = min(2048 // (32 * warps), 228 * 1024 // (3 * divide_up(row_bytes, 128) * 128 + 2 * 1024), 32)
-        blocks = min(r.rows, 132 * of_sm)
+        blocks = min(r.rows, r.multiprocessors * of_sm)
     tickets = {"refill": r.rows, "landing": r.rows, "bulk_copy": r.rows - blocks}.get(r.variant, 0)
     yield "passes", 2 + 4 * tickets / r.rows / row_bytes
     yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
@@ -491,8 +500,9 @@ def backward(r: Row) -> Expected:
         yield "shuffles", 0
         return
     if r.variant in ("two_kernels", "row_exchange"):
-        small = r.variant == "row_exchange" and packs * width <= 132 * 2048 and divide_up(r.cols, 2048) * r.rows <= 4 * 132
-        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 2048))
+        sms = r.multiprocessors
+        small = r.variant == "row_exchange" and packs * width <= sms * 2048 and divide_up(r.cols, 2048) * r.rows <= 4 * sms
+        wanted = min(divide_up(4 * sms, r.rows), divide_up(r.cols, 2048))
         if r.variant == "row_exchange":
             wanted = divide_up(r.cols, 2048 if small else 8192)
         parts = divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
@@ -595,7 +605,7 @@ def fusion(r: Row) -> Expected:
         return total
 
     def enough_blocks(size: int) -> bool:
-        return r.rows * size >= 3 * 132 or 16 * divide_up(row_bytes, 16) <= size << 12
+        return r.rows * size >= 3 * r.multiprocessors or 16 * divide_up(row_bytes, 16) <= size << 12
 
     def cut_row(begin: int, count: int) -> tuple[int, int]:
         return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256}.get(r.variant, -1) else 128)
@@ -644,7 +654,7 @@ def fusion(r: Row) -> Expected:
         yield "shuffles", 0
         return
     if r.variant == "split_row":
-        wanted = min(divide_up(4 * 132, r.rows), divide_up(r.cols, 8 * 256))
+        wanted = min(divide_up(4 * r.multiprocessors, r.rows), divide_up(r.cols, 8 * 256))
         part = 16 * divide_up(divide_up(r.cols, wanted), 16)
         parts = divide_up(r.cols, part)
         cuts = [cut_row(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
@@ -663,7 +673,7 @@ def fusion(r: Row) -> Expected:
         warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
         if r.variant == "drawn_rows":
             turns = {warps: divide_up(divide_up(row_bytes, 16), 4 * 32 * warps) for warps in range(4, 33)}
-            in_all = {warps: turns[warps] * (r.rows / (32 // warps * 132) + 0.5) for warps in turns if turns[warps] >= 4}
+            in_all = {warps: turns[warps] * (r.rows / (32 // warps * r.multiprocessors) + 0.5) for warps in turns if turns[warps] >= 4}
             warps = min(in_all, key=lambda warps: (in_all[warps], -warps), default=4)
         merges = warps if warps == 1 else 2 * warps
         yield "global_load_requests", requests_of_rows + r.rows + counted_rows
@@ -953,33 +963,41 @@ def number(text: str) -> float | str:
         return text
 
 
-def rows_of(command: list[str]) -> list[Row]:
+def rows_of(command: list[str], multiprocessors: int = MULTIPROCESSORS) -> list[Row]:
     """What is counted of each variant that does the problem."""
     command = [*command, "--device", "sim", "--section", "heading,rows", "--format", "csv"]
     offset = int("".join(check_stage.option(command, "--offset")) or 0)
     found = []
-    for row in check_stage.verify(command)[0]:
+    for row in check_stage.verify(command, SIM_MULTIPROCESSORS=str(multiprocessors))[0]:
         found.append(Row(**{name: number(value) for name, value in row.items()}))
         found[-1].size, found[-1].offset = (4 if row["dtype"] == "f32" else 2), offset
+        found[-1].multiprocessors = multiprocessors
     return found
 
 
 def describe(row: Row, executable: str) -> str:
     """The row, and where it was counted."""
     shape = [f"--{name}={getattr(row, name)}" for name in ("variant", "dtype", "op", "rows", "cols", "offset")]
-    lines = check_stage.run([executable, "--device", "sim", "--verify-only", *shape], SIM_REPORT="lines")
+    lines = check_stage.run([executable, "--device", "sim", "--verify-only", *shape],
+                            SIM_REPORT="lines", SIM_MULTIPROCESSORS=str(row.multiprocessors))  # fmt: skip
     counts = ", ".join(f"{name} {value}" for name, value in vars(row).items() if "_" in name or name == "passes")
     return f"{' '.join(shape)}: {counts}\n{lines.stdout}{lines.stderr}"
 
 
 def check(executable: str, *options: str) -> str:
     stage = Path(executable).name
-    shapes = (*SHAPES, *SHAPES_OF.get(stage, ()))
+    shapes = [(shape, MULTIPROCESSORS) for shape in (*SHAPES, *SHAPES_OF.get(stage, ()))]
+    shapes += [(shape, FEW_MULTIPROCESSORS) for shape in SHAPES_OF_MANY_ROWS.get(stage, ())]
+    not_done = []
     if WHOLE_PACKS_ALONE & {stage, *options}:
-        shapes = tuple(shape for shape in shapes if not re.search("--offset [123]$|100003$|(warp|block)_registers$", shape))
+        not_done.append("--offset [123]$|100003$|(warp|block)_registers$")
     if "causal_softmax" in "".join(options):  # attention's has variants of its own
-        shapes = tuple(shape for shape in shapes if not shape.endswith("narrow_rows"))
-    rows = [row for shape in shapes for row in rows_of([executable, "--dtype", "all", *shape.split(), *options])]
+        not_done.append("narrow_rows$")
+    rows = [
+        row
+        for shape, multiprocessors in shapes if not any(re.search(pattern, shape) for pattern in not_done)
+        for row in rows_of([executable, "--dtype", "all", *shape.split(), *options], multiprocessors)
+    ]  # fmt: skip
     failed: dict[str, str] = {}  # the first row of each variant
     for row in rows:
         if row.variant not in failed and (wrong := wrong_counts(row)):

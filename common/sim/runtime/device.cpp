@@ -1,13 +1,16 @@
-// The simulated devices: one, or as many as SIM_DEVICES says, with the attributes of an H200. Together they have half of the
-// host's memory.
+// The simulated devices: one, or as many as SIM_DEVICES says, with the attributes of an H200, and fewer multiprocessors where
+// SIM_MULTIPROCESSORS says so. Together they have half of the host's memory.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "common/sim/runtime/runtime.h"
 
@@ -20,6 +23,18 @@ std::size_t sim::simulated_memory_bytes() {
   const long page_bytes = sysconf(_SC_PAGE_SIZE);
   if (pages <= 0 || page_bytes <= 0) return std::size_t{1} << 30U;
   return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes) / 2;
+}
+
+unsigned sim::wanted_number(const char* variable, unsigned most, unsigned otherwise) {
+  const char* const text = std::getenv(variable);
+  const std::string_view wanted = text == nullptr ? "" : text;
+  if (wanted.empty()) return otherwise;
+  unsigned number = 0;
+  const char* const end = wanted.data() + wanted.size();
+  const bool is_number = std::from_chars(wanted.data(), end, number).ptr == end;
+  if (is_number && number >= 1 && number <= most) return number;
+  say(std::string(variable) + ": '" + text + "' is not accepted; accepted: 1 to " + std::to_string(most));
+  std::exit(2);
 }
 
 namespace {
@@ -56,7 +71,7 @@ constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrTotalConstantMemory, device::constant_bytes},
     {cudaDevAttrWarpSize, sim::warp_size},
     {cudaDevAttrMaxRegistersPerBlock, device::registers},
-    {cudaDevAttrMultiProcessorCount, device::multiprocessors},
+    {cudaDevAttrMultiProcessorCount, device::most_multiprocessors},
     {cudaDevAttrKernelExecTimeout, 0},
     {cudaDevAttrIntegrated, 0},
     {cudaDevAttrCanMapHostMemory, 1},
@@ -144,6 +159,12 @@ cudaError_t no_driver_function(const char* symbol, void** function, cudaDriverEn
 
 }  // namespace
 
+int device::multiprocessors() {
+  constexpr unsigned most = most_multiprocessors;
+  static const unsigned wanted = sim::wanted_number("SIM_MULTIPROCESSORS", most, most);
+  return static_cast<int>(wanted);
+}
+
 int device::compute_capability() {
   const int wanted = wanted_compute_capability();
   return wanted != 0 ? wanted : 10 * device::major + device::minor;
@@ -201,6 +222,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
   }
   *value = found->value;
   if (attribute == cudaDevAttrPciBusId) *value = ordinal;
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = device::multiprocessors();
   if (attribute == cudaDevAttrComputeCapabilityMajor) *value = device::compute_capability() / 10;
   if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device::compute_capability() % 10;
   return cudaSuccess;
@@ -223,7 +245,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   properties->totalConstMem = device::constant_bytes;
   properties->major = device::compute_capability() / 10;
   properties->minor = device::compute_capability() % 10;
-  properties->multiProcessorCount = device::multiprocessors;
+  properties->multiProcessorCount = device::multiprocessors();
   properties->concurrentKernels = 1;
   properties->cooperativeLaunch = 1;
   properties->unifiedAddressing = 1;

@@ -288,7 +288,7 @@ cudaError_t prepare(const LaunchRequest& request, Work& work) {
   }
   LaunchConfiguration configuration;
   configuration.resident_blocks =
-      static_cast<std::uint64_t>(device::multiprocessors) *
+      static_cast<std::uint64_t>(device::multiprocessors()) *
       blocks_per_multiprocessor(*program, sized(request.block).count(), request.dynamic_shared);
   if (request.cooperative && sized(request.grid).count() > configuration.resident_blocks) {
     say("launch of " + program->demangled + " refused: a cooperative launch of " +
@@ -337,6 +337,7 @@ extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper) {
   (void)sim::wanted_check();  // what is wrong with it is said before the program begins
   (void)sim::wanted_devices();
+  (void)sim::device::multiprocessors();
   (void)sim::wants_peers();
   const std::lock_guard lock(runtime().mutex);
   sim::FatBinaryPtx found = sim::find_ptx(wrapper, static_cast<std::uint32_t>(sim::device::newest_ptx()));
@@ -550,8 +551,11 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
       &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
   if (error != cudaSuccess) return error;
   // A cluster lies in one GPC.
-  for (const int multiprocessors : sim::device::gpcs) {
+  int left = sim::device::multiprocessors();
+  for (const int most : sim::device::gpcs) {
+    const int multiprocessors = std::min(most, left);
     *clusters += multiprocessors * blocks / static_cast<int>(size);
+    left -= multiprocessors;
   }
   return cudaSuccess;
 }

@@ -227,9 +227,9 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
 /// Of this host thread.
 unsigned current_device();
 void set_current_device(unsigned device);
-/// What SIM_DEVICES says. Ends the program where it is something else.
+/// What SIM_DEVICES says.
 unsigned wanted_devices();
-/// As that, of SIM_PEERS: whether any device can reach the memory of another.
+/// What SIM_PEERS says, whether any device can reach the memory of another. Ends the program where it is something else.
 bool wants_peers();
 /// The place of a new stream.
 std::shared_ptr<StreamPlace> new_place();
@@ -274,7 +274,9 @@ namespace device {
 inline constexpr const char* name = "CPU simulator (attributes of an H200)";
 inline constexpr int major = 9;
 inline constexpr int minor = 0;
-inline constexpr int multiprocessors = 132;
+inline constexpr int most_multiprocessors = 132;
+/// These, or fewer where SIM_MULTIPROCESSORS says so.
+int multiprocessors();
 inline constexpr std::array max_grid{0x7fffffff, 65535, 65535};
 inline constexpr std::array max_block{1024, 1024, 64};
 inline constexpr int max_threads_per_block = 1024;
@@ -287,7 +289,7 @@ inline constexpr int reserved_shared_per_block = sim::reserved_shared_bytes;
 inline constexpr int registers = 65536;
 inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
 /// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and
-/// 16 blocks at one block per multiprocessor.
+/// 16 blocks at one block per multiprocessor. Where there are fewer multiprocessors, the last GPCs have them no more.
 inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int memory_bus_bits = 6144;
@@ -299,6 +301,9 @@ int compute_capability();
 int newest_ptx();
 }  // namespace device
 std::size_t simulated_memory_bytes();
+/// A number from 1 to `most` that the variable says, or `otherwise` where it is not set. Ends the program where it is
+/// something else.
+unsigned wanted_number(const char* variable, unsigned most, unsigned otherwise);
 
 // ---- Launching (runtime_launch.cpp)
 struct LaunchRequest {

@@ -4,7 +4,6 @@
 // another device has not written yet, or for a stream's earlier work. It then goes on when something else is enqueued, or
 // waited for. With SIM_SEED, work begins as late as that now and then.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -121,16 +120,7 @@ void set_current_device(unsigned device) {
 }
 
 unsigned wanted_devices() {
-  const char* const text = std::getenv("SIM_DEVICES");
-  const std::string_view wanted = text == nullptr ? "" : text;
-  if (wanted.empty()) return 1;
-  unsigned count = 0;
-  const char* const end = wanted.data() + wanted.size();
-  const bool is_number = std::from_chars(wanted.data(), end, count).ptr == end;
-  if (is_number && count >= 1 && count <= most_devices) return count;
-  say("SIM_DEVICES: '" + std::string(wanted) + "' is not accepted; accepted: 1 to " +
-      std::to_string(most_devices));
-  std::exit(2);
+  return wanted_number("SIM_DEVICES", most_devices, 1);
 }
 
 bool wants_peers() {
