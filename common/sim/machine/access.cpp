@@ -384,7 +384,8 @@ void check_is_there(const Warp& warp, int lane, const Block& other) {
               " of the cluster, which has returned (a cluster barrier before its end is missing)");
   }
   const LaunchOrder& order = block.launch.order;
-  if (block.acquired.of(other.id, order) == nullptr && warp.acquired.of(other.id, order) == nullptr) {
+  if (block.acquired.of(other.id, order) == nullptr &&
+      warp.acquired.of(other.id, order, &block.acquired) == nullptr) {
     fault(warp, lane, FaultKind::race,
           "access to the shared memory of block " + describe_point(other.index) +
               " of the cluster, which need not have started (a cluster barrier before is missing)");

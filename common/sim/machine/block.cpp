@@ -118,6 +118,11 @@ void Block::order() {
     acquired.add(warp.acquired);
     warp.acquired.clear();
   }
+  // Whoever learns from this block gets the list, at each of many barriers.
+  constexpr std::size_t long_list = 64;
+  if (const auto& list = acquired.list(); list.size() > long_list) {
+    acquired.replace(launch.order.add({id, last_barrier, 0, 0, list}));
+  }
 }
 
 void Block::begin_turn(Stamp now) {

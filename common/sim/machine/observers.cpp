@@ -182,8 +182,7 @@ class Races : public AccessObserver {
         const std::uint64_t at = key(region, access.address_of(lane));
         if (known != 0) {
           const std::uint32_t all = order.release(at, warp.knowledge(known, in_system), adds);
-          warp.acquired.clear();
-          warp.acquired.add(all);  // which has everything that was in it
+          warp.acquired.replace(all);
         } else if (!adds) {
           order.forget_release(at);
         }

@@ -35,7 +35,7 @@ class KnownOf {
  public:
   KnownOf(std::uint64_t block, const RaceOrder& order)
       : by_block_(order.acquired_by_block->of(block, *order.launch)),
-        by_warp_(order.acquired_by_warp->of(block, *order.launch)) {}
+        by_warp_(order.acquired_by_warp->of(block, *order.launch, order.acquired_by_block)) {}
 
   /// Accesses of this warp of the block below it are known.
   [[nodiscard]] Stamp until(std::uint32_t warp) const {
@@ -54,7 +54,8 @@ bool work_is_known(std::uint64_t block, const RaceOrder& order) {
   if (!launch.has_several_devices()) return false;
   const DeviceWork& work = launch.work_of(block);
   return launch.work_of(order.block).before.knows(work.stream, work.number) ||
-         order.acquired_by_block->knows(work, launch) || order.acquired_by_warp->knows(work, launch);
+         order.acquired_by_block->knows(work, launch) ||
+         order.acquired_by_warp->knows(work, launch, order.acquired_by_block);
 }
 
 bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& order) {
@@ -335,14 +336,20 @@ void Acquired::clear() {
   found_out_ = 0;
 }
 
-void Acquired::find_out(const LaunchOrder& order) const {
+void Acquired::replace(std::uint32_t knowledge) {
+  list_.assign(1, knowledge);
+  found_out_ = 0;  // and what is in blocks_ stays true
+}
+
+void Acquired::find_out(const LaunchOrder& order, const Acquired* beside) const {
+  if (beside != nullptr) beside->find_out(order, nullptr);
   if (found_out_ == list_.size()) return;
   std::vector<std::uint32_t> next(list_.begin() + static_cast<std::ptrdiff_t>(found_out_), list_.end());
   found_out_ = list_.size();
   while (!next.empty()) {
     const std::uint32_t index = next.back();
     next.pop_back();
-    if (!seen_.insert(index).second) continue;
+    if ((beside != nullptr && beside->seen_.contains(index)) || !seen_.insert(index).second) continue;
     const Knowledge& known = order.known(index & ~from_another_device);
     const bool here = (index & from_another_device) == 0;
     const Stamp barrier = here ? known.block_barrier : std::min(known.block_barrier, known.system_time);
@@ -352,16 +359,17 @@ void Acquired::find_out(const LaunchOrder& order) const {
   }
 }
 
-const Acquired::OfBlock* Acquired::of(std::uint64_t block, const LaunchOrder& order) const {
+const Acquired::OfBlock* Acquired::of(std::uint64_t block, const LaunchOrder& order,
+                                      const Acquired* beside) const {
   if (list_.empty()) return nullptr;
-  find_out(order);
+  find_out(order, beside);
   const auto found = blocks_.find(block);
   return found == blocks_.end() ? nullptr : &found->second;
 }
 
-bool Acquired::knows(const DeviceWork& work, const LaunchOrder& order) const {
+bool Acquired::knows(const DeviceWork& work, const LaunchOrder& order, const Acquired* beside) const {
   if (list_.empty()) return false;
-  find_out(order);
+  find_out(order, beside);
   return works_.knows(work.stream, work.number);
 }
 

@@ -140,13 +140,16 @@ class LaunchOrder {
   std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
 };
 
-/// What somebody has acquired, and everything that follows from it; found out when it is first asked for.
+/// What somebody has acquired, and everything that follows from it; found out when it is first asked for. A warp has it beside
+/// its block: what the block knows is not looked for again.
 class Acquired {
  public:
   void add(std::uint32_t knowledge);
   void add(const Acquired& other);
   [[nodiscard]] const std::vector<std::uint32_t>& list() const { return list_; }
   void clear();
+  /// By knowledge that has everything that was acquired.
+  void replace(std::uint32_t knowledge);
 
   class OfBlock {
    public:
@@ -166,12 +169,14 @@ class Acquired {
     std::array<Stamp, most_warps + 1> warps_{};  // the last: of no warp
   };
   /// Null: nothing is known of that block.
-  [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order) const;
+  [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order,
+                                  const Acquired* beside = nullptr) const;
   /// What those had waited for from whom it was acquired.
-  [[nodiscard]] bool knows(const DeviceWork& work, const LaunchOrder& order) const;
+  [[nodiscard]] bool knows(const DeviceWork& work, const LaunchOrder& order,
+                           const Acquired* beside = nullptr) const;
 
  private:
-  void find_out(const LaunchOrder& order) const;
+  void find_out(const LaunchOrder& order, const Acquired* beside) const;
   std::vector<std::uint32_t> list_;
   mutable std::unordered_map<std::uint64_t, OfBlock> blocks_;
   mutable Clock works_;

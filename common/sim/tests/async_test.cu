@@ -160,6 +160,23 @@ __global__ void cluster_sum(const float* x, float* y) {
   }
   if (way != Clustered::returns_early) cluster.sync();
 }
+/// A block reads what the next has written, in so many rounds that all that they know of each other is put together now and
+/// then. The mistake is in the last round.
+template <bool bug>
+__global__ void many_rounds(const float* x, float* y) {
+  constexpr int rounds = 60;
+  __shared__ float own;
+  const auto cluster = cg::this_cluster();
+  float sum = 0;
+  for (int round = 0; round < rounds; ++round) {
+    if (threadIdx.x == 0) own = x[blockIdx.x];
+    if (!bug || round < rounds - 1) cluster.sync();
+    const unsigned next = (cluster.block_rank() + 1) % cluster.num_blocks();
+    if (threadIdx.x == 0) sum += *cluster.map_shared_rank(&own, next);
+    cluster.sync();
+  }
+  if (threadIdx.x == 0) y[blockIdx.x] = sum / rounds;
+}
 __global__ void __cluster_dims__(2, 1, 1) compiled_for_two(unsigned* y) {
   const auto cluster = cg::this_cluster();
   if (threadIdx.x == 0)
@@ -419,6 +436,9 @@ int main() {
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::returns_early>, x, y); });
     wrong("cluster_sum, no_barrier_between", "nothing orders the two blocks",
           [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
+    right("many_rounds, right", 3, 0, [&] { launch_with(cluster_of(4), 8, many_rounds<false>, x, y); });
+    wrong("many_rounds", "nothing orders the two blocks",
+          [&] { launch_with(cluster_of(4), 8, many_rounds<true>, x, y); });
     right("sends, right", 1, 31, [&] { launch_with(cluster_of(2), 2, sends<false>, x, y); });
     wrong("sends", "of shared memory at byte 0", [&] { launch_with(cluster_of(2), 2, sends<true>, x, y); });
     right("waits_in_all_warps, right", 1, 4,

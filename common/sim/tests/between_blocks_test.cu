@@ -66,6 +66,37 @@ __global__ void releases(float* data, int* flag, float* y) {
   }
 }
 
+/// Block 0 learns what block 2 has written; then it and block 1 learn so often from each other that all that they know is put
+/// together now and then. In the end block 3 learns it from block 0.
+template <bool bug>
+__global__ void learned_long_ago(float* data, int* flag, float* y) {
+  using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
+  const auto wait = [&](unsigned block, int value) {
+    if (threadIdx.x == 0) {
+      while (Flag(flag[block]).load(cuda::memory_order_acquire) != value) {
+      }
+    }
+    __syncthreads();
+  };
+  const auto say = [&](int value, auto order) {
+    if (threadIdx.x == 0) Flag(flag[blockIdx.x]).store(value, order);
+  };
+  if (blockIdx.x == 2) {
+    if (threadIdx.x == 0) data[0] = 7;
+    return say(1, bug ? cuda::memory_order_relaxed : cuda::memory_order_release);
+  }
+  constexpr int rounds = 100;
+  if (blockIdx.x == 0) wait(2, 1);
+  for (int round = 1; round <= rounds && blockIdx.x < 2; ++round) {
+    if (blockIdx.x == 1) wait(0, round);
+    say(round, cuda::memory_order_release);
+    if (blockIdx.x == 0) wait(1, round);
+  }
+  if (blockIdx.x == 0) return say(-1, cuda::memory_order_release);
+  if (blockIdx.x == 3) wait(0, -1);
+  if (blockIdx.x == 3 && threadIdx.x == 0) y[0] = data[0];
+}
+
 // ---- A barrier of the grid
 
 template <bool bug>
@@ -269,6 +300,10 @@ int main() {
     right("releases, right", [&] { releases<false><<<blocks, threads>>>(x, flags, y); });
     wrong("releases", "nothing orders the two blocks",
           [&] { releases<true><<<blocks, threads>>>(x, flags, y); });
+    right("learned_long_ago, right", [&] { learned_long_ago<false><<<4, threads>>>(x, flags, y); });
+    simulator.check(first_of_y() == 7, "what was written", said + std::to_string(first_of_y()));
+    wrong("learned_long_ago", "nothing orders the two blocks",
+          [&] { learned_long_ago<true><<<4, threads>>>(x, flags, y); });
     right("grid_barrier, right", [&] { cooperative(grid_barrier<false>, blocks); });
     simulator.check(first_of_y() == 2, "the neighbour's last value", said + std::to_string(first_of_y()));
     wrong("grid_barrier", "nothing orders the two blocks", [&] { cooperative(grid_barrier<true>, blocks); });
