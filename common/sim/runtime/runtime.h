@@ -289,7 +289,7 @@ inline constexpr int reserved_shared_per_block = sim::reserved_shared_bytes;
 inline constexpr int registers = 65536;
 inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
 /// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and
-/// 16 blocks at one block per multiprocessor. Where there are fewer multiprocessors, the last GPCs have them no more.
+/// 16 blocks at one block per multiprocessor. Fewer multiprocessors are the first of these.
 inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
 inline constexpr int l2_bytes = 60 * 1024 * 1024;
 inline constexpr int memory_bus_bits = 6144;
