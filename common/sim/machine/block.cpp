@@ -14,6 +14,15 @@ namespace {
 
 /// A warp that runs this long without waiting gives the others a turn.
 constexpr std::uint64_t instructions_per_turn = 1'000'000;
+
+/// By chance as often a few instructions as hundreds: a race that shows only where a block stops between two accesses needs
+/// short turns, and a kernel long ones.
+std::uint64_t turn_length(Launch& launch) {
+  if (!launch.random) return instructions_per_turn;
+  const std::uint64_t most = std::uint64_t{2} << (*launch.random)() % 10;
+  return 1 + (*launch.random)() % most;
+}
+
 /// After so many rounds in which its warps changed nothing a block is looked at: do they go round in circles?
 constexpr std::uint64_t idle_rounds_before_a_look = 8;
 
@@ -196,7 +205,7 @@ bool Block::take_turn() {
     bool all_poll = true;
     for (Warp* warp : turns) {
       if (warp->is_ready()) {
-        warp->run(launch.random ? 1 + (*launch.random)() % 1000 : instructions_per_turn);
+        warp->run(turn_length(launch));
         all_poll = all_poll && (!warp->is_ready() || warp->was_polling());
       }
       any_ready = any_ready || warp->is_ready();

@@ -412,7 +412,9 @@ int main() {
     right("zero_fill, the rest", 6, 0, [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
     right("overwrites_what_is_read, right", 64, 64,
           [&] { overwrites_what_is_read<false><<<1, threads>>>(x, y); });
-    wrong("overwrites_what_is_read", "race", [&] { overwrites_what_is_read<true><<<1, threads>>>(x, y); });
+    // A race, or, where the other warp has not waited for its copies yet, a read of what they write.
+    wrong("overwrites_what_is_read", "4 bytes of shared memory at byte",
+          [&] { overwrites_what_is_read<true><<<1, threads>>>(x, y); });
     right("bulk_load, right", 0, 255, [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
     wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
     wrong("bulk_load, no_barrier_after_init", "a",
