@@ -118,9 +118,11 @@ LESSONS = (
         )
     ),
     Lesson("bf16", 32768, (101,), "cross_entropy_gradient"),  # between a matrix that is soon done and one that is not
-    # The loss alone: a pack more than lanes have four of, few rows, wide ones that are cut, and between a block of a cluster and many.
+    # The loss alone: a pack more than lanes have four of, few rows, narrow ones, wide ones that are cut, and between a block of a cluster and many.
     Lesson("bf16", 65536, (520, 1032), "cross_entropy"),
     Lesson("bf16", 1000, (182,), "cross_entropy"),
+    Lesson("f32", 8192, (22, 33), "cross_entropy"),  # narrow, where spans are few
+    Lesson("f32", 65536, (33,), "cross_entropy"),
     Lesson("bf16", 16384, (3001, 5001), "cross_entropy"),
     Lesson("bf16", 8192, (12288, 13321, 16001, 20489, 22001, 24000, 32767), "cross_entropy"),
     Lesson("bf16", 4096, (49152, 65536, 65537), "cross_entropy"),
