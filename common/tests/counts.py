@@ -829,7 +829,7 @@ def dispatched(r: Row) -> Expected:
     kernels = [
         kernel for kernel, stage in work.stages.items()
         if check_stage.is_applicable(stage, kernel, r.dtype, r.op, r.cols, "sim", (r.offset,))
-        and (r.cols <= 256 or choices.is_offered(kernel, r.size, r.cols + r.offset % 2))  # an odd offset: single elements
+        and choices.is_offered(kernel, r.size, r.cols, r.offset)
     ]  # fmt: skip
     cell = choices.Cell(r.rows, r.cols, dict.fromkeys(kernels, 100.0), 100.0)
     kernel = choices.chosen(choices.read_table(choices.ROOT / choices.TABLE)[work.name, part], cell)

@@ -23,14 +23,13 @@ from measure import results
 # Small shapes around the edges that kernels get wrong: one row, odd counts, a warp, a pack and a block more or less, rows
 # that end unaligned, a row too long for registers, and one that sixteen blocks share.
 EDGES = "--rows 1,2,7 --cols 1,3,31,32,33,100,128,129,1000,1024,1025,4096,5001 --dtype all --op all --input normal,neg_inf_prefix"
-# racecheck is many times slower. Races depend on how threads share a row: the usual op and one input are enough. These shapes
-# reach every variant: a test asks the simulator.
+# racecheck is many times slower. Races depend on how threads share a row: the usual op and one input are enough.
 RACES = "--rows 1,2 --cols 32,33,128,1000,1024,4096,5001 --dtype all --input normal"
 # synccheck (2025.3.1, on an H200) ends with an illegal access where several clusters have 16 blocks, in stages 10 to 12 alike and
 # whether or not the blocks leave together; the other tools find nothing there. So it sees one such cluster.
 BARRIERS = (EDGES.replace("4096,", ""), "--rows 1 --cols 4096 --dtype all --op all --input normal")
 CLEAN = "ERROR SUMMARY: 0 errors"
-# The slowest first, so that it is not waited for at the end.
+# The slowest first, so that it is not waited for at the end. The shapes of each reach every variant: a test asks the simulator.
 TOOLS = {
     "racecheck": ((RACES,), "RACECHECK SUMMARY: 0 hazards displayed"),
     "memcheck": ((EDGES,), CLEAN),
@@ -47,9 +46,14 @@ def verified(report: results.Json | None) -> set[str]:
     return {result["variant"] for result in found if result["stage"] and result["status"] == "verified"}
 
 
+def options_of(stage: str, shapes: str) -> list[str]:
+    ops = [] if "--op" in shapes else ["--op", ",".join(results.operations_of(stage))]  # each variant does one of them
+    return ["--verify-only", *shapes.split(), *ops]
+
+
 def verified_alone(stage: Path) -> set[str]:
     """The variants that can run on this GPU, found out without a tool. Raises NoDevice, and ToolError where one is wrong."""
-    report, problems = results.run_stage(stage, ["--verify-only", *EDGES.split()], TIMEOUT_S)
+    report, problems = results.run_stage(stage, options_of(stage.name, EDGES), TIMEOUT_S)
     if problems or not verified(report):
         raise ToolError(f"{stage.name} without a tool: {'; '.join(problems) or 'no variant was verified'}")
     return verified(report)
@@ -64,15 +68,12 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
     def complaint(tool: str, stage: str, stopped: results.Stopped) -> str:
         shapes_of_runs, clean = TOOLS[tool]
         missing = variants[stage]
+        program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
         for number, shapes in enumerate(shapes_of_runs, start=1):
             log = logs / f"{stage}-{tool}{number if number > 1 else ''}.log"
             log.write_text("")
-            options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage]), "--verify-only"]
-            program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
-            options += shapes.split()
-            if "--op" not in options:
-                options += ["--op", ",".join(results.operations_of(stage))]  # each variant does one of them
-            report, problems = results.run_stage(program, options, TIMEOUT_S, stopped=stopped)
+            options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage])]
+            report, problems = results.run_stage(program, [*options, *options_of(stage, shapes)], TIMEOUT_S, stopped=stopped)
             text = log.read_text(encoding="utf-8", errors="replace")
             if "Device not supported" in "\n".join([text, *problems]):
                 raise NoDevice("compute-sanitizer does not work with this GPU")

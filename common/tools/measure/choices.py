@@ -206,9 +206,10 @@ def work_of(operation: str) -> Work:
     return next(work for work in WORKS if work.operation == found)
 
 
-def is_offered(kernel: str, element_bytes: int, cols: int) -> bool:
+def is_offered(kernel: str, element_bytes: int, cols: int, offset: int = 0) -> bool:
     """One kernel is asked for less than it can do: can_do() in 13_dispatch/backward.cu."""
-    return kernel != "warp_registers" or element_bytes == 2 or cols % 2 == 0 or cols <= 256  # single elements
+    in_single_elements = cols % 2 == 1 or offset % 2 == 1
+    return kernel != "warp_registers" or element_bytes == 2 or not in_single_elements or cols <= 256
 
 
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
