@@ -1,5 +1,6 @@
 """Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
+import json
 import re
 from pathlib import Path
 from typing import Iterator
@@ -119,6 +120,16 @@ def test_tables_of_the_readme_fit_a_telephone() -> None:
 def test_the_readme_leads_to_every_lesson() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [p.parent.name for p in ROOT.glob("[0-9][0-9]_*/README.md") if f"({p.parent.name}/README.md)" not in readme] == []
+
+
+def test_the_readme_says_where_each_stage_comes_from() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    sources = re.findall(r"^\| .+ \| (\d\d), (.+) \|$", readme[readme.index("## Where the ideas come from") :], re.M)
+    assert {stage for stage, _ in sources} == {p.name[:2] for p in ROOT.glob("[0-9][0-9]_*")}
+    recorded = [ROOT / f"common/results/nvidia-h200{of}.json" for of in ("", "-several")]
+    results = [result for file in recorded for result in json.loads(file.read_text(encoding="utf-8"))["results"]]
+    variants = {((result["stage"] or "")[:2], result["variant"]) for result in results}
+    assert {(stage, name) for stage, here in sources for name in re.findall("`([^`]+)`", here)} - variants == set()
 
 
 def test_lessons_quote_the_code_as_it_is(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from measure import results
 EDGES = "--rows 1,2,7 --cols 1,3,31,32,33,100,128,129,1000,1024,1025,4096,5001 --dtype all --op all --input normal,neg_inf_prefix"
 # racecheck is many times slower. Races depend on how threads share a row: the usual op and one input are enough.
 RACES = "--rows 1,2 --cols 32,33,128,1000,1024,4096,5001 --dtype all --input normal"
-# synccheck (2025.3.1, on an H200) ends with an illegal access where several clusters have 16 blocks, in stages 10 to 12 alike and
-# whether or not the blocks leave together; the other tools find nothing there. So it sees one such cluster.
+# synccheck (2025.3.1, on an H200) ends with an illegal access where many clusters have 16 blocks, and these a mbarrier: also in
+# a kernel of ten lines, in which each block waits for its own. Not with 4 clusters, not with 80 of 8 blocks, not without mbarriers,
+# and the other tools find nothing. So it sees one such cluster.
 BARRIERS = (EDGES.replace("4096,", ""), "--rows 1 --cols 4096 --dtype all --op all --input normal")
 CLEAN = "ERROR SUMMARY: 0 errors"
 # The slowest first, so that it is not waited for at the end. The shapes of each reach every variant: a test asks the simulator.

@@ -27,7 +27,7 @@ from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Ea
 TABLE = "13_dispatch/choices.inc"
 STAGE = "13_dispatch"
 MOST_POINTS = 3.0  # that the table may be behind before somebody has to look
-LINE_COSTS = 0.7  # a line more must gain as much: otherwise the table is not readable
+LINE_COSTS = 0.5  # a line more must gain as much: otherwise the table is not readable
 # Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
 FEW_SHAPES = 10
 BORROWED = 0.1
