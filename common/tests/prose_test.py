@@ -1,9 +1,11 @@
 """Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
 
-import json
 import re
 from pathlib import Path
 from typing import Iterator
+
+from files import load_json
+from measure import results
 
 ROOT = Path(__file__).resolve().parents[2]
 SUFFIXES = "cmake cpp cu cuh h in jinja json md ptx py sh svg txt".split()
@@ -126,9 +128,9 @@ def test_the_readme_says_where_each_stage_comes_from() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     sources = re.findall(r"^\| .+ \| (\d\d), (.+) \|$", readme[readme.index("## Where the ideas come from") :], re.M)
     assert {stage for stage, _ in sources} == {p.name[:2] for p in ROOT.glob("[0-9][0-9]_*")}
-    recorded = [ROOT / f"common/results/nvidia-h200{of}.json" for of in ("", "-several")]
-    results = [result for file in recorded for result in json.loads(file.read_text(encoding="utf-8"))["results"]]
-    variants = {((result["stage"] or "")[:2], result["variant"]) for result in results}
+    recorded = [results.file_of(ROOT / "common/results", kind) for kind in ("", "-several")]
+    measured = [result for file in recorded if file for result in load_json(file)["results"]]
+    variants = {((result["stage"] or "")[:2], result["variant"]) for result in measured}
     assert {(stage, name) for stage, here in sources for name in re.findall("`([^`]+)`", here)} - variants == set()
 
 
