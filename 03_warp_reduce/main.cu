@@ -14,14 +14,16 @@ int elements_in_pack(const Problem& problem) {
   return static_cast<int>(16 / problem.element_bytes());
 }
 
-std::string too_wide_for_one_pack(const Problem& problem, const Device& device) {
-  const int most = 32 * elements_in_pack(problem);
-  return at_most_columns(most, "one pack of 16 bytes for each of 32 lanes")(problem, device);
+/// For Variant::unsupported of what gives each lane of a warp so many packs at most.
+auto too_wide_for(int packs, const std::string& name) {
+  return [packs, name](const Problem& problem, const Device& device) {
+    const int most = packs * 32 * elements_in_pack(problem);
+    return at_most_columns(most, name + " of 16 bytes for each of 32 lanes")(problem, device);
+  };
 }
-std::string too_wide_for_two_packs(const Problem& problem, const Device& device) {
-  const int most = 64 * elements_in_pack(problem);
-  return at_most_columns(most, "two packs of 16 bytes for each of 32 lanes")(problem, device);
-}
+const auto too_wide_for_one_pack = too_wide_for(1, "one pack");
+const auto too_wide_for_two_packs = too_wide_for(2, "two packs");
+const auto too_wide_for_three_packs = too_wide_for(3, "three packs");
 
 std::string lanes_not_full(const Problem& problem, const Device& /*device*/) {
   const int pack_size = elements_in_pack(problem);
@@ -81,6 +83,11 @@ Stage stage() {
                .prepare = launches_load_store<NarrowGroups<2, 2>>,
                .traffic = whole_passes(1, 1, warps_alone),
                .unsupported = too_wide_for_two_packs},
+              {.name = "two_or_three_packs",
+               .idea = "also three packs of each, so that fewer lanes have none; evict_last",
+               .prepare = launches_load_store<TwoOrThreePacks, EvictLastLoad>,
+               .traffic = whole_passes(1, 1, warps_alone),
+               .unsupported = too_wide_for_three_packs},
           }};
 }
 

@@ -6,6 +6,7 @@
 // Sources: OneFlow's first softmax kernel; AITemplate's warp softmax for narrow rows.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "03_warp_reduce/first_tile.cuh"
@@ -178,34 +179,51 @@ struct Packs {
   }
 };
 
-/// For narrow rows: as few lanes per row as cover it with so many packs each, so that a warp works on up to 32
-/// rows. rows_per_access = 2 lets each group load two rows before it computes. Rows that fill every lane have tiles of their
-/// own, without a check for each pack. cols <= 32 * packs packs.
-template <int packs, int rows_per_access>
-struct NarrowGroups {
+/// Lanes that share a narrow row, and how many packs each takes of it.
+struct LaneGroup {
+  int lanes;
+  int packs;
+};
+
+/// For narrow rows: the first group that covers the row, so that a warp works on up to 32 rows. rows_per_access = 2 lets each
+/// group load two rows before it computes. Rows that fill every lane have tiles of their own, without a check for each pack.
+/// cols <= what the last group covers.
+template <int rows_per_access, LaneGroup... groups>
+struct RowsByGroups {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int N>() {
-      constexpr auto group_of = [](int lanes, bool padded) {
+      constexpr auto tile_of = [](LaneGroup group, bool padded) {
         return RowTile{.pack_size = N,
-                       .packs_per_lane = packs,
-                       .group_width = lanes,
+                       .packs_per_lane = group.packs,
+                       .group_width = group.lanes,
                        .rows_per_access = rows_per_access,
                        .padded = padded};
       };
       // Where packs do not cover the rows, each lane takes as many elements as its packs would hold.
-      constexpr RowTile widest{.pack_size = N,
-                               .packs_per_lane = packs * elements_per_16_bytes<typename Load::Element> / N,
-                               .rows_per_access = rows_per_access};
-      const auto launch_narrowest = [&]<int... lanes>() {
-        constexpr bool padded = N == 1;
-        // One lane of one pack is always full, and so are two.
-        launch_warp_softmax<Op, group_of(lanes, padded)...,
-                            group_of(lanes, padded || packs > 1 || lanes > 2)..., widest>(load, store, shape,
-                                                                                          stream);
-      };
-      launch_narrowest.template operator()<1, 2, 4, 8, 16, 32>();
+      constexpr int most_packs = std::max({groups.packs...});
+      constexpr RowTile widest{
+          .pack_size = N,
+          .packs_per_lane = most_packs * elements_per_16_bytes<typename Load::Element> / N,
+          .rows_per_access = rows_per_access};
+      constexpr bool padded = N == 1;
+      // One lane of one pack is always full, and so are two.
+      launch_warp_softmax<Op, tile_of(groups, padded)...,
+                          tile_of(groups, padded || groups.packs > 1 || groups.lanes > 2)..., widest>(
+          load, store, shape, stream);
     });
   }
 };
+
+/// As few lanes as cover the row with so many packs each: cols <= 32 * packs packs.
+template <int packs, int rows_per_access>
+using NarrowGroups =
+    RowsByGroups<rows_per_access, LaneGroup{1, packs}, LaneGroup{2, packs}, LaneGroup{4, packs},
+                 LaneGroup{8, packs}, LaneGroup{16, packs}, LaneGroup{32, packs}>;
+
+/// Two packs or three, whichever leaves fewer lanes without one: cols <= 96 packs. The narrowest rows have fewer, for the packs
+/// that an access takes of neighbouring rows must not lie too far from each other.
+using TwoOrThreePacks = RowsByGroups<2, LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{2, 2}, LaneGroup{4, 2},
+                                     LaneGroup{4, 3}, LaneGroup{8, 2}, LaneGroup{8, 3}, LaneGroup{16, 2},
+                                     LaneGroup{16, 3}, LaneGroup{32, 2}, LaneGroup{32, 3}>;

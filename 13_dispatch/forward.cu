@@ -76,12 +76,12 @@ const Gpu& current_gpu() {
 bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   using enum Forward;
   switch (kernel) {
-    case two_packs_two_rows:
-      return matrix.in_packs() && matrix.row_bytes() <= 2 * 32 * 16;
+    case two_or_three_packs:
+      return matrix.in_packs() && matrix.row_bytes() <= 3 * 32 * 16;
     case two_rows_evict_last:
       return matrix.in_packs() && matrix.row_bytes() <= 32 * 16;  // a pack for each lane of a warp
     case padded_packs:
-      return matrix.in_packs() && matrix.cols <= max_warp_reduce_cols;
+      return matrix.cols <= max_warp_reduce_cols;
     case fused:
       return matrix.in_packs() && matrix.cols <= widest_tile.cols();
     case online:
@@ -134,17 +134,17 @@ void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cuda
   using enum Forward;
   const DirectLoad load{x, shape.cols};
   const OfPacks<DirectLoad<T>> packs{load};
+  const auto hinted_packs = [&] { return HintedPacksLoad<T>{packs, policy_of_reads<T>(2, shape)}; };
   const DirectStore store{y, shape.cols};
   switch (kernel) {
-    case two_packs_two_rows:
-      return NarrowGroups<2, 2>::launch<Op>(packs, store, shape, stream);
+    case two_or_three_packs:
+      return TwoOrThreePacks::launch<Op>(hinted_packs(), store, shape, stream);
     case two_rows_evict_last:
       return NarrowGroups<1, 2>::launch<Op>(OfPacks<EvictLastLoad<T>>{{load}}, store, shape, stream);
     case padded_packs:
-      return Packs<true>::launch<Op>(packs, store, shape, stream);
+      return Packs<true>::launch<Op>(load, store, shape, stream);
     case fused:
-      return FusedRegisterSoftmax::launch<Op>(HintedPacksLoad<T>{packs, policy_of_reads<T>(2, shape)}, store,
-                                              shape, stream);
+      return FusedRegisterSoftmax::launch<Op>(hinted_packs(), store, shape, stream);
     case online:
       return Online::launch<Op>(load, store, shape, stream);
     case row_exchange:

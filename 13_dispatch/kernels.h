@@ -10,7 +10,7 @@ namespace rowwise {
 // The kernels that the table names: variants of stages 03 to 12, under their names there.
 
 enum class Forward {
-  two_packs_two_rows,
+  two_or_three_packs,
   two_rows_evict_last,
   padded_packs,
   fused,

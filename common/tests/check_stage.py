@@ -62,7 +62,7 @@ def is_applicable(stage: str, variant: str, dtype: str, op: str, cols: int, devi
         if variant == "packs":
             return cols in [32 * pack * packs for packs in ((1, 2, 4, 8) if dtype == "f32" else (1, 2, 3, 4))]
         packs = {"narrow_groups": 1, "two_packs_per_lane": 2, "two_rows_per_access": 1, "two_rows_evict_last": 1,
-                 "two_packs_two_rows": 2}
+                 "two_packs_two_rows": 2, "two_or_three_packs": 3}
         return cols <= (32 * packs[variant] * pack if variant in packs else 1024)
     if stage == "04_smem_bank_conflict":
         if device != "sim" and MIN_SHARED_COLS < cols <= MAX_SHARED_COLS:

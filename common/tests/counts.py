@@ -28,6 +28,7 @@ SHAPES = [
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 SHAPES_OF = {
+    "03_warp_reduce": ["--rows 3 --cols 12,48,80,160"],  # where three packs leave fewer lanes without one
     "10_cluster": [
         "--rows 3 --cols 8200,65536",
         "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
@@ -122,11 +123,19 @@ def warp_reduce(r: Row) -> Expected:
     yield "shared_wavefronts", 0
     yield "block_barriers", 0
     if r.variant.startswith(("narrow_groups", "two_")):
-        rows_at_once = 2 if "two_rows" in r.variant else 1
-        packs = 2 if "two_packs" in r.variant else 1
-        lanes = min(32, power_of_two(divide_up(r.cols, packs * pack(r))))  # so many packs each, as few as possible
+        two_or_three = r.variant == "two_or_three_packs"
+        rows_at_once = 2 if "two_rows" in r.variant or two_or_three else 1
+        most = 3 if two_or_three else 2 if "two_packs" in r.variant else 1
+        groups = [(lanes, most) for lanes in (1, 2, 4, 8, 16, 32)]  # of so many packs each
+        if two_or_three:  # no more packs than lanes, and three from four lanes on
+            groups = [(1, 1), (2, 1), (2, 2), *((lanes, packs) for lanes in (4, 8, 16, 32) for packs in (2, 3))]
+        tiles = [(lanes * packs * pack(r), lanes) for lanes, packs in groups]
+        tiles.append((32 * most * 16 // r.size, 32))  # without packs a lane takes as many elements
+        elements, lanes = next(tile for tile in tiles if tile[0] >= r.cols)
         blocks = divide_up(r.rows, 128 / lanes * rows_at_once)
         yield "shuffles", 2 * (lanes.bit_length() - 1) * 4 * blocks * rows_at_once
+        if most > 1:  # those of lanes without a pack, too
+            yield "special_function_lanes", blocks * 128 / lanes * rows_at_once * elements
         return
     warps = 4 * divide_up(r.rows, 4)  # a warp without a row takes part all the same
     yield "shuffles", 2 * 5 * warps

@@ -209,7 +209,9 @@ GROUPS: dict[str, list[Mistake]] = {
     ],
     "03_warp_reduce_3": [
         wrong_count("no_tiles_for_the_narrowest_rows", "", "^narrow_groups: shuffles: ",
-            (WARP, "operator()<1, 2, 4, 8, 16, 32>() => operator()<4, 8, 16, 32>()")),
+            (WARP, "LaneGroup{1, packs}, LaneGroup{2, packs}, => ")),
+        wrong_count("three_packs_where_two_suffice", "", "^two_or_three_packs: special_function_lanes: ",
+            (WARP, "LaneGroup{8, 2}, LaneGroup{8, 3}, => LaneGroup{8, 3}, ")),
     ],
     "04_smem_bank_conflict_1": [
         wrong_count("layouts_are_swapped", "--variant transposed_layout --rows 3 --cols 512",

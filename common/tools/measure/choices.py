@@ -130,7 +130,7 @@ WORKS = [
         "Forward",
         "softmax",
         {
-            "two_packs_two_rows": "03_warp_reduce",
+            "two_or_three_packs": "03_warp_reduce",
             "two_rows_evict_last": "03_warp_reduce",
             "padded_packs": "03_warp_reduce",
             "fused": "06_online",

@@ -24,7 +24,7 @@ from measure.results import Json, Shape, Stopped, place_of
 ROWS = 64
 DEFAULT_SHAPES = (Shape("f32", ROWS, 1024), Shape("f16", ROWS, 1024))
 EXTRA_SHAPES = {
-    "03_warp_reduce": (Shape("f32", ROWS, 32), Shape("f16", ROWS, 128)),  # narrow rows
+    "03_warp_reduce": (Shape("f32", ROWS, 32), Shape("f16", ROWS, 128), Shape("f16", ROWS, 160)),  # narrow rows
     "04_smem_bank_conflict": (Shape("f16", ROWS, 8192),),  # as counted on the GPU
     "06_online": (Shape("f16", ROWS, 8192),),  # rows of which a thread holds several chunks
     "07_split_row": (Shape("f32", 1, 151936),),  # a single row

@@ -52,9 +52,9 @@ CURVE = [Shape("f16", 49152, 1 << exponent) for exponent in range(5, 16)]
 WIDTHS = [Shape("f32", 1024, 1 << exponent) for exponent in range(8, 18)]
 VOCABULARIES = (32000, 65536, 151936)
 BETWEEN = (
-    "f16:65536x24,f16:65536x96,bf16:65536x160,f16:65536x200,bf16:49152x328,f16:49152x640,bf16:49152x1544,f16:16384x3000,"
-    "f16:8192x20480,f32:65536x20,f32:65536x48,f32:65536x96,f32:65536x160,f32:49152x328,f32:16384x1500,f32:16384x3000,"
-    "f32:8192x6004,bf16:65536x65,bf16:65536x201,f32:65536x101,f32:16384x641,f32:16384x3001"
+    "f16:262144x16,f16:262144x24,f16:262144x40,f16:65536x96,bf16:65536x160,f16:65536x200,bf16:49152x328,f16:49152x640,"
+    "bf16:49152x1544,f16:8192x20480,f32:262144x8,f32:262144x12,f32:262144x20,f32:65536x48,f32:65536x96,f32:65536x160,"
+    "f32:49152x328,f32:8192x6004,bf16:65536x65,bf16:65536x201,f32:65536x101,f32:16384x3001"
 )
 OF_GRADIENTS = (
     "f32:262144x33,f16:49152x1001,f32:1024x32768,f32:1024x131072,f32:4096x50257,bf16:49152x1025,f32:1x1048576,"
@@ -80,7 +80,7 @@ TABLES = [
     Table("triton_article", "The Triton article's widths: f32, 1024 × 2^8 to 2^17", TRITON, WIDTHS),
     Table("awkward", VOCABULARY, "", parse_shapes(AWKWARD)),
     Table("decoding", "Decoding: batches of 1, 4, 16, 64 × vocabularies of 32000, 65536, 151936", "", DECODING),
-    Table("between", "Between powers of two: widths that leave lanes, a tile or a block's part unfilled", "", parse_shapes(BETWEEN)),
+    Table("between", "Few columns, and widths that leave lanes, a tile or a block's part unfilled", "", parse_shapes(BETWEEN)),
     Table("wide_rows", "Wide rows: f32 1024 and bf16 4096 × 65536, 131072, 262144", "", WIDE),
 ]
 # OneFlow published the curve of the gradient at the same shapes.

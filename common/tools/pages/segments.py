@@ -15,7 +15,7 @@ SHOWN = 480  # px: how wide a page shows it that has the room, as the pictures o
 LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
 # Of the forward kernels: what the picture calls them. Each stage has a colour.
 NAMES = {
-    "two_packs_two_rows": "03 both",
+    "two_or_three_packs": "03 three",
     "two_rows_evict_last": "03 rows",
     "padded_packs": "03 padded",
     "fused": "06 fused",
