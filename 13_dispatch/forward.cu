@@ -133,8 +133,7 @@ template <class Op, class T>
 void launch(Forward kernel, const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
   using enum Forward;
   const DirectLoad load{x, shape.cols};
-  const OfPacks<DirectLoad<T>> packs{load};
-  const auto hinted_packs = [&] { return HintedPacksLoad<T>{packs, policy_of_reads<T>(2, shape)}; };
+  const auto hinted_packs = [&] { return HintedPacksLoad<T>{{{load}}, policy_of_reads<T>(2, shape)}; };
   const DirectStore store{y, shape.cols};
   switch (kernel) {
     case two_or_three_packs:
