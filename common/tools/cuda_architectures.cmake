@@ -2,7 +2,12 @@
 # the GPUs that are present; without one, PTX alone: the simulator needs no more, it halves the time of the
 # first build, and a driver compiles it for GPUs from 9.0 on. `./run` and `./test` compile anew when they find a GPU
 # later (built_without_gpu). Included before project(), because CMake checks the compiler with these architectures.
-if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
+if(DEFINED ENV{CUDAARCHS} AND NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # CMake by itself looks at it in a new folder alone, and in one that was configured before there would be no architecture.
+  set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "CUDA architectures")
+  unset(built_without_gpu CACHE)
+endif()
+if(DEFINED CMAKE_CUDA_ARCHITECTURES)
   return()
 endif()
 
