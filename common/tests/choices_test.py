@@ -312,9 +312,16 @@ def test_a_point_is_worth_a_line_and_half_of_one_is_not(points: float, lines: in
 
 
 def test_a_line_whose_matrices_others_give_to_the_same_kernel_goes() -> None:
-    rest = [Line(100, 23, "a"), Line(100, 90, "b"), Line(ANY, 23, "a"), Line(ANY, ANY, "b")]
+    rest = [Line(100, 23, "a"), Line(100, 90, "b"), Line(ANY, 23, "a"), Line(ANY, ANY, "c")]
     assert choices._without_covered([Line(ANY, 8, "a"), *rest]) == rest
     assert choices._without_covered([Line(64, 30, "a"), *rest]) == [Line(64, 30, "a"), *rest]
+
+
+def test_what_lines_before_have_taken_needs_no_line() -> None:
+    few = [Line(100, 50, "a"), Line(100, ANY, "b"), Line(ANY, 50, "c"), Line(ANY, ANY, "b")]
+    assert choices._without_covered(few) == [few[0], *few[2:]]
+    # Who cannot have the first comes further.
+    assert choices._without_covered(few, {"a"}) == few
 
 
 def test_a_line_that_is_never_reached_goes() -> None:

@@ -18,7 +18,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterable, NamedTuple
+from typing import Collection, Iterable, NamedTuple
 
 from command import Parser, ToolError, not_empty
 from files import write_whole
@@ -76,6 +76,7 @@ PARTS = [Part(element_bytes, whole_packs) for element_bytes in (4, 2) for whole_
 
 
 DO_ANYTHING = ("online", "one_read", "kept_row")  # without a workspace, too
+NEED_WORKSPACE = ("row_exchange", "two_kernels", "split_row", "drawn_rows")  # who has none passes over their lines
 
 
 def needs_clusters(kernel: str) -> bool:
@@ -413,7 +414,8 @@ def table_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> Table:
         left += fitted(in_clusters, [kernel for kernel in work.stages if not needs_clusters(kernel)])
     # Also where such a line is among the others: who has no workspace passes over it.
     last = [Line(ANY, ANY, kernel) for kernel in work.last]
-    return Table(_without_covered(lines or last), _without_covered([*left, *last]))
+    passed_over = {*NEED_WORKSPACE, *work.particular, *work.particular_cut}
+    return Table(_without_covered(lines or last, passed_over), _without_covered([*left, *last], passed_over))
 
 
 def _behind_clusters(lines: list[Line]) -> list[Line]:
@@ -449,16 +451,18 @@ def _covers(line: Line, other: Line) -> bool:
     return other.most_rows <= line.most_rows and other.most_cols <= line.most_cols
 
 
-def _without_covered(lines: list[Line]) -> list[Line]:
-    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do."""
+def _without_covered(lines: list[Line], passed_over: Collection[str] = ()) -> list[Line]:
+    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do.
+    Lines without a limit of columns keep none from coming further, as their kernels may not be able, nor do those of kernels that may
+    be passed over."""
     kept = lines[-1:]
     for at, line in reversed(list(enumerate(lines[:-1]))):
         rows = {line.most_rows, *(other.most_rows for other in kept if other.most_rows < line.most_rows)}
         cols = {line.most_cols, *(other.most_cols for other in kept if other.most_cols < line.most_cols)}
-        later = (
-            next((other.kernel for other in kept if r <= other.most_rows and c <= other.most_cols), None)
-            for r, c in itertools.product(rows, cols)
-        )
+        corners = [Line(r, c, "") for r, c in itertools.product(rows, cols)]
+        taking = [other for other in lines[:at] if other.most_cols != ANY and other.kernel not in passed_over]
+        coming = [corner for corner in corners if not any(_covers(other, corner) for other in taking)]
+        later = [next((other.kernel for other in kept if _covers(other, corner)), None) for corner in coming]
         before = (other for other in lines[:at] if _covers(other, line))
         are_taken = any(other.kernel in (line.kernel, *DO_ANYTHING) or needs_clusters(other.kernel) for other in before)
         if any(kernel != line.kernel for kernel in later) and not are_taken:
