@@ -324,9 +324,34 @@ def test_what_lines_before_have_taken_needs_no_line() -> None:
     assert choices._without_covered(few, {"a"}) == few
 
 
+def test_lines_that_need_a_workspace_are_passed_over() -> None:
+    cells = [
+        Cell(rows, cols, {**dict.fromkeys(("row_exchange", "head_and_tail", "fused", "online"), 60.0), best: 99.0}, 99)
+        for rows, cols, best in ((64, 900, "row_exchange"), (64, 9000, "fused"), (8192, 900, "head_and_tail"), (8192, 9000, "fused"))
+    ]
+    part = Part(4, True)
+    table = choices.table_of(choices.WORKS[0], part, {**{one: [] for one in choices.PARTS}, part: cells})
+    assert choices.chosen(table, cells[0]) == "row_exchange"
+    without_workspace = cells[0]._replace(percent={kernel: 60.0 for kernel in cells[0].percent if kernel != "row_exchange"})
+    assert choices.chosen(table, without_workspace) == "fused"  # as the next of as few rows, not as those of many
+
+
+@pytest.mark.parametrize("work", choices.WORKS, ids=lambda work: work.name)
+def test_which_kernels_need_a_workspace_is_as_the_launchers_have_it(work: choices.Work) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / choices.STAGE).glob("*.cu"))
+    of_work = re.search(rf"Need need\({work.name} .*?\n}}\n", text, re.S)[0]
+    needed = re.findall(r"(\w+)[:)]\s*{?\s*return {\.bytes = ([^;]*);", of_work)
+    without_clusters = {kernel for kernel, what in needed if ".clusters" not in what}
+    assert without_clusters == {kernel for kernel in work.stages if kernel in choices.NEED_WORKSPACE}
+
+
 def test_a_line_that_is_never_reached_goes() -> None:
     taken = [Line(ANY, 100, "a"), Line(64, ANY, "cluster"), Line(ANY, ANY, "online")]
     assert choices._without_covered([*taken[:2], Line(8, 50, "a"), Line(32, ANY, "b"), taken[2]]) == taken
+    # What "a" cannot do of such columns, no "a" can; "online" can do anything.
+    for kernel in ("a", "online"):
+        ends = [Line(ANY, ANY, kernel), Line(ANY, ANY, "b")]
+        assert choices._without_covered([ends[0], Line(8, 50, "a"), ends[1]]) == ends
     # The last is for what no line can do.
     assert choices._without_covered([Line(ANY, ANY, "a"), Line(ANY, ANY, "b"), Line(ANY, ANY, "a")])[-1] == Line(ANY, ANY, "a")
 

@@ -452,20 +452,22 @@ def _covers(line: Line, other: Line) -> bool:
 
 
 def _without_covered(lines: list[Line], passed_over: Collection[str] = ()) -> list[Line]:
-    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do.
-    Lines without a limit of columns keep none from coming further, as their kernels may not be able, nor do those of kernels that may
-    be passed over."""
+    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do."""
+
+    def comes_further(other: Line, kernel: str) -> bool:
+        """Whether what `other` holds may come to a line of `kernel` behind it. It may have more columns than its kernel can do."""
+        may_fail = other.most_cols == ANY or other.kernel in passed_over
+        return may_fail and other.kernel not in (kernel, *DO_ANYTHING) and not needs_clusters(other.kernel)
+
     kept = lines[-1:]
     for at, line in reversed(list(enumerate(lines[:-1]))):
         rows = {line.most_rows, *(other.most_rows for other in kept if other.most_rows < line.most_rows)}
         cols = {line.most_cols, *(other.most_cols for other in kept if other.most_cols < line.most_cols)}
         corners = [Line(r, c, "") for r, c in itertools.product(rows, cols)]
-        taking = [other for other in lines[:at] if other.most_cols != ANY and other.kernel not in passed_over]
-        coming = [corner for corner in corners if not any(_covers(other, corner) for other in taking)]
+        before = [other for other in lines[:at] if not comes_further(other, line.kernel)]
+        coming = [corner for corner in corners if not any(_covers(other, corner) for other in before)]
         later = [next((other.kernel for other in kept if _covers(other, corner)), None) for corner in coming]
-        before = (other for other in lines[:at] if _covers(other, line))
-        are_taken = any(other.kernel in (line.kernel, *DO_ANYTHING) or needs_clusters(other.kernel) for other in before)
-        if any(kernel != line.kernel for kernel in later) and not are_taken:
+        if any(kernel != line.kernel for kernel in later):
             kept.insert(0, line)
     return kept
 
