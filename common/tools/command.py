@@ -151,6 +151,13 @@ def folder_to_write(text: str) -> Path:
     return Path(text)
 
 
+def folder_to_read(text: str) -> Path:
+    """A parser of names of folders that are there."""
+    if not text or not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
+    return Path(text)
+
+
 def forget_output() -> None:
     """What is still to be printed goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -198,6 +205,7 @@ COMMANDS = {
     "plot": "pages.plot",
     "report": "pages.report",
     "draw": "pages.draw",
+    "same_code": "same_code",
     "sanitize": "sanitize",
     "test_summary": "test_summary",
 }
