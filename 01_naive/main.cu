@@ -16,24 +16,6 @@ std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
   };
 }
 
-/// The table's variants with what all of them have in common.
-std::vector<Variant> softmax_only(std::vector<Variant> variants) {
-  for (Variant& variant : variants) {
-    variant.workspace = [](const Problem& problem, const Device&) {
-      return Workspace{.bytes = NaiveWorkspace::bytes(problem.shape)};
-    };
-    variant.unsupported = [](const Problem& problem, const Device&) {
-      return is_one_of(Operations<Softmax>{}, problem.op)
-                 ? ""
-                 : "stage 01 has no log-softmax; from stage 02 on there is";
-    };
-  }
-  return variants;
-}
-
-template <class Launcher>
-constexpr auto launches_softmax = launches_with_workspace<Launcher, Operations<Softmax>>;
-
 }  // namespace
 
 Stage stage() {
@@ -41,25 +23,18 @@ Stage stage() {
   return {.name = "01_naive",
           .idea = "one kernel per step: max, subtract, exp, sum, divide",
           .changes = Number::load_sectors,
-          .variants = softmax_only({
-              {.name = "thread_per_row",
-               .idea = "reductions with one thread per row: uncoalesced",
-               .prepare = launches_softmax<FiveKernels<thread_per_row, Division::per_row>>,
-               .traffic = eight_passes({.barriers = 0, .bank_conflicts = 0})},
-              {.name = "block_per_row",
-               .idea = "reductions with one block per row: coalesced",
-               .prepare = launches_softmax<FiveKernels<block_per_row, Division::per_row>>,
-               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0})},
-              {.name = "block_per_row_division",
-               .idea = "the same, with an IEEE division for every element",
-               .prepare = launches_softmax<FiveKernels<block_per_row, Division::per_element>>,
-               .traffic = eight_passes({.barriers = 4, .bank_conflicts = 0})},
-              {.name = "thrust_calls",
-               .idea = "the same five steps as Thrust calls",
-               .prepare = launches_softmax<ThrustCalls>,
-               .traffic = eight_passes({}),
-               .capturable = false},
-          })};
+          .variants = {
+              variant<FiveKernels<thread_per_row, Division::per_row>>(
+                  "thread_per_row", "reductions with one thread per row: uncoalesced",
+                  eight_passes({.barriers = 0, .bank_conflicts = 0})),
+              variant<FiveKernels<block_per_row, Division::per_row>>(
+                  "block_per_row", "reductions with one block per row: coalesced",
+                  eight_passes({.barriers = 4, .bank_conflicts = 0})),
+              variant<FiveKernels<block_per_row, Division::per_element>>(
+                  "block_per_row_division", "the same, with an IEEE division for every element",
+                  eight_passes({.barriers = 4, .bank_conflicts = 0})),
+              variant<ThrustCalls>("thrust_calls", "the same five steps as Thrust calls", eight_passes({})),
+          }};
 }
 
 int main(int argc, char** argv) {

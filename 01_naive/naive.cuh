@@ -13,10 +13,12 @@
 
 #include <cub/block/block_reduce.cuh>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/reduce_op.cuh"
+#include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 /// What lies between the steps stays float: rounded to f16, x - max would give an exp that is off by a
 /// percent.
@@ -130,18 +132,23 @@ void launch_reduce_rows(const T* in, float* result, Shape shape, cudaStream_t st
 /// Softmax of each row of x (rows x cols, row-major) into y, in five kernels. Throws CudaError.
 template <NaiveReduction reduction, Division division>
 struct FiveKernels {
-  template <class Op, class T>  // Op: Softmax alone
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(workspace, shape);
-    const unsigned grid = grid_for(shape.rows);
-    launch_reduce_rows<reduction, MaxOp>(x, row_max, shape, stream);
-    broadcast_subtract<<<grid, naive_block_size, 0, stream>>>(x, row_max, shifted, shape);
+  using Operations = OpList<Softmax>;
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = NaiveWorkspace::bytes(matrix.shape())};
+  }
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(tensors.workspace, tensors.shape);
+    const unsigned grid = grid_for(tensors.shape.rows);
+    launch_reduce_rows<reduction, MaxOp>(tensors.x, row_max, tensors.shape, stream);
+    broadcast_subtract<<<grid, naive_block_size, 0, stream>>>(tensors.x, row_max, shifted, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
-    exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, shape);
+    exponentiate<<<grid, naive_block_size, 0, stream>>>(shifted, exps, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
-    launch_reduce_rows<reduction, SumOp>(exps, row_sum, shape, stream);
-    broadcast_divide<division><<<grid, naive_block_size, 0, stream>>>(exps, row_sum, y, shape);
+    launch_reduce_rows<reduction, SumOp>(exps, row_sum, tensors.shape, stream);
+    broadcast_divide<division>
+        <<<grid, naive_block_size, 0, stream>>>(exps, row_sum, tensors.y, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
   }
 };

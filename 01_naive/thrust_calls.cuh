@@ -41,23 +41,28 @@ struct Divide {
 /// As FiveKernels, but throws thrust::system_error. reduce_by_key allocates its temporary storage and waits
 /// for the device to learn how many runs there were, in every call: it cannot be captured into a graph.
 struct ThrustCalls {
-  template <class Op, class T>  // Op: Softmax alone
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(workspace, shape);
-    const std::int64_t n = shape.elements();
+  using Operations = OpList<Softmax>;
+  static constexpr bool can_be_captured = false;
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = NaiveWorkspace::bytes(matrix.shape())};
+  }
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(tensors.workspace, tensors.shape);
+    const std::int64_t n = tensors.shape.elements();
     const auto policy = thrust::cuda::par_nosync.on(stream);
-    const auto rows =
-        thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0), RowOfIndex{shape.cols});
+    const auto rows = thrust::make_transform_iterator(thrust::counting_iterator<std::int64_t>(0),
+                                                      RowOfIndex{tensors.shape.cols});
     const auto max_of_row = thrust::make_permutation_iterator(row_max, rows);
     const auto sum_of_row = thrust::make_permutation_iterator(row_sum, rows);
     const auto none = thrust::make_discard_iterator();
     const thrust::equal_to<std::int64_t> same_row;
 
-    thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(x, ToFloat{}), none,
+    thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(tensors.x, ToFloat{}), none,
                           row_max, same_row, MaxOp{});
-    thrust::transform(policy, x, x + n, max_of_row, shifted, Subtract{});
+    thrust::transform(policy, tensors.x, tensors.x + n, max_of_row, shifted, Subtract{});
     thrust::transform(policy, shifted, shifted + n, exps, Exponential{});
     thrust::reduce_by_key(policy, rows, rows + n, exps, none, row_sum, same_row, SumOp{});
-    thrust::transform(policy, exps, exps + n, sum_of_row, y, Divide<T>{});
+    thrust::transform(policy, exps, exps + n, sum_of_row, tensors.y, Divide<T>{});
   }
 };

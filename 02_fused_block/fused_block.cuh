@@ -7,10 +7,11 @@
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 /// BlockReduce: one of block_reduce.cuh, or CubBlockReduce. The block size is free where it allows it.
 template <class BlockReduce, class Op, class T>
@@ -43,9 +44,10 @@ __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape 
 template <class BlockReduce, int block_size>
 struct FusedSoftmax {
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    fused_softmax<BlockReduce, Op><<<grid_for(shape.rows), block_size, 0, stream>>>(x, y, shape);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    fused_softmax<BlockReduce, Op>
+        <<<grid_for(tensors.shape.rows), block_size, 0, stream>>>(tensors.x, tensors.y, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -79,15 +81,19 @@ enum class LaunchShape { block_per_head, block_per_row };
 /// As FusedSoftmax, for cols <= max_thread_per_column_cols.
 template <LaunchShape launch_shape>
 struct ThreadPerColumn {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(max_thread_per_column_cols, matrix, Why::threads_of_block);
+  }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const auto block_size = static_cast<unsigned>(round_up(shape.cols, 32));
-    const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? shape.cols : 1;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const auto block_size = static_cast<unsigned>(round_up(tensors.shape.cols, 32));
+    const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? tensors.shape.cols : 1;
     // More where there would be more blocks than a grid can have.
-    const std::int64_t rows_per_block = max(rows_of_shape, divide_up(shape.rows, max_grid_blocks));
-    const unsigned grid = grid_for(divide_up(shape.rows, rows_per_block));
-    thread_per_column_softmax<Op><<<grid, block_size, 0, stream>>>(x, y, shape, rows_per_block);
+    const std::int64_t rows_per_block = max(rows_of_shape, divide_up(tensors.shape.rows, max_grid_blocks));
+    const unsigned grid = grid_for(divide_up(tensors.shape.rows, rows_per_block));
+    thread_per_column_softmax<Op>
+        <<<grid, block_size, 0, stream>>>(tensors.x, tensors.y, tensors.shape, rows_per_block);
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -10,40 +10,29 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 /// Each with 8 halvings, and a barrier before and behind them.
 constexpr RowCosts two_trees{.barriers = 2 * (8 + 2), .bank_conflicts = 0};
 
-const auto too_many_columns = at_most_columns(max_thread_per_column_cols, "a thread per column");
-
 }  // namespace
 
 Stage stage() {
   return {.name = "02_fused_block",
           .idea = "one kernel, one block per row",
           .variants = {
-              {.name = "shared_memory_tree",
-               .idea = "block of 256 reduces by halving in shared memory",
-               .prepare = launches<FusedSoftmax<SharedMemoryTree<256>, 256>>,
-               .traffic = whole_passes(3, 1, two_trees)},
-              {.name = "warp_then_shared",
-               .idea = "block of 256: warps in registers, then one warp",
-               .prepare = launches<FusedSoftmax<WarpThenShared, 256>>,
-               .traffic = whole_passes(3, 1, two_reductions)},
-              {.name = "warp_then_shared_112",
-               .idea = "the same with 112 threads, three and a half warps",
-               .prepare = launches<FusedSoftmax<WarpThenShared, 112>>,
-               .traffic = whole_passes(3, 1, two_reductions)},
-              {.name = "cub_block_reduce",
-               .idea = "block of 256, reduction by CUB",
-               .prepare = launches<FusedSoftmax<CubBlockReduce<256>, 256>>,
-               .traffic = whole_passes(3, 1, two_reductions)},
-              {.name = "fastertransformer_block_per_head",
-               .idea = "a thread per column, a block loops over a head's rows",
-               .prepare = launches<ThreadPerColumn<LaunchShape::block_per_head>>,
-               .traffic = whole_passes(1, 1, two_reductions),
-               .unsupported = too_many_columns},
-              {.name = "fastertransformer_block_per_row",
-               .idea = "a thread per column, a block per row",
-               .prepare = launches<ThreadPerColumn<LaunchShape::block_per_row>>,
-               .traffic = whole_passes(1, 1, two_reductions),
-               .unsupported = too_many_columns},
+              variant<FusedSoftmax<SharedMemoryTree<256>, 256>>(
+                  "shared_memory_tree", "block of 256 reduces by halving in shared memory",
+                  whole_passes(3, 1, two_trees)),
+              variant<FusedSoftmax<WarpThenShared, 256>>("warp_then_shared",
+                                                         "block of 256: warps in registers, then one warp",
+                                                         whole_passes(3, 1, two_reductions)),
+              variant<FusedSoftmax<WarpThenShared, 112>>("warp_then_shared_112",
+                                                         "the same with 112 threads, three and a half warps",
+                                                         whole_passes(3, 1, two_reductions)),
+              variant<FusedSoftmax<CubBlockReduce<256>, 256>>(
+                  "cub_block_reduce", "block of 256, reduction by CUB", whole_passes(3, 1, two_reductions)),
+              variant<ThreadPerColumn<LaunchShape::block_per_head>>(
+                  "fastertransformer_block_per_head", "a thread per column, a block loops over a head's rows",
+                  whole_passes(1, 1, two_reductions)),
+              variant<ThreadPerColumn<LaunchShape::block_per_row>>("fastertransformer_block_per_row",
+                                                                   "a thread per column, a block per row",
+                                                                   whole_passes(1, 1, two_reductions)),
           }};
 }
 

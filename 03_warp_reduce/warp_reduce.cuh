@@ -11,12 +11,13 @@
 
 #include "03_warp_reduce/first_tile.cuh"
 #include "03_warp_reduce/warp_all_reduce.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/reduce_op.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 constexpr std::int64_t max_warp_reduce_cols = 1024;
 constexpr int warp_reduce_block_size =
@@ -143,6 +144,9 @@ void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t strea
 
 /// One element per access, 32 lanes per row, up to max_warp_reduce_cols columns.
 struct ScalarLoads {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(max_warp_reduce_cols, matrix, Why::registers_of_warp);
+  }
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
@@ -161,6 +165,14 @@ constexpr std::array<int, 4> packs_per_lane(int pack_size) {
 /// fill every lane, cols = 32 lanes * packs_per_lane() * elements in a pack, and no access needs a check.
 template <bool padded>
 struct Packs {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (padded) return ScalarLoads::refuses(matrix, gpu);
+    const int pack_size = static_cast<int>(16 / matrix.element_bytes);
+    for (const int packs : packs_per_lane(pack_size)) {
+      if (matrix.cols == 32 * pack_size * packs) return {};
+    }
+    return {Why::full_lanes, pack_size};
+  }
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
@@ -190,6 +202,10 @@ struct LaneGroup {
 /// cols <= what the last group covers.
 template <int rows_per_access, LaneGroup... groups>
 struct RowsByGroups {
+  static constexpr int most_packs = std::max({groups.packs...});
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(32 * most_packs * 16 / matrix.element_bytes, matrix, Why::packs_of_lanes);
+  }
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
@@ -202,7 +218,6 @@ struct RowsByGroups {
                        .padded = padded};
       };
       // Where packs do not cover the rows, each lane takes as many elements as its packs would hold.
-      constexpr int most_packs = std::max({groups.packs...});
       constexpr RowTile widest{
           .pack_size = N,
           .packs_per_lane = most_packs * elements_per_16_bytes<typename Load::Element> / N,

@@ -7,11 +7,12 @@
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 // ---- Layouts: where element i of pack p lies in the buffer of a row. Each writes and reads one pack of a
 // lane; neighbouring lanes have neighbouring packs.
@@ -182,6 +183,10 @@ void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream)
 /// nothing. cols <= max_shared_memory_cols(). Where packs do not cover the rows, it takes single elements.
 template <class Layout>
 struct SharedMemorySoftmax {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return at_most_columns(max_shared_memory_cols(static_cast<std::size_t>(gpu.shared_bytes)), matrix,
+                           Why::shared_memory_as_float);
+  }
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;

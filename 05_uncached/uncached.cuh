@@ -8,11 +8,12 @@
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 enum class Direction { forward, backward };
 
@@ -132,10 +133,10 @@ struct StreamingStore : DirectStore<T> {
 /// As UncachedSoftmax: a large block, the sum walking backwards, the last read and the write with hints.
 struct CacheHints {
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    const DirectLoad<T> load{x, shape.cols};
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const DirectLoad<T> load{tensors.x, tensors.shape.cols};
     const StreamingLoad<T> last_load{load};
-    const StreamingStore<T> store{{y, shape.cols}};
-    UncachedSoftmax<1024, Direction::backward>::launch<Op>(load, last_load, store, shape, stream);
+    const StreamingStore<T> store{{tensors.y, tensors.shape.cols}};
+    UncachedSoftmax<1024, Direction::backward>::launch<Op>(load, last_load, store, tensors.shape, stream);
   }
 };

@@ -14,46 +14,32 @@ Traffic fused_passes(const Problem& problem) {
   return whole_passes(1, 1, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 
-const auto too_wide = at_most_columns(widest_tile.cols(), "the row must fit the registers of a block");
-
 }  // namespace
 
 Stage stage() {
   using enum Direction;
-  return {.name = "06_online",
-          .idea = "maximum and sum in one pass",
-          .variants = {
-              {.name = "fused",
-               .idea = "the row stays in the registers of a block",
-               .prepare = launches_load_store<FusedRegisterSoftmax>,
-               .traffic = fused_passes,
-               .unsupported = too_wide},
-              {.name = "fused_evict_last",
-               .idea = "the same, what is read stays in the L2 longer than what is written",
-               .prepare = launches_load_store<FusedRegisterSoftmax, EvictLastLoad>,
-               .traffic = fused_passes,
-               .unsupported = too_wide},
-              {.name = "three_pass_tile",
-               .idea = "maximum, sum, result: stage 05's kernel",
-               .prepare = launches_load_store<UncachedSoftmax<1024, forward>>,
-               .traffic = whole_passes(3, 1, two_reductions)},
-              {.name = "three_pass_tile_reversed",
-               .idea = "the same, the sum walks backwards",
-               .prepare = launches_load_store<UncachedSoftmax<1024, backward>>,
-               .traffic = whole_passes(3, 1, two_reductions)},
-              {.name = "online_per_element",
-               .idea = "online, the sum rescaled for every element",
-               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_element, forward>>,
-               .traffic = whole_passes(2, 1, one_merge)},
-              {.name = "online",
-               .idea = "online, the sum rescaled once per chunk",
-               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_chunk, forward>>,
-               .traffic = whole_passes(2, 1, one_merge)},
-              {.name = "online_reversed",
-               .idea = "the same, the result walks backwards",
-               .prepare = launches_load_store<OnlineSoftmax<Rescale::per_chunk, backward>>,
-               .traffic = whole_passes(2, 1, one_merge)},
-          }};
+  return {
+      .name = "06_online",
+      .idea = "maximum and sum in one pass",
+      .variants = {
+          variant<FusedRegisterSoftmax>("fused", "the row stays in the registers of a block", fused_passes),
+          variant<FromXToY<FusedRegisterSoftmax, EvictLastLoad>>(
+              "fused_evict_last", "the same, what is read stays in the L2 longer than what is written",
+              fused_passes),
+          variant<UncachedSoftmax<1024, forward>>("three_pass_tile",
+                                                  "maximum, sum, result: stage 05's kernel",
+                                                  whole_passes(3, 1, two_reductions)),
+          variant<UncachedSoftmax<1024, backward>>("three_pass_tile_reversed",
+                                                   "the same, the sum walks backwards",
+                                                   whole_passes(3, 1, two_reductions)),
+          variant<OnlineSoftmax<Rescale::per_element, forward>>("online_per_element",
+                                                                "online, the sum rescaled for every element",
+                                                                whole_passes(2, 1, one_merge)),
+          variant<OnlineSoftmax<Rescale::per_chunk, forward>>(
+              "online", "online, the sum rescaled once per chunk", whole_passes(2, 1, one_merge)),
+          variant<OnlineSoftmax<Rescale::per_chunk, backward>>(
+              "online_reversed", "the same, the result walks backwards", whole_passes(2, 1, one_merge)),
+      }};
 }
 
 int main(int argc, char** argv) {

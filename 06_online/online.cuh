@@ -9,8 +9,8 @@
 
 #include "03_warp_reduce/first_tile.cuh"
 #include "05_uncached/uncached.cuh"
-#include "common/harness/cuda_check.h"
 #include "common/kernel/block_merge.cuh"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/load_store.cuh"
 
 // ---- Online: any width.
@@ -173,6 +173,9 @@ __global__ void __launch_bounds__(tile.block_size)
 /// block's arithmetic hides behind another's reads. Blocks of 1024 threads hide less: wide rows get more packs instead.
 /// Each block has one row, in as many grids as it takes.
 struct FusedRegisterSoftmax {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(widest_tile.cols(), matrix, Why::registers_of_block);
+  }
   /// Of each row. It has a block of its own: nothing has to be protected from the next. And a warp alone waits for nobody.
   static constexpr int barriers(std::int64_t cols) { return cols <= narrowest_tile.cols() ? 0 : 1; }
 

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(tile.block.block_size, promised_blocks_per_sm(
 
 enum class SplitBy { rows_and_cols, cols };
 
-/// As TwoKernels, for rows of up to max_cols() columns; throws CudaError for wider ones, and where the GPU cannot
+/// As TwoKernels, for rows that the registers of the GPU hold; throws CudaError for wider ones, and where the GPU cannot
 /// hold the blocks of a row together. The workspace is 0 before and after.
 template <SplitBy split_by>
 struct RowExchange {
@@ -116,13 +116,15 @@ struct RowExchange {
     }
   }
 
-  static std::int64_t max_cols() {
-    return widest_part.blocks_per_sm * multiprocessors() * widest_part.cols();
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    const std::int64_t most_cols = widest_part.blocks_per_sm * gpu.multiprocessors * widest_part.cols();
+    return at_most_columns(most_cols, matrix, Why::registers_of_gpu);
   }
 
-  static std::size_t workspace_bytes(Shape shape) {
-    const std::int64_t parts = divide_up(shape.cols, part_tiles[tile(shape)].cols());
-    return static_cast<std::size_t>(shape.rows * parts * parts) * sizeof(PairBits);
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t parts = divide_up(matrix.cols, part_tiles[tile(matrix.shape())].cols());
+    const std::int64_t pairs = matrix.rows * parts * parts;
+    return {.workspace_bytes = static_cast<std::size_t>(pairs) * sizeof(PairBits), .zeroed = true};
   }
 
   template <class Op, class Load, class Store>

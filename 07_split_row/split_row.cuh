@@ -10,7 +10,7 @@
 #pragma once
 
 #include "06_online/online.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 
 /// How a row is cut: into parts of part_cols columns, the last perhaps narrower.
 struct Split {
@@ -126,8 +126,9 @@ struct TwoKernels {
     return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));
   }
 
-  static std::size_t workspace_bytes(Shape shape) {
-    return static_cast<std::size_t>(shape.rows * split(shape).parts) * sizeof(MaxSum);
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t pairs = matrix.rows * split(matrix.shape()).parts;
+    return {.workspace_bytes = static_cast<std::size_t>(pairs) * sizeof(MaxSum)};
   }
 
   template <class Op, class Load, class Store>

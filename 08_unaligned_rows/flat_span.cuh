@@ -7,10 +7,11 @@
 
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 /// Requests the packs of a span, to its place_in shared memory; by thread `thread` of `threads`. No registers are needed, so many can
 /// be on their way.
@@ -184,16 +185,22 @@ void with_span_tile(const T* x, const T* y, std::int64_t cols, Launch launch) {
 
 /// Softmax (or log-softmax) of each row, cols <= most_cols_of_span_in(); rows = 0 does nothing.
 struct FlatSpan {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return at_most_columns(most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes), matrix,
+                           Why::registers_of_block_for_32);
+  }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    with_span_tile(x, y, shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
-      const int shared_bytes = span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
-      const auto kernel = flat_span_softmax<Op, N, packs, T>;
-      CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-      kernel<<<grid_for(divide_up(shape.rows, block.x)), block, shared_bytes, stream>>>(
-          x, y, shape, span_bytes, policy_of_reads<T>(2, shape));
-      CUDA_CHECK(cudaGetLastError());
-    });
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    with_span_tile(
+        tensors.x, tensors.y, tensors.shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
+          const int shared_bytes =
+              span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
+          const auto kernel = flat_span_softmax<Op, N, packs, T>;
+          CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+          kernel<<<grid_for(divide_up(tensors.shape.rows, block.x)), block, shared_bytes, stream>>>(
+              tensors.x, tensors.y, tensors.shape, span_bytes, policy_of_reads<T>(2, tensors.shape));
+          CUDA_CHECK(cudaGetLastError());
+        });
   }
 };

@@ -4,10 +4,11 @@
 #include "03_warp_reduce/first_tile.cuh"
 #include "08_unaligned_rows/cut.cuh"
 #include "08_unaligned_rows/finish_row.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 /// How the packs of a row are dealt out to its threads. Those of a warp lie side by side, so that
 /// the addresses of a thread's packs are one register and constant offsets.
@@ -127,14 +128,14 @@ unsigned boundary_of_packs(dim3 block) {
 }
 
 template <class Op, int N, class T>
-void launch_head_and_tail(const T* x, T* y, Shape shape, cudaStream_t stream) {
-  const std::int64_t packs = shape.cols / N;
+void launch_head_and_tail(const Tensors<T>& tensors, cudaStream_t stream) {
+  const std::int64_t packs = tensors.shape.cols / N;
   with_packs_per_thread<N>(packs, [&]<int packs_per_thread>() {
     const dim3 block = block_of_rows(packs, packs_per_thread);
     const unsigned boundary = N == 1 ? sizeof(T) : boundary_of_packs<T>(block);
-    const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-    head_and_tail_softmax<Op, N, packs_per_thread>
-        <<<grid, block, 0, stream>>>(x, y, shape, boundary, policy_of_reads<T>(2, shape));
+    const unsigned grid = grid_for(divide_up(tensors.shape.rows, block.y));
+    head_and_tail_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(
+        tensors.x, tensors.y, tensors.shape, boundary, policy_of_reads<T>(2, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   });
 }
@@ -144,19 +145,26 @@ void launch_head_and_tail(const T* x, T* y, Shape shape, cudaStream_t stream) {
 
 /// Single elements, as the stages before take here.
 struct Scalar {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(most_cols_in_registers, matrix, Why::registers_of_block);
+  }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    launch_head_and_tail<Op, 1>(x, y, shape, stream);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    launch_head_and_tail<Op, 1>(tensors, stream);
   }
 };
 
 /// Single elements where x and y do not lie equally far past a pack.
 struct HeadAndTail {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(most_cols_in_registers, matrix, Why::registers_of_block);
+  }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (elements_past<16>(x) != elements_past<16>(y)) return Scalar::launch<Op>(x, y, shape, stream);
-    if (shape.rows == 0) return;
-    launch_head_and_tail<Op, elements_per_16_bytes<T>>(x, y, shape, stream);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (elements_past<16>(tensors.x) != elements_past<16>(tensors.y))
+      return Scalar::launch<Op>(tensors, stream);
+    if (tensors.shape.rows == 0) return;
+    launch_head_and_tail<Op, elements_per_16_bytes<T>>(tensors, stream);
   }
 };

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "08_unaligned_rows/cut.cuh"
-#include "common/harness/current_device.cuh"
 #include "common/kernel/async_copy.cuh"
 #include "common/kernel/block_merge.cuh"
+#include "common/kernel/current_device.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 /// Sends the first num_packs packs of a row on their way to shared memory, group by group.
 template <int N, class T>
@@ -106,20 +107,22 @@ constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shar
 
 /// Softmax (or log-softmax) of each row, cols <= 2^30; rows = 0 does nothing.
 struct RowInFlight {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = row_in_flight_softmax<Op, T>;
     const int most_bytes = most_shared_bytes();
-    const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
+    const std::int64_t row_bytes = tensors.shape.cols * std::int64_t{sizeof(T)};
     const std::int64_t kept_packs = most_kept_packs(row_bytes, most_bytes);
     const auto shared_bytes =
         static_cast<int>(min(bytes_with_place(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // An SM takes 1024 threads with some 60 registers, in one block or two.
     const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;
-    kernel<<<grid_for(shape.rows), block_size, shared_bytes, stream>>>(
-        x, y, shape, static_cast<int>(kept_packs), policy_of_reads<T>(2, shape));
+    kernel<<<grid_for(tensors.shape.rows), block_size, shared_bytes, stream>>>(
+        tensors.x, tensors.y, tensors.shape, static_cast<int>(kept_packs),
+        policy_of_reads<T>(2, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -70,16 +70,22 @@ __global__ void __launch_bounds__(1024) shifted_softmax(const T* x, T* y, Shape 
 
 /// As HeadAndTail.
 struct Shifted {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(most_cols_in_registers, matrix, Why::registers_of_block);
+  }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (elements_past<16>(x) != elements_past<16>(y)) return Scalar::launch<Op>(x, y, shape, stream);
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (elements_past<16>(tensors.x) != elements_past<16>(tensors.y))
+      return Scalar::launch<Op>(tensors, stream);
+    if (tensors.shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
-    const std::int64_t most_packs = divide_up(shape.cols + N - 1, N);  // begins at a pack's last element
+    const std::int64_t most_packs =
+        divide_up(tensors.shape.cols + N - 1, N);  // begins at a pack's last element
     with_packs_per_thread<N>(most_packs, [&]<int packs_per_thread>() {
       const dim3 block = block_of_rows(most_packs, packs_per_thread);
-      const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-      shifted_softmax<Op, N, packs_per_thread><<<grid, block, 0, stream>>>(x, y, shape);
+      const unsigned grid = grid_for(divide_up(tensors.shape.rows, block.y));
+      shifted_softmax<Op, N, packs_per_thread>
+          <<<grid, block, 0, stream>>>(tensors.x, tensors.y, tensors.shape);
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -70,16 +70,24 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// As Refill, for rows of which ring_slots fit shared memory, from compute capability 9.0 on.
-struct BulkCopy {
+struct BulkCopy : DrawsRows {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (gpu.compute_capability < 9) return {Why::bulk_copies};
+    if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
+    return fits_shared_memory(matrix, gpu, ring_slots);
+  }
+
   template <class Op, class T>
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = bulk_copy_softmax<Op, T>;
-    const int shared_bytes = static_cast<int>(ring_slots * slot_bytes(shape.cols * std::int64_t{sizeof(T)}));
+    const int shared_bytes =
+        static_cast<int>(ring_slots * slot_bytes(tensors.shape.cols * std::int64_t{sizeof(T)}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, 0, most_shared_bytes());
-    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, shape.rows);
-    kernel<<<blocks, threads, shared_bytes, stream>>>(x, y, shape, static_cast<TicketCounter*>(workspace));
+    const int threads = threads_for(tensors.shape.cols / elements_per_16_bytes<T>, 0, most_shared_bytes());
+    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, tensors.shape.rows);
+    kernel<<<blocks, threads, shared_bytes, stream>>>(tensors.x, tensors.y, tensors.shape,
+                                                      static_cast<TicketCounter*>(tensors.workspace));
     CUDA_CHECK(cudaGetLastError());
   }
 };

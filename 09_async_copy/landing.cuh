@@ -61,18 +61,24 @@ __global__ void __launch_bounds__(tile.block_size, 1024 / tile.block_size)
 constexpr std::int64_t most_landing_cols = widest_tile.cols();
 
 /// As Refill, for cols <= most_landing_cols; throws std::invalid_argument for more.
-struct Landing {
+struct Landing : DrawsRows {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = Refill::refuses(matrix, gpu)) return refusal;
+    return at_most_columns(most_landing_cols, matrix, Why::registers_of_block);
+  }
+
   template <class Op, class T>
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     with_first_tile_that_fits<BlockTile{128, 16}, BlockTile{512, 16}, BlockTile{512, 32}, widest_tile>(
-        shape.cols, [&]<BlockTile tile>() {
+        tensors.shape.cols, [&]<BlockTile tile>() {
           const auto kernel = landing_softmax<Op, tile, T>;
-          const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)});
+          const int shared_bytes = static_cast<int>(tensors.shape.cols * std::int64_t{sizeof(T)});
           CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-          const unsigned blocks = blocks_that_stay(kernel, tile.block_size, shared_bytes, shape.rows);
+          const unsigned blocks = blocks_that_stay(kernel, tile.block_size, shared_bytes, tensors.shape.rows);
           kernel<<<blocks, tile.block_size, shared_bytes, stream>>>(
-              x, y, shape, static_cast<TicketCounter*>(workspace), policy_of_reads<T>(2, shape));
+              tensors.x, tensors.y, tensors.shape, static_cast<TicketCounter*>(tensors.workspace),
+              policy_of_reads<T>(2, tensors.shape));
           CUDA_CHECK(cudaGetLastError());
         });
   }

@@ -7,13 +7,14 @@
 // Sources: CUDA programming guide, "Asynchronous data copies"; the pipelines of CUTLASS.
 #pragma once
 
-#include "common/harness/current_device.cuh"
 #include "common/kernel/async_copy.cuh"
 #include "common/kernel/block_merge.cuh"
+#include "common/kernel/current_device.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 template <class T>
 __device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
@@ -122,35 +123,50 @@ unsigned blocks_that_stay(void (*kernel)(Parameters...), int threads, int shared
   return grid_for(min(rows, std::int64_t{blocks} * multiprocessors()));
 }
 
-/// Softmax (or log-softmax) of each row; rows = 0 does nothing. Every row of x and y begins at a multiple of 16 bytes and
-/// is a multiple of them, and fits shared memory but for most_static_bytes.
+/// Takes whole packs, if a block's shared memory holds `rows` of the rows, in lines of 128 bytes.
+inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1) {
+  if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+  return at_most_columns(gpu.dynamic_bytes() / rows / 128 * 128 / matrix.element_bytes, matrix,
+                         Why::shared_memory);
+}
+
+/// Softmax (or log-softmax) of each row; rows = 0 does nothing.
 template <int bytes_past_line = 0>
 struct OwnPacks {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) { return fits_shared_memory(matrix, gpu); }
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = own_packs_softmax<Op, bytes_past_line, T>;
-    const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)}) + bytes_past_line;
+    const int shared_bytes = static_cast<int>(tensors.shape.cols * std::int64_t{sizeof(T)}) + bytes_past_line;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(x, y, shape,
-                                                                    policy_of_reads<T>(2, shape));
+    const int threads =
+        threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    kernel<<<grid_for(tensors.shape.rows), threads, shared_bytes, stream>>>(
+        tensors.x, tensors.y, tensors.shape, policy_of_reads<T>(2, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };
 
 /// The same. workspace: a TicketCounter, 0 before and after.
-struct Refill {
+struct Refill : DrawsRows {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
+    return fits_shared_memory(matrix, gpu);
+  }
+
   template <class Op, class T>
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = refill_softmax<Op, T>;
-    const int shared_bytes = static_cast<int>(shape.cols * std::int64_t{sizeof(T)});
+    const int shared_bytes = static_cast<int>(tensors.shape.cols * std::int64_t{sizeof(T)});
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, shape.rows);
-    kernel<<<blocks, threads, shared_bytes, stream>>>(x, y, shape, static_cast<TicketCounter*>(workspace),
-                                                      policy_of_reads<T>(2, shape));
+    const int threads =
+        threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, tensors.shape.rows);
+    kernel<<<blocks, threads, shared_bytes, stream>>>(tensors.x, tensors.y, tensors.shape,
+                                                      static_cast<TicketCounter*>(tensors.workspace),
+                                                      policy_of_reads<T>(2, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

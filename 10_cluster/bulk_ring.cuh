@@ -83,7 +83,14 @@ struct BulkRing {
   static constexpr int cluster_size = 16;
   static constexpr int slots = slots_of_ring;
 
-  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return fits_shared_memory_of_cluster<BulkRing>(matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
+  }
+
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
@@ -97,13 +104,13 @@ struct BulkRing {
   }
 
   template <class Op, class T>
-  static void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), sizeof(T));
     with_kernel<Op, T>(row, [&](auto kernel) {
-      const std::int64_t clusters = min(shape.rows, std::int64_t{clusters_at_once(kernel, row)});
-      launch_clusters(kernel, row, clusters, stream, x, y, shape, row.part_packs,
-                      static_cast<TicketCounter*>(workspace));
+      const std::int64_t clusters = min(tensors.shape.rows, std::int64_t{clusters_at_once(kernel, row)});
+      launch_clusters(kernel, row, clusters, stream, tensors.x, tensors.y, tensors.shape, row.part_packs,
+                      static_cast<TicketCounter*>(tensors.workspace));
     });
   }
 };

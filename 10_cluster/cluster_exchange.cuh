@@ -21,7 +21,6 @@ namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
 
 /// The most that a GPU can be asked for; more than 8 only where a kernel says so.
-constexpr int most_blocks_of_cluster = 16;
 
 /// Sends a value to the same place in each block of the cluster, lane i of a warp to block i. Its bytes complete a phase of
 /// the barrier there.

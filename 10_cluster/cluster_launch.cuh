@@ -2,11 +2,10 @@
 #pragma once
 
 #include <climits>
-#include <stdexcept>
-#include <string>
 
 #include "10_cluster/cluster_exchange.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
+#include "common/kernel/tensors.h"
 
 /// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
 constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
@@ -26,12 +25,42 @@ struct RowOnCluster {
   [[nodiscard]] std::int64_t most_clusters() const { return INT_MAX / cluster_size; }
 };
 
-/// '' or why not each of so many rows can have a cluster, of which the GPU holds `at_once`.
-inline std::string no_cluster_each(const RowOnCluster& row, std::int64_t rows, int at_once) {
-  if (at_once == 0) return "the GPU holds no cluster of " + std::to_string(row.cluster_size) + " such blocks";
-  if (rows <= row.most_clusters()) return "";
-  return "a grid has no more than " + std::to_string(INT_MAX) + " blocks: at most " +
-         std::to_string(row.most_clusters()) + " rows";
+inline Refusal has_clusters(const Gpu& gpu) {
+  return gpu.compute_capability >= 9 ? Refusal{} : Refusal{Why::clusters};
+}
+/// Whether each row can have such a cluster.
+inline Refusal has_cluster_each(const RowOnCluster& row, const Matrix& matrix, const Gpu& gpu) {
+  if (row.cluster_size > gpu.largest_cluster) return {Why::cluster_size, row.cluster_size};
+  return at_most_rows(row.most_clusters(), matrix, Why::grid);
+}
+
+/// Columns of a row whose blocks, so many, have parts of at most so many bytes: whole lines of 128 bytes.
+constexpr std::int64_t most_cols_of_parts(std::int64_t part_bytes, int cluster_size, const Matrix& matrix) {
+  return part_bytes / 128 * 128 * cluster_size / matrix.element_bytes;
+}
+
+/// Takes rows of at most most_cols columns, by the launcher's clusters.
+template <class Launcher>
+Refusal fits_cluster(const Matrix& matrix, const Gpu& gpu, std::int64_t most_cols, Why why) {
+  if (const Refusal refusal = at_most_columns(most_cols, matrix, why)) return refusal;
+  return has_cluster_each(Launcher::layout(matrix.row_bytes(), matrix.element_bytes), matrix, gpu);
+}
+
+/// Takes whole packs, at least one for each lane of a warp in each block.
+inline Refusal has_packs_for_each_lane(const Matrix& matrix, int cluster_size) {
+  if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+  const std::int64_t least_cols = cluster_size * 32 * 16 / matrix.element_bytes;
+  return matrix.cols >= least_cols ? Refusal{} : Refusal{Why::too_few_columns, least_cols};
+}
+
+/// Takes whole packs, if the shared memory of the launcher's clusters holds them: its `slots` parts in each block.
+template <class Launcher>
+Refusal fits_shared_memory_of_cluster(const Matrix& matrix, const Gpu& gpu) {
+  if (const Refusal refusal = has_clusters(gpu)) return refusal;
+  if (const Refusal refusal = has_packs_for_each_lane(matrix, Launcher::cluster_size)) return refusal;
+  const std::int64_t part_bytes = (gpu.dynamic_bytes() - 128) / Launcher::slots;
+  return fits_cluster<Launcher>(matrix, gpu, most_cols_of_parts(part_bytes, Launcher::cluster_size, matrix),
+                                Why::shared_memory_of_cluster);
 }
 
 /// Says what the kernel must be allowed before it is launched so. `size` must live as long as what is returned.
@@ -71,9 +100,6 @@ int clusters_at_once(Kernel kernel, const RowOnCluster& row) {
 template <class... Parameters, class... Arguments>
 void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std::int64_t clusters,
                      cudaStream_t stream, Arguments... arguments) {
-  if (clusters > row.most_clusters()) {
-    throw std::invalid_argument(no_cluster_each(row, clusters, 1));
-  }
   cudaLaunchAttribute size{};
   cudaLaunchConfig_t config = cluster_config(kernel, row, clusters, size);
   config.stream = stream;
@@ -82,10 +108,11 @@ void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std
 
 /// With the layout and the kernel that the launcher has for such rows, which may take more than these.
 template <class Launcher, class Op, class T, class... More>
-void launch_cluster_per_row(const T* x, T* y, Shape shape, cudaStream_t stream, More... more) {
-  if (shape.rows == 0) return;
-  const RowOnCluster row = Launcher::layout(shape.cols * std::int64_t{sizeof(T)}, sizeof(T));
+void launch_cluster_per_row(const Tensors<T>& tensors, cudaStream_t stream, More... more) {
+  if (tensors.shape.rows == 0) return;
+  const RowOnCluster row = Launcher::layout(tensors.row_bytes(), sizeof(T));
   Launcher::template with_kernel<Op, T>(row, [&](auto kernel) {
-    launch_clusters(kernel, row, shape.rows, stream, x, y, shape, row.part_packs, more...);
+    launch_clusters(kernel, row, tensors.shape.rows, stream, tensors.x, tensors.y, tensors.shape,
+                    row.part_packs, more...);
   });
 }

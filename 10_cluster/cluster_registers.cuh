@@ -68,7 +68,15 @@ struct ClusterRegisters {
   static constexpr std::int64_t most_row_bytes =
       std::int64_t{most_blocks_of_cluster} * block_size * most_packs_per_thread * 16;
 
-  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = has_packs_for_each_lane(matrix, cluster_size)) return refusal;
+    return fits_cluster<ClusterRegisters>(matrix, gpu, most_row_bytes / matrix.element_bytes,
+                                          Why::registers_of_cluster);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     constexpr int most_part_packs = block_size * most_packs_per_thread;
     const int size =
         packs_of_part(row_bytes, cluster_size) <= most_part_packs ? cluster_size : 2 * cluster_size;
@@ -97,7 +105,7 @@ struct ClusterRegisters {
   }
 
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_cluster_per_row<ClusterRegisters, Op>(x, y, shape, stream);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    launch_cluster_per_row<ClusterRegisters, Op>(tensors, stream);
   }
 };

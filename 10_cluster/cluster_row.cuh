@@ -60,8 +60,13 @@ struct ClusterRow {
   static constexpr int cluster_size = cluster_size_;
   static constexpr int slots = 1;  ///< parts that lie in shared memory
 
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return fits_shared_memory_of_cluster<ClusterRow>(matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   /// Small parts make small blocks, of which many share an SM: while one exchanges or writes, others read.
-  static RowOnCluster layout(std::int64_t row_bytes, std::size_t /*element_bytes*/) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
             .part_packs = part_packs,
@@ -77,7 +82,7 @@ struct ClusterRow {
   }
 
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_cluster_per_row<ClusterRow, Op>(x, y, shape, stream, policy_of_reads<T>(2, shape));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    launch_cluster_per_row<ClusterRow, Op>(tensors, stream, policy_of_reads<T>(2, tensors.shape));
   }
 };

@@ -67,11 +67,17 @@ __global__ void __launch_bounds__(1024)
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing. For what unsupported() says nothing of; throws CudaError.
 struct UnalignedClusterRow {
   static constexpr int cluster_size = most_blocks_of_cluster;  ///< at most
-  static constexpr int slots = 1;                              ///< parts that lie in shared memory
   static constexpr std::int64_t wanted_part_bytes = 32 << 10;
 
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    const std::int64_t most_cols = most_cols_of_parts(gpu.dynamic_bytes() - 128, cluster_size, matrix);
+    return fits_cluster<UnalignedClusterRow>(matrix, gpu, most_cols, Why::shared_memory_of_cluster);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   /// Blocks so small that an SM has several, as long as a cluster may have more of them.
-  static RowOnCluster layout(std::int64_t row_bytes, std::size_t element_bytes) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t element_bytes) {
     int size = 2;
     while (size < cluster_size && row_bytes > size * wanted_part_bytes) size *= 2;
     const int part_packs = packs_of_part(round_up(row_bytes, 16), size);
@@ -90,7 +96,7 @@ struct UnalignedClusterRow {
   }
 
   template <class Op, class T>
-  static void launch(const T* x, T* y, Shape shape, cudaStream_t stream) {
-    launch_cluster_per_row<UnalignedClusterRow, Op>(x, y, shape, stream, policy_of_reads<T>(2, shape));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    launch_cluster_per_row<UnalignedClusterRow, Op>(tensors, stream, policy_of_reads<T>(2, tensors.shape));
   }
 };

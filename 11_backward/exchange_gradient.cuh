@@ -60,8 +60,9 @@ constexpr PartTile gradient_parts[] = {
     {.block = {.block_size = 512, .elements_per_thread = 16}, .blocks_per_sm = 2},
 };
 
-/// Rows of whole packs that begin at packs, up to max_cols() columns. The workspace is 0 before and after.
+/// Rows of whole packs that begin at packs. The workspace is 0 before and after.
 struct SplitWithExchange {
+  using Operations = BackwardOperations;
   /// Small parts, unless that makes so many that not all blocks of all rows are on the GPU together, or of a row so many that each,
   /// which asks for the sums of all, has more to ask for than there are multiprocessors.
   static PartTile tile(Shape shape) {
@@ -70,38 +71,42 @@ struct SplitWithExchange {
     return parts <= sms && shape.rows * parts <= gradient_parts[0].blocks_per_sm * sms ? gradient_parts[0]
                                                                                        : gradient_parts[1];
   }
-  static std::int64_t max_cols() {
-    const std::int64_t sms = multiprocessors();
-    return promised_blocks_per_sm(gradient_parts[1]) * sms * gradient_parts[1].cols();
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    const std::int64_t blocks = promised_blocks_per_sm(gradient_parts[1]) * gpu.multiprocessors;
+    return at_most_columns(blocks * gradient_parts[1].cols(), matrix, Why::registers_of_gpu_for_two);
   }
-  static std::size_t workspace_bytes(Shape shape) {
-    const std::int64_t parts = divide_up(shape.cols, tile(shape).cols());
-    return static_cast<std::size_t>(shape.rows * parts * parts) * sizeof(PairBits);
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t parts = divide_up(matrix.cols, tile(matrix.shape()).cols());
+    const std::int64_t sums = matrix.rows * parts * parts;
+    return {.workspace_bytes = static_cast<std::size_t>(sums) * sizeof(PairBits), .zeroed = true};
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    with_first_tile_that_fits<gradient_parts[0], gradient_parts[1]>(tile(shape).cols(), [&]<PartTile tile>() {
-      const auto kernel = exchange_backward<Op, tile, T>;
-      const Split split = split_columns(shape.cols, divide_up(shape.cols, tile.cols()));
-      int blocks_per_sm = 0;
-      CUDA_CHECK(
-          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, tile.block.block_size, 0));
-      const std::int64_t blocks = blocks_per_sm * multiprocessors();
-      const std::int64_t rows_at_once = max(blocks / split.parts, std::int64_t{1});
-      cudaLaunchAttribute together{};  // a plain launch could hang: see stage 07
-      together.id = cudaLaunchAttributeCooperative;
-      together.val.cooperative = 1;
-      cudaLaunchConfig_t config{};
-      config.gridDim = {static_cast<unsigned>(split.parts),
-                        static_cast<unsigned>(min(shape.rows, min(rows_at_once, max_grid_rows)))};
-      config.blockDim = tile.block.block_size;
-      config.stream = stream;
-      config.attrs = &together;
-      config.numAttrs = 1;
-      CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, y, dy, dx, static_cast<PairBits*>(workspace), shape,
-                                    split.part_cols));
-    });
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    with_first_tile_that_fits<gradient_parts[0], gradient_parts[1]>(
+        tile(tensors.shape).cols(), [&]<PartTile tile>() {
+          const auto kernel = exchange_backward<Op, tile, T>;
+          const Split split = split_columns(tensors.shape.cols, divide_up(tensors.shape.cols, tile.cols()));
+          int blocks_per_sm = 0;
+          CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel,
+                                                                   tile.block.block_size, 0));
+          const std::int64_t blocks = blocks_per_sm * multiprocessors();
+          const std::int64_t rows_at_once = max(blocks / split.parts, std::int64_t{1});
+          cudaLaunchAttribute together{};  // a plain launch could hang: see stage 07
+          together.id = cudaLaunchAttributeCooperative;
+          together.val.cooperative = 1;
+          cudaLaunchConfig_t config{};
+          config.gridDim = {static_cast<unsigned>(split.parts),
+                            static_cast<unsigned>(min(tensors.shape.rows, min(rows_at_once, max_grid_rows)))};
+          config.blockDim = tile.block.block_size;
+          config.stream = stream;
+          config.attrs = &together;
+          config.numAttrs = 1;
+          CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, tensors.y, tensors.dy, tensors.dx,
+                                        static_cast<PairBits*>(tensors.workspace), tensors.shape,
+                                        split.part_cols));
+        });
   }
 };

@@ -62,42 +62,48 @@ __global__ void __launch_bounds__(flat_span_most_threads)
   }
 }
 
-/// Rows of at most most_cols_in() columns, which begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally
-/// far past a pack of 16; rows = 0 does nothing. Throws CudaError.
+/// Rows that begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally far past a pack of 16;
+/// rows = 0 does nothing. Throws CudaError.
 struct SpanOfTwoRows {
+  using Operations = BackwardOperations;
   static constexpr int most_cols_of_part = 17;  // of 34 it was up to 9 points slower, where rows are few
 
-  static std::int64_t most_cols_in(std::int64_t shared_bytes, std::int64_t element_bytes) {
-    return min(std::int64_t{most_cols_of_part} * (flat_span_most_threads / 32),
-               most_cols_of_span_in(shared_bytes, element_bytes, 2));
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (!matrix.in_odd_packs()) return {Why::odd_packs};
+    if (!matrix.lie_alike) return {Why::other_places};
+    const std::int64_t most_cols = min(std::int64_t{most_cols_of_part} * (flat_span_most_threads / 32),
+                                       most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes, 2));
+    return at_most_columns(most_cols, matrix, Why::registers_of_block_for_32);
   }
 
   template <class Op, int N, class T>
-  static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
-    const auto parts = static_cast<int>(divide_up(shape.cols, most_cols_of_part));
-    const auto part_packs = static_cast<int>(divide_up(shape.cols / N, parts));
+  static void launch_packs(const Tensors<T>& tensors, cudaStream_t stream) {
+    const std::int64_t row_bytes = tensors.shape.cols * std::int64_t{sizeof(T)};
+    const auto parts = static_cast<int>(divide_up(tensors.shape.cols, most_cols_of_part));
+    const auto part_packs = static_cast<int>(divide_up(tensors.shape.cols / N, parts));
     const dim3 block(rows_of_span(2 * row_bytes, parts), static_cast<unsigned>(parts));  // 6 KiB of both
     const int span_bytes = static_cast<int>(bytes_with_place(block.x * row_bytes));
     const int shared_bytes =
         2 * span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
     const auto kernel = span_backward<Op, N, T>;
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    kernel<<<grid_for(divide_up(shape.rows, block.x)), block, shared_bytes, stream>>>(
-        y, dy, dx, shape, part_packs, span_bytes, policy_of_reads<T>(3, shape));
+    kernel<<<grid_for(divide_up(tensors.shape.rows, block.x)), block, shared_bytes, stream>>>(
+        tensors.y, tensors.dy, tensors.dx, tensors.shape, part_packs, span_bytes,
+        policy_of_reads<T>(3, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     constexpr int widest = 8 / sizeof(T);
-    if (all_fit_packs<widest>(y, dy, dx, shape.cols)) {
-      return launch_packs<Op, widest>(y, dy, dx, shape, stream);
+    if (all_fit_packs<widest>(tensors.y, tensors.dy, tensors.dx, tensors.shape.cols)) {
+      return launch_packs<Op, widest>(tensors, stream);
     }
     if constexpr (widest == 4) {
-      if (all_fit_packs<2>(y, dy, dx, shape.cols)) return launch_packs<Op, 2>(y, dy, dx, shape, stream);
+      if (all_fit_packs<2>(tensors.y, tensors.dy, tensors.dx, tensors.shape.cols))
+        return launch_packs<Op, 2>(tensors, stream);
     }
-    launch_packs<Op, 1>(y, dy, dx, shape, stream);
+    launch_packs<Op, 1>(tensors, stream);
   }
 };

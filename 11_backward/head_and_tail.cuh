@@ -61,20 +61,24 @@ constexpr PackTile gradient_tiles[] = {
     {.packs_per_thread = 1, .most_packs = 32},
     {.packs_per_thread = 16 / N, .most_packs = widest_gradient_tile.cols() / N}};
 
-/// cols <= widest_gradient_tile.cols(). Through shared memory where the three do not lie equally far past a pack.
+/// Through shared memory where the three do not lie equally far past a pack.
 struct HeadAndTailOfTwoRows {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_columns(widest_gradient_tile.cols(), matrix, Why::registers_of_block_for_two);
+  }
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
-    if (!lie_alike(y, dy, dx)) return Unaligned::launch<Op>(y, dy, dx, shape, stream);
-    if (shape.rows == 0) return;
-    const std::int64_t packs = shape.cols / N;
+    if (!lie_alike(tensors.y, tensors.dy, tensors.dx)) return Unaligned::launch<Op>(tensors, stream);
+    if (tensors.shape.rows == 0) return;
+    const std::int64_t packs = tensors.shape.cols / N;
     with_first_tile_that_fits<gradient_tiles<N>[0], gradient_tiles<N>[1]>(packs, [&]<PackTile tile>() {
       const dim3 block = block_of_rows(packs, tile.packs_per_thread);
       const unsigned boundary = boundary_of_packs<T>(block);
-      const unsigned grid = grid_for(divide_up(shape.rows, block.y));
-      head_and_tail_backward<Op, tile.packs_per_thread>
-          <<<grid, block, 0, stream>>>(y, dy, dx, shape, boundary, policy_of_reads<T>(3, shape));
+      const unsigned grid = grid_for(divide_up(tensors.shape.rows, block.y));
+      head_and_tail_backward<Op, tile.packs_per_thread><<<grid, block, 0, stream>>>(
+          tensors.y, tensors.dy, tensors.dx, tensors.shape, boundary, policy_of_reads<T>(3, tensors.shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -55,11 +55,21 @@ __global__ void __launch_bounds__(1024)
 /// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them. For what a GPU with clusters
 /// holds: see clusters_at_once.
 struct Cluster {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    return fits_cluster<Cluster>(matrix, gpu,
+                                 most_cols_of_parts(gpu.dynamic_bytes() / 2, most_blocks_of_cluster, matrix),
+                                 Why::shared_memory_of_cluster_for_two);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   template <class Op, class T>
   static constexpr auto kernel = cluster_backward<Op, T>;
 
   /// The smallest cluster whose blocks share an SM, three at a time: 64 KiB for its part of both rows.
-  static RowOnCluster layout(std::int64_t row_bytes) {
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     int cluster_size = 2;
     while (cluster_size < most_blocks_of_cluster && 2 * row_bytes > cluster_size * (64 << 10)) {
       cluster_size *= 2;
@@ -72,10 +82,10 @@ struct Cluster {
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
-    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape, row.part_packs,
-                    policy_of_reads<T>(3, shape));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), sizeof(T));
+    launch_clusters(kernel<Op, T>, row, tensors.shape.rows, stream, tensors.y, tensors.dy, tensors.dx,
+                    tensors.shape, row.part_packs, policy_of_reads<T>(3, tensors.shape));
   }
 };

@@ -4,7 +4,7 @@
 #include "06_online/online.cuh"
 #include "11_backward/lane_of_row.cuh"
 #include "11_backward/row_gradient.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 
 /// A group of lanes for each row, in one turn; see warp_softmax of stage 03.
 template <class Op, RowTile tile, class T>
@@ -138,41 +138,44 @@ bool lie_alike(const T* y, const T* dy, const T* dx) {
   return elements_past<16>(y) == elements_past<16>(dx) && elements_past<16>(dy) == elements_past<16>(dx);
 }
 
-/// Rows of at most most_cols() columns: by the widest packs that cover those of all three, or cut, or by single elements.
+/// The rows of a warp's registers: by the widest packs that cover those of all three, or cut, or by single elements.
 struct WarpRegisters {
+  using Operations = BackwardOperations;
   /// Whether rows that packs of 16 bytes do not cover are cut. lie_alike: all three begin equally far past such a pack. Of floats
   /// head_and_tail is as fast.
   static constexpr bool can_cut(bool lie_alike, std::int64_t element_bytes) {
     return lie_alike && element_bytes == 2;
   }
-  static constexpr std::int64_t most_cols(bool lie_alike, std::int64_t element_bytes) {
-    return can_cut(lie_alike, element_bytes) ? 6 * 8 * 32 : 1024;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t most_cols = can_cut(matrix.lie_alike, matrix.element_bytes) ? 6 * 8 * 32 : 1024;
+    return at_most_columns(most_cols, matrix, Why::registers_of_warp_for_two);
   }
 
   /// The first of the tiles that fits. Their packs have N elements.
   template <class Op, int N, bool is_cut, RowTile... tiles, class T>
-  static void launch_tiles(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    const std::int64_t in_packs = is_cut ? shape.cols / N * N : shape.cols;
+  static void launch_tiles(const Tensors<T>& tensors, cudaStream_t stream) {
+    const std::int64_t in_packs = is_cut ? tensors.shape.cols / N * N : tensors.shape.cols;
     with_first_tile_that_fits<tiles...>(in_packs, [&]<RowTile tile>() {
-      const dim3 grid = one_block_each(divide_up(shape.rows, tile.rows_per_block()));
+      const dim3 grid = one_block_each(divide_up(tensors.shape.rows, tile.rows_per_block()));
       const auto kernel = [] {
         if constexpr (is_cut)
           return cut_backward<Op, tile, T>;
         else
           return warp_backward<Op, tile, T>;
       }();
-      kernel<<<grid, warp_reduce_block_size, 0, stream>>>(y, dy, dx, shape, policy_of_reads<T>(3, shape));
+      kernel<<<grid, warp_reduce_block_size, 0, stream>>>(tensors.y, tensors.dy, tensors.dx, tensors.shape,
+                                                          policy_of_reads<T>(3, tensors.shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }
 
   /// As few lanes as cover a row with `few` packs each; of a wider row all lanes have as many packs as one of `more`.
   template <class Op, int N, int few, int... more, class T>
-  static void launch_packs(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+  static void launch_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto of = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     const auto launch = [&]<RowTile... narrowest>() {
       launch_tiles<Op, N, false, narrowest..., of(few, 4), of(few, 8), of(few, 16), of(few, 32),
-                   of(more, 32)...>(y, dy, dx, shape, stream);
+                   of(more, 32)...>(tensors, stream);
     };
     if constexpr (N * sizeof(T) == 4 && N > 1) {  // of which fewer lanes are slower
       launch.template operator()<>();
@@ -182,10 +185,10 @@ struct WarpRegisters {
   }
 
   template <class Op, class T>
-  static void launch_cut(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
+  static void launch_cut(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto of = [](int packs, int lanes) { return RowTile{8, packs, lanes}; };
     launch_tiles<Op, 8, true, of(1, 8), of(2, 8), of(3, 8), of(2, 16), of(3, 16), of(2, 32), of(3, 32),
-                 of(4, 32), of(5, 32), of(6, 32)>(y, dy, dx, shape, stream);
+                 of(4, 32), of(5, 32), of(6, 32)>(tensors, stream);
   }
 
   /// Up to so many columns, smaller packs or single elements are faster than a cut: up to four of a lane; of single elements only
@@ -196,25 +199,28 @@ struct WarpRegisters {
 
   /// Of narrow rows a lane has 16 bytes each, in whatever packs; of single elements four.
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
-    const auto fit = [&]<int n>() { return all_fit_packs<n>(y, dy, dx, shape.cols); };
+    const auto fit = [&]<int n>() {
+      return all_fit_packs<n>(tensors.y, tensors.dy, tensors.dx, tensors.shape.cols);
+    };
     if constexpr (N == 8) {
       if (fit.template operator()<8>()) {
-        return launch_packs<Op, 8, 1, 2, 3, 4, 5, 6>(y, dy, dx, shape, stream);
+        return launch_packs<Op, 8, 1, 2, 3, 4, 5, 6>(tensors, stream);
       }
       const int width = fit.template operator()<4>() ? 4 : fit.template operator()<2>() ? 2 : 1;
-      if (can_cut(lie_alike(y, dy, dx), sizeof(T)) && shape.cols > most_uncut_cols(width, shape.rows)) {
-        return launch_cut<Op>(y, dy, dx, shape, stream);
+      if (can_cut(lie_alike(tensors.y, tensors.dy, tensors.dx), sizeof(T)) &&
+          tensors.shape.cols > most_uncut_cols(width, tensors.shape.rows)) {
+        return launch_cut<Op>(tensors, stream);
       }
-      if (width == 4) return launch_packs<Op, 4, 2, 4, 8>(y, dy, dx, shape, stream);
-      if (width == 2) return launch_packs<Op, 2, 4, 8, 16>(y, dy, dx, shape, stream);
+      if (width == 4) return launch_packs<Op, 4, 2, 4, 8>(tensors, stream);
+      if (width == 2) return launch_packs<Op, 2, 4, 8, 16>(tensors, stream);
     } else {
-      if (fit.template operator()<4>()) return launch_packs<Op, 4, 1, 2, 8>(y, dy, dx, shape, stream);
-      if (fit.template operator()<2>()) return launch_packs<Op, 2, 2, 4, 8, 16>(y, dy, dx, shape, stream);
+      if (fit.template operator()<4>()) return launch_packs<Op, 4, 1, 2, 8>(tensors, stream);
+      if (fit.template operator()<2>()) return launch_packs<Op, 2, 2, 4, 8, 16>(tensors, stream);
     }
-    launch_packs<Op, 1, 4, 8, 32>(y, dy, dx, shape, stream);
+    launch_packs<Op, 1, 4, 8, 32>(tensors, stream);
   }
 };
 
@@ -226,27 +232,36 @@ void with_gradient_tile(std::int64_t cols, Launch launch) {
 }
 
 /// Every row of the three matrices begins at a pack of 16 bytes and is made of them, or of 8 bytes, which of few rows is faster than a
-/// head and a tail. cols <= most_cols().
+/// head and a tail.
 struct BlockRegisters {
+  using Operations = BackwardOperations;
   static constexpr BlockTile widest_of_8_bytes{.block_size = 512, .elements_per_thread = 8};
-  static constexpr std::int64_t most_cols(bool in_packs_of_16_bytes) {
-    return in_packs_of_16_bytes ? widest_gradient_tile.cols() : widest_of_8_bytes.cols();
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    if (const Refusal refusal = in_whole_packs(matrix, 8)) return refusal;
+    const BlockTile widest = matrix.in_packs() ? widest_gradient_tile : widest_of_8_bytes;
+    return at_most_columns(widest.cols(), matrix, Why::registers_of_block_for_two);
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto launch_tile = [&]<int N, BlockTile tile>() {
-      block_backward<Op, N, tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
-          y, dy, dx, shape, policy_of_reads<T>(3, shape));
+      block_backward<Op, N, tile><<<grid_for(tensors.shape.rows), tile.block_size, 0, stream>>>(
+          tensors.y, tensors.dy, tensors.dx, tensors.shape, policy_of_reads<T>(3, tensors.shape));
       CUDA_CHECK(cudaGetLastError());
     };
     constexpr int N = elements_per_16_bytes<T>;
-    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      with_gradient_tile(shape.cols, [&]<BlockTile tile>() { launch_tile.template operator()<N, tile>(); });
+    if (all_fit_packs<N>(tensors.y, tensors.dy, tensors.dx, tensors.shape.cols)) {
+      with_gradient_tile(tensors.shape.cols,
+                         [&]<BlockTile tile>() { launch_tile.template operator()<N, tile>(); });
     } else {
       with_first_tile_that_fits<BlockTile{128, 8}, BlockTile{256, 8}, widest_of_8_bytes>(
-          shape.cols, [&]<BlockTile tile>() { launch_tile.template operator()<N / 2, tile>(); });
+          tensors.shape.cols, [&]<BlockTile tile>() { launch_tile.template operator()<N / 2, tile>(); });
     }
   }
+};
+
+/// The same, with the sum in two floats.
+struct BlockRegistersInTwoFloats : BlockRegisters {
+  using Operations = OpList<AccurateSoftmaxBackward>;
 };

@@ -52,15 +52,22 @@ __global__ void __launch_bounds__(1024)
 /// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them; two rows fit shared memory
 /// but for most_static_bytes.
 struct SharedMemory {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    return at_most_columns(gpu.dynamic_bytes() / 2 / 128 * 128 / matrix.element_bytes, matrix,
+                           Why::shared_memory_for_two);
+  }
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = shared_backward<Op, T>;
-    const int shared_bytes = static_cast<int>(2 * bytes_of_lines<T>(shape.cols));
+    const int shared_bytes = static_cast<int>(2 * bytes_of_lines<T>(tensors.shape.cols));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int threads = threads_for(shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    kernel<<<grid_for(shape.rows), threads, shared_bytes, stream>>>(y, dy, dx, shape,
-                                                                    policy_of_reads<T>(3, shape));
+    const int threads =
+        threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    kernel<<<grid_for(tensors.shape.rows), threads, shared_bytes, stream>>>(
+        tensors.y, tensors.dy, tensors.dx, tensors.shape, policy_of_reads<T>(3, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -9,11 +9,9 @@
 #include "11_backward/in_registers.cuh"
 
 /// As SoftmaxBackward, of x and the pair of each row in place of y.
-struct RecomputedSoftmaxBackward {};
-
-inline const Operation* operation_of(RecomputedSoftmaxBackward) {
-  return &recomputed_softmax_backward_operation;
-}
+struct RecomputedSoftmaxBackward {
+  static constexpr const char* name = "recomputed_softmax_backward";
+};
 
 /// A block for each row of whole packs, as block_backward. pairs: rows of m and d, in f32.
 template <BlockTile tile, class T>
@@ -65,6 +63,12 @@ __global__ void __launch_bounds__(tile.block_size)
 
 /// Rows of packs of 16 bytes, as BlockRegisters; pairs at any multiple of 4 bytes.
 struct Recomputed {
+  using Operations = OpList<RecomputedSoftmaxBackward>;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    return at_most_columns(widest_gradient_tile.cols(), matrix, Why::registers_of_block_for_two);
+  }
+
   /// Of a block.
   static int warps(std::int64_t cols) {
     int block_size = 0;
@@ -72,12 +76,13 @@ struct Recomputed {
     return block_size / 32;
   }
 
-  template <class T>
-  static void launch(const T* x, const float* pairs, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    with_gradient_tile(shape.cols, [&]<BlockTile tile>() {
-      recomputed_backward<tile><<<grid_for(shape.rows), tile.block_size, 0, stream>>>(
-          x, pairs, dy, dx, shape, policy_of_reads<T>(3, shape));
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    with_gradient_tile(tensors.shape.cols, [&]<BlockTile tile>() {
+      recomputed_backward<tile><<<grid_for(tensors.shape.rows), tile.block_size, 0, stream>>>(
+          tensors.x, tensors.pairs, tensors.dy, tensors.dx, tensors.shape,
+          policy_of_reads<T>(3, tensors.shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -7,16 +7,17 @@
 // two floats is Dekker's and Knuth's arithmetic (Ogita, Rump and Oishi, "Accurate sum and dot product").
 #pragma once
 
-#include "common/harness/operation.h"
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
+#include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
 
 // ---- What is done to a row. State{} is the sum of no element.
 
 /// For y = softmax(x): dx = y (dy - sum of y dy).
 struct SoftmaxBackward {
+  static constexpr const char* name = "softmax_backward";
   using State = float;
   template <int N>
   static __device__ void add(State& sum, const float (&y)[N], const float (&dy)[N]) {
@@ -33,6 +34,7 @@ struct SoftmaxBackward {
 
 /// For y = log_softmax(x): dx = dy - exp(y) (sum of dy). An element of -inf has exp(y) = 0, and its dx is dy.
 struct LogSoftmaxBackward {
+  static constexpr const char* name = "log_softmax_backward";
   using State = float;
   template <int N>
   static __device__ void add(State& sum, const float (&)[N], const float (&dy)[N]) {
@@ -47,12 +49,7 @@ struct LogSoftmaxBackward {
   }
 };
 
-inline const Operation* operation_of(SoftmaxBackward) {
-  return &softmax_backward_operation;
-}
-inline const Operation* operation_of(LogSoftmaxBackward) {
-  return &log_softmax_backward_operation;
-}
+using BackwardOperations = OpList<SoftmaxBackward, LogSoftmaxBackward>;
 
 // ---- The sum in two floats: what the first had to round off is in the second.
 
@@ -76,6 +73,7 @@ __device__ inline TwoFloats shuffle_xor(TwoFloats value, int mask) {
 /// As SoftmaxBackward, also where y is nearly 1 and the sum therefore nearly dy: few of the digits of their difference are
 /// those of a sum in one float.
 struct AccurateSoftmaxBackward {
+  static constexpr const char* name = SoftmaxBackward::name;
   using State = TwoFloats;
   template <int N>
   static __device__ void add(State& state, const float (&y)[N], const float (&dy)[N]) {
@@ -93,10 +91,6 @@ struct AccurateSoftmaxBackward {
     return y * ((dy - sum.sum) - sum.rest);
   }
 };
-
-inline const Operation* operation_of(AccurateSoftmaxBackward) {
-  return &softmax_backward_operation;
-}
 
 // ---- What the kernels do with packs.
 

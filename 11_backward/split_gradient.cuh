@@ -67,9 +67,11 @@ __global__ void __launch_bounds__(split_block_size)
 
 /// Any width. Where packs do not cover the rows of all three, it takes single elements. The row is cut as stage 07 cuts it.
 struct SplitInTwoKernels {
+  using Operations = BackwardOperations;
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
-  static std::size_t workspace_bytes(Shape shape) {
-    return static_cast<std::size_t>(shape.rows * split(shape).parts) * sizeof(float);
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t sums = matrix.rows * split(matrix.shape()).parts;
+    return {.workspace_bytes = static_cast<std::size_t>(sums) * sizeof(float)};
   }
 
   template <class Op, int N, class T>
@@ -84,14 +86,14 @@ struct SplitInTwoKernels {
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, void* workspace, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<T>;
-    auto* const sums = static_cast<typename Op::State*>(workspace);
-    if (all_fit_packs<N>(y, dy, dx, shape.cols)) {
-      launch_packs<Op, N>(y, dy, dx, sums, shape, stream);
+    auto* const sums = static_cast<typename Op::State*>(tensors.workspace);
+    if (all_fit_packs<N>(tensors.y, tensors.dy, tensors.dx, tensors.shape.cols)) {
+      launch_packs<Op, N>(tensors.y, tensors.dy, tensors.dx, sums, tensors.shape, stream);
     } else {
-      launch_packs<Op, 1>(y, dy, dx, sums, shape, stream);
+      launch_packs<Op, 1>(tensors.y, tensors.dy, tensors.dx, sums, tensors.shape, stream);
     }
   }
 };

@@ -122,19 +122,22 @@ __global__ void __launch_bounds__(1024)
 
 /// cols <= 2^30.
 struct Unaligned {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = unaligned_backward<Op, T>;
     const int most_bytes = most_shared_bytes();
-    const std::int64_t kept_cols = min(shape.cols, most_kept_cols_of_two_rows(most_bytes, sizeof(T)));
+    const std::int64_t kept_cols = min(tensors.shape.cols, most_kept_cols_of_two_rows(most_bytes, sizeof(T)));
     const int shared_bytes = bytes_of_rows<T>(kept_cols);
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     // Two packs a thread or more, and no more threads than an SM takes, in one block or two.
     const std::int64_t most_threads = 2 * shared_bytes > most_bytes ? 1024 : 512;
-    const std::int64_t threads = round_up(divide_up(shape.cols, 2 * elements_per_16_bytes<T>), 32);
-    kernel<<<grid_for(shape.rows), static_cast<unsigned>(min(threads, most_threads)), shared_bytes, stream>>>(
-        y, dy, dx, shape, static_cast<int>(kept_cols), policy_of_reads<T>(3, shape));
+    const std::int64_t threads = round_up(divide_up(tensors.shape.cols, 2 * elements_per_16_bytes<T>), 32);
+    kernel<<<grid_for(tensors.shape.rows), static_cast<unsigned>(min(threads, most_threads)), shared_bytes,
+             stream>>>(tensors.y, tensors.dy, tensors.dx, tensors.shape, static_cast<int>(kept_cols),
+                       policy_of_reads<T>(3, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -161,21 +164,32 @@ __global__ void __launch_bounds__(1024)
 
 /// For what a GPU with clusters holds: see clusters_at_once.
 struct UnalignedCluster {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    const std::int64_t part_bytes = most_kept_cols_of_two_rows(gpu.shared_bytes, 1);
+    return fits_cluster<UnalignedCluster>(matrix, gpu,
+                                          most_cols_of_parts(part_bytes, most_blocks_of_cluster, matrix),
+                                          Why::shared_memory_of_cluster_for_two);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   template <class Op, class T>
   static constexpr auto kernel = unaligned_cluster_backward<Op, T>;
 
   /// As Cluster. What a part begins with may lie anywhere in a line.
-  static RowOnCluster layout(std::int64_t row_bytes) {
-    RowOnCluster row = Cluster::layout(round_up(row_bytes, 16));
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t element_bytes) {
+    RowOnCluster row = Cluster::layout(round_up(row_bytes, 16), element_bytes);
     row.shared_bytes = static_cast<int>(2 * bytes_with_place(row.part_packs * 16));
     return row;
   }
 
   template <class Op, class T>
-  static void launch(const T* y, const T* dy, T* dx, Shape shape, cudaStream_t stream) {
-    if (shape.rows == 0) return;
-    const RowOnCluster row = layout(shape.cols * std::int64_t{sizeof(T)});
-    launch_clusters(kernel<Op, T>, row, shape.rows, stream, y, dy, dx, shape,
-                    row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(3, shape));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), sizeof(T));
+    launch_clusters(kernel<Op, T>, row, tensors.shape.rows, stream, tensors.y, tensors.dy, tensors.dx,
+                    tensors.shape, row.part_packs * elements_per_16_bytes<T>,
+                    policy_of_reads<T>(3, tensors.shape));
   }
 };

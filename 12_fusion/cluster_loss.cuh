@@ -137,17 +137,24 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
 }
 
 template <class Launcher, class Op, class T>
-void launch_cluster_loss(const Tensors<T>& of, cudaStream_t stream) {
-  if (of.shape.rows == 0) return;
-  const RowOnCluster row = Launcher::layout(of.row_bytes(), of.shape.rows);
-  launch_clusters(Launcher::template kernel<Op, T>(row), row, of.shape.rows, stream, of.x, of.labels, of.loss,
-                  of.shape, row.part_packs * elements_per_16_bytes<T>);
+void launch_cluster_loss(const Tensors<T>& tensors, cudaStream_t stream) {
+  if (tensors.shape.rows == 0) return;
+  const RowOnCluster row = Launcher::layout(tensors.row_bytes(), tensors.shape.rows);
+  launch_clusters(Launcher::template kernel<Op, T>(row), row, tensors.shape.rows, stream, tensors.x,
+                  tensors.labels, tensors.loss, tensors.shape, row.part_packs * elements_per_16_bytes<T>);
 }
 
 // ---- The launchers, at any place; rows = 0 does nothing. They throw CudaError.
 
 /// Few rows, of any width up to 2^30 columns.
-struct ClusterLoss {
+struct ClusterLoss : MakesLoss {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = MakesLoss::refuses(matrix, gpu)) return refusal;
+    return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   template <class Op, class T>
   static auto kernel(const RowOnCluster& /*row*/) {
     return cluster_loss<Op, ByTurns, T>;
@@ -166,16 +173,24 @@ struct ClusterLoss {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    launch_cluster_loss<ClusterLoss, Op>(of, stream);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    launch_cluster_loss<ClusterLoss, Op>(tensors, stream);
   }
 };
 
 /// Rows of at most most_row_bytes, as many as keep the GPU busy with a few blocks each.
-struct ClusterAtOnce {
+struct ClusterAtOnce : MakesLoss {
   static constexpr int most_threads = AtOnce<16, 5>::most_threads;
   static constexpr int most_blocks = 8;  ///< a cluster of more is not portable
   static constexpr std::int64_t most_row_bytes = std::int64_t{most_blocks} * most_threads * 16 * 16;
+
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    const Refusal too_wide =
+        at_most_columns(most_row_bytes / matrix.element_bytes, matrix, Why::registers_of_cluster);
+    return too_wide ? too_wide : has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
 
   /// The more packs a thread has, the more registers, and the fewer blocks an SM.
   template <class Op, class T>
@@ -212,7 +227,7 @@ struct ClusterAtOnce {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    launch_cluster_loss<ClusterAtOnce, Op>(of, stream);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    launch_cluster_loss<ClusterAtOnce, Op>(tensors, stream);
   }
 };

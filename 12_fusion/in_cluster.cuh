@@ -98,8 +98,25 @@ inline int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
 }
 
 /// Rows of whole packs that a cluster holds; rows = 0 does nothing. The workspace is 0 before and after. Throws CudaError.
-struct InCluster {
+struct InCluster : MakesLossAndGradient {
   static constexpr int packs_per_thread = 8;
+
+  /// Rows whose parts are at most so long.
+  static Refusal fits(const Matrix& matrix, std::int64_t part_bytes) {
+    return at_most_columns(most_cols_of_parts(part_bytes, most_blocks_of_cluster, matrix), matrix,
+                           Why::shared_memory_of_cluster);
+  }
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    const std::int64_t part_of_threads = std::int64_t{1024} * packs_per_thread * 16;
+    if (const Refusal refusal = fits(matrix, min(part_of_threads, gpu.dynamic_bytes()))) return refusal;
+    return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
+  }
+
   template <class Op, class T>
   static auto kernel(const RowOnCluster& /*row*/) {
     return cluster_gradient<Op, T, packs_per_thread>;
@@ -117,13 +134,13 @@ struct InCluster {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), tensors.shape.rows);
     const auto own_kernel = kernel<Op, T>(row);
-    const std::int64_t clusters = min(of.shape.rows, std::int64_t{clusters_at_once(own_kernel, row)});
-    launch_clusters(own_kernel, row, clusters, stream, of.x, of.labels, of.loss, of.dx, of.shape,
-                    row.part_packs, static_cast<TicketCounter*>(of.workspace),
-                    policy_of_reads<T>(2, of.shape));
+    const std::int64_t clusters = min(tensors.shape.rows, std::int64_t{clusters_at_once(own_kernel, row)});
+    launch_clusters(own_kernel, row, clusters, stream, tensors.x, tensors.labels, tensors.loss, tensors.dx,
+                    tensors.shape, row.part_packs, static_cast<TicketCounter*>(tensors.workspace),
+                    policy_of_reads<T>(2, tensors.shape));
   }
 };

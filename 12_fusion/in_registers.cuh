@@ -40,8 +40,13 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Rows of at most most_cols_in_registers columns; rows = 0 does nothing. Throws CudaError.
-struct InRegisters {
+/// rows = 0 does nothing. Throws CudaError.
+struct InRegisters : MakesLossAndGradient {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    if (!matrix.lie_alike) return {Why::other_places};
+    return at_most_columns(most_cols_in_registers, matrix, Why::registers_of_block);
+  }
+
   /// Calls launch.template operator()<packs_per_thread>(block) for rows of packs of N elements.
   template <int N, class Launch>
   static void with_block(std::int64_t cols, Launch launch) {
@@ -51,13 +56,13 @@ struct InRegisters {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    with_block<elements_per_16_bytes<T>>(of.shape.cols, [&]<int packs_per_thread>(dim3 block) {
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    with_block<elements_per_16_bytes<T>>(tensors.shape.cols, [&]<int packs_per_thread>(dim3 block) {
       in_registers_gradient<Op, packs_per_thread>
-          <<<grid_for(divide_up(of.shape.rows, block.y)), block, 0, stream>>>(
-              of.x, of.labels, of.loss, of.dx, of.shape, boundary_of_packs<T>(block),
-              policy_of_reads<T>(2, of.shape));
+          <<<grid_for(divide_up(tensors.shape.rows, block.y)), block, 0, stream>>>(
+              tensors.x, tensors.labels, tensors.loss, tensors.dx, tensors.shape, boundary_of_packs<T>(block),
+              policy_of_reads<T>(2, tensors.shape));
       CUDA_CHECK(cudaGetLastError());
     });
   }

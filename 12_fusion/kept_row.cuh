@@ -120,7 +120,7 @@ constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t el
 
 /// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
 template <bool keeps>
-struct KeptRows {
+struct KeptRows : MakesLossAndGradient {
   /// Of a row, where a block may ask for so many bytes of shared memory.
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
     return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
@@ -133,16 +133,17 @@ struct KeptRows {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    const Shape shape = of.shape;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Shape shape = tensors.shape;
     if (shape.rows == 0) return;
     const auto kernel = kept_row_gradient<Op, T>;
     const int most_bytes = most_shared_bytes();
     const auto kept = static_cast<int>(kept_cols(shape.cols, most_bytes, sizeof(T)));
     const auto shared_bytes = static_cast<int>(bytes_with_place(kept * std::int64_t{sizeof(T)}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    kernel<<<grid_for(shape.rows), threads(of.row_bytes(), shared_bytes, most_bytes), shared_bytes, stream>>>(
-        of.x, of.labels, of.loss, of.dx, shape, kept, policy_of_reads<T>(2, shape));
+    kernel<<<grid_for(shape.rows), threads(tensors.row_bytes(), shared_bytes, most_bytes), shared_bytes,
+             stream>>>(tensors.x, tensors.labels, tensors.loss, tensors.dx, shape, kept,
+                       policy_of_reads<T>(2, shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(1024) drawn_rows_loss(const T* x, const std::i
 
 // ---- The launchers of the loss: any width up to 2^30 columns at any place; rows = 0 does nothing. They throw CudaError.
 
-struct OneRead {
+struct OneRead : MakesLoss {
   static constexpr int packs_per_turn = 4;
   /// Small blocks: while the threads of one meet, others of the SM read.
   static constexpr int most_threads = 256;
@@ -85,20 +85,26 @@ struct OneRead {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    const dim3 threads = block(of.row_bytes());
-    const unsigned blocks = grid_for(divide_up(of.shape.rows, threads.y));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const dim3 threads = block(tensors.row_bytes());
+    const unsigned blocks = grid_for(divide_up(tensors.shape.rows, threads.y));
     // A line of the cache, unless it makes more single elements than a warp has lanes.
     const unsigned boundary = threads.x == 32 ? 16 : line_bytes;
     one_read_loss<Op, packs_per_turn>
-        <<<blocks, threads, 0, stream>>>(of.x, of.labels, of.loss, of.shape, boundary);
+        <<<blocks, threads, 0, stream>>>(tensors.x, tensors.labels, tensors.loss, tensors.shape, boundary);
     CUDA_CHECK(cudaGetLastError());
   }
 };
 
 /// workspace: a TicketCounter, 0 before and after.
-struct DrawnRows {
+struct DrawnRows : MakesLoss {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
+    return MakesLoss::refuses(matrix, gpu);
+  }
+  static Need needs(const Matrix& matrix, const Gpu& gpu) { return DrawsRows::needs(matrix, gpu); }
+
   static constexpr int packs_per_turn = 4;
   static constexpr int warps_of_sm = 32;  ///< with 64 registers a thread
 
@@ -121,13 +127,13 @@ struct DrawnRows {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
     const auto kernel = drawn_rows_loss<Op, packs_per_turn, T>;
-    const int block_size = threads(of.row_bytes(), of.shape.rows, multiprocessors());
-    const unsigned blocks = blocks_that_stay(kernel, block_size, 0, of.shape.rows);
-    kernel<<<blocks, block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape,
-                                              static_cast<TicketCounter*>(of.workspace));
+    const int block_size = threads(tensors.row_bytes(), tensors.shape.rows, multiprocessors());
+    const unsigned blocks = blocks_that_stay(kernel, block_size, 0, tensors.shape.rows);
+    kernel<<<blocks, block_size, 0, stream>>>(tensors.x, tensors.labels, tensors.loss, tensors.shape,
+                                              static_cast<TicketCounter*>(tensors.workspace));
     CUDA_CHECK(cudaGetLastError());
   }
 };

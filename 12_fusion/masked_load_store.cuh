@@ -8,9 +8,10 @@
 #pragma once
 
 #include "12_fusion/philox.cuh"
-#include "common/harness/operation.h"
+#include "common/kernel/constants.h"
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 // ---- What a row sees, and what of it is kept.
 
@@ -205,26 +206,32 @@ struct GradientLoad {
   }
 };
 
-// ---- What a launcher is given: device memory, any widths at any places.
+// ---- The operations, and what launchers of theirs have in common.
 
-template <class T>
-struct MaskedForward {
-  const T* x;  ///< this and the others: rows x cols
-  T* softmax;
-  T* y;
-  T* workspace;
-  Mask mask;
-  Dropout dropout;
-  Shape shape;
+struct CausalSoftmax {
+  static constexpr const char* name = "causal_softmax";
+};
+struct PaddedSoftmax {
+  static constexpr const char* name = "padded_softmax";
+};
+struct CausalSoftmaxBackward {
+  static constexpr const char* name = "causal_softmax_backward";
+};
+struct PaddedSoftmaxBackward {
+  static constexpr const char* name = "padded_softmax_backward";
 };
 
+/// Masks divide by columns of 32 bits, and draw by rows of 32 bits.
+inline Refusal fits_32_bits(const Matrix& matrix) {
+  if (const Refusal refusal = at_most_rows(std::int64_t{1} << 32, matrix, Why::row_index)) return refusal;
+  return columns_fit_32_bits(matrix);
+}
+
 template <class T>
-struct MaskedGradient {
-  const T* softmax;
-  const T* dy;
-  T* dx;
-  T* workspace;
-  Mask mask;
-  Dropout dropout;
-  Shape shape;
-};
+Mask mask_of(const Tensors<T>& tensors) {
+  return {tensors.lengths, tensors.shape.cols};
+}
+template <class T>
+Dropout dropout_of(const Tensors<T>& tensors) {
+  return {tensors.seed, tensors.shape.cols};
+}

@@ -5,15 +5,22 @@
 #include "11_backward/row_gradient.cuh"
 #include "12_fusion/masked_load_store.cuh"
 
-/// By a kernel of an earlier stage: Softmax::launch<Op>(load, store, shape, stream). rows = 0 does nothing. Throws CudaError.
+/// By a kernel of an earlier stage: Launcher::launch<Op>(load, store, shape, stream). rows = 0 does nothing. Throws CudaError.
 template <class Launcher>
 struct MaskedSoftmax {
-  template <class T>
-  static void launch(const MaskedForward<T>& of, cudaStream_t stream) {
-    const MaskedLoad<T> load{of.x, of.mask, attention_scale, -INFINITY};
+  using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = fits_32_bits(matrix)) return refusal;
+    return refusal_of<Launcher, Softmax>(matrix, gpu);
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Mask mask = mask_of(tensors);
+    const MaskedLoad<T> load{tensors.x, mask, attention_scale, -INFINITY};
     const SoftmaxAndDropoutStore<T> store{
-        {of.softmax, of.shape.cols}, {of.y, of.shape.cols}, of.mask, of.dropout};
-    Launcher::template launch<Softmax>(load, store, of.shape, stream);
+        {tensors.softmax, mask.cols}, {tensors.y, mask.cols}, mask, dropout_of(tensors)};
+    Launcher::template launch<Softmax>(load, store, tensors.shape, stream);
   }
 };
 
@@ -61,11 +68,14 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Rows of at most most_cols columns, or most_cols_of_elements where packs do not cover the rows of all three: with more
-/// elements a thread the registers would spill. rows = 0 does nothing. Throws CudaError.
+/// If packs do not cover the rows of all three, a thread takes half as many elements: with more, the registers would spill. rows = 0 does
+/// nothing. Throws CudaError.
 struct MaskedBackward {
-  static constexpr std::int64_t most_cols = 16384;
-  static constexpr std::int64_t most_cols_of_elements = 8192;
+  using Operations = OpList<CausalSoftmaxBackward, PaddedSoftmaxBackward>;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    if (const Refusal refusal = fits_32_bits(matrix)) return refusal;
+    return at_most_columns(matrix.in_packs() ? 16384 : 8192, matrix, Why::registers_of_block_for_two);
+  }
 
   static int elements_per_thread(std::int64_t cols) { return cols <= 8 * 1024 ? 8 : 16; }
   /// As few threads as hold the row, with one warp four rows a block.
@@ -74,11 +84,12 @@ struct MaskedBackward {
     return {static_cast<unsigned>(threads), threads == 32 ? 4U : 1U};
   }
 
-  template <class T>
-  static void launch(const MaskedGradient<T>& of, cudaStream_t stream) {
-    launch(MaskedLoad<T>{of.softmax, of.mask, 1, 0},
-           GradientLoad<T>{of.dy, of.mask, of.dropout, Dropout::factor * attention_scale},
-           MaskedStore<T>{{of.dx, of.shape.cols}, of.mask, 0}, of.shape, stream);
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Mask mask = mask_of(tensors);
+    launch(MaskedLoad<T>{tensors.softmax, mask, 1, 0},
+           GradientLoad<T>{tensors.dy, mask, dropout_of(tensors), Dropout::factor * attention_scale},
+           MaskedStore<T>{{tensors.dx, mask.cols}, mask, 0}, tensors.shape, stream);
   }
 
   template <class LoadSoftmax, class LoadGradient, class Store>

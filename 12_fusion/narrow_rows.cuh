@@ -4,7 +4,7 @@
 #include "08_unaligned_rows/finish_row.cuh"
 #include "11_backward/lane_of_row.cuh"
 #include "12_fusion/packs_in_registers.cuh"
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 
 /// What a lane has of a row of x, all asked for before any of it is used.
 template <RowTile tile, bool is_cut, class T>
@@ -166,45 +166,49 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   }
 }
 
-/// Rows of at most most_cols() columns; rows = 0 does nothing. Throws CudaError, and std::invalid_argument for wider rows.
+/// Rows that the registers of a warp hold; rows = 0 does nothing. Throws CudaError, and std::invalid_argument for wider rows.
 struct NarrowRows {
+  using Operations = LossesAndGradients;
+
   // Of a lane, at most. The gradient keeps them unpacked, and the loss alone need not.
   template <class Op>
   static constexpr int most_packs = has_gradient<Op> ? 12 : 32;
   static constexpr std::int64_t most_uncut_cols = 32 * 16;
 
-  /// lie_alike: of the gradient, x and dx begin equally far past a pack of 16 bytes.
+  /// Rows with their gradient are cut if x and dx begin equally far past a pack of 16 bytes.
   template <class Op>
-  static constexpr std::int64_t most_cols(bool lie_alike, std::int64_t element_bytes) {
-    const std::int64_t pack = 16 / element_bytes;
-    return lie_alike || !has_gradient<Op> ? 32 * most_packs<Op> * pack + pack - 1 : most_uncut_cols;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t pack = 16 / matrix.element_bytes;
+    const bool can_cut = matrix.lie_alike || !has_gradient<Op>;
+    return at_most_columns(can_cut ? 32 * most_packs<Op> * pack + pack - 1 : most_uncut_cols, matrix,
+                           Why::registers_of_warp);
   }
 
   /// The first of the tiles that fits. Their packs have N elements.
   template <class Op, int N, bool is_cut, RowTile... tiles, class T>
-  static void launch_tiles(const Tensors<T>& of, cudaStream_t stream) {
-    const std::int64_t in_packs = is_cut ? of.shape.cols / N * N : of.shape.cols;
+  static void launch_tiles(const Tensors<T>& tensors, cudaStream_t stream) {
+    const std::int64_t in_packs = is_cut ? tensors.shape.cols / N * N : tensors.shape.cols;
     with_first_tile_that_fits<tiles...>(in_packs, [&]<RowTile tile>() {
-      const int cols = static_cast<int>(of.shape.cols);
-      const dim3 grid = one_block_each(divide_up(of.shape.rows, tile.rows_per_block()));
+      const int cols = static_cast<int>(tensors.shape.cols);
+      const dim3 grid = one_block_each(divide_up(tensors.shape.rows, tile.rows_per_block()));
       if constexpr (has_gradient<Op>) {
         // Where what a lane writes is less than 16 bytes, the hint costs a point; of 16-bit rows that are cut for few lanes, three.
         constexpr bool hints =
             N == elements_per_16_bytes<T> && !(is_cut && sizeof(T) == 2 && tile.group_width < 32);
         narrow_rows_gradient<Op, tile, is_cut><<<grid, warp_reduce_block_size, 0, stream>>>(
-            of.x, of.labels, of.loss, of.dx, of.shape.rows, cols,
-            hints ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
+            tensors.x, tensors.labels, tensors.loss, tensors.dx, tensors.shape.rows, cols,
+            hints ? policy_of_reads<T>(2, tensors.shape) : L2Policy::as_usual);
       } else {
         const auto launch_loss = [&]<bool in_parts>() {
-          narrow_rows_loss<Op, tile, is_cut, in_parts>
-              <<<grid, warp_reduce_block_size, 0, stream>>>(of.x, of.labels, of.loss, of.shape.rows, cols);
+          narrow_rows_loss<Op, tile, is_cut, in_parts><<<grid, warp_reduce_block_size, 0, stream>>>(
+              tensors.x, tensors.labels, tensors.loss, tensors.shape.rows, cols);
         };
         constexpr int lane_bytes = tile.packs_per_lane * N * sizeof(T);
         if constexpr (lane_bytes < 128 || (lane_bytes <= 256 && sizeof(T) == 4)) {
           launch_loss.template operator()<false>();
         } else if constexpr (lane_bytes > 256) {
           launch_loss.template operator()<true>();
-        } else if (of.shape.rows > most_rows_of_a_warp_each()) {
+        } else if (tensors.shape.rows > most_rows_of_a_warp_each()) {
           launch_loss.template operator()<true>();
         } else {  // the GPU has all of them at once, and is done when one is: in parts that is later
           launch_loss.template operator()<false>();
@@ -218,16 +222,16 @@ struct NarrowRows {
   /// as many lanes would be half empty, a lane has five or six packs. With their gradient, rows that are cut have fewer packs a lane. A
   /// small matrix has to be done soon: its rows have more lanes.
   template <class Op, bool is_cut, bool is_small, class T>
-  static void launch_packs(const Tensors<T>& of, cudaStream_t stream) {
+  static void launch_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
     const auto launch = [&]<RowTile... few_lanes>() {
       if constexpr (has_gradient<Op>) {
         launch_tiles<Op, N, is_cut, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32),
-                     tile(10, 32), tile(12, 32)>(of, stream);
+                     tile(10, 32), tile(12, 32)>(tensors, stream);
       } else {
         launch_tiles<Op, N, is_cut, few_lanes..., tile(4, 32), tile(5, 32), tile(6, 32), tile(8, 32),
-                     tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>(of, stream);
+                     tile(12, 32), tile(16, 32), tile(24, 32), tile(32, 32)>(tensors, stream);
       }
     };
     if constexpr (is_cut && has_gradient<Op>) {
@@ -267,52 +271,53 @@ struct NarrowRows {
   /// Packs of 8 bytes, or of 4. What lanes read of far columns stays in the L1, so the loss alone takes few lanes; what they write
   /// there goes to the L2 each time. With few rows for each SM the matrix is soon done: more lanes.
   template <class Op, int N, class T>
-  static void launch_smaller_packs(const Tensors<T>& of, cudaStream_t stream) {
+  static void launch_smaller_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
-    if (of.shape.cols > most_cols_of_few_lanes<N, T>) {
+    if (tensors.shape.cols > most_cols_of_few_lanes<N, T>) {
       if constexpr (N == 2) {
         return launch_tiles<Op, N, false, tile(2, 32), tile(3, 32), tile(4, 32), tile(6, 32), tile(8, 32)>(
-            of, stream);
+            tensors, stream);
       } else {
-        return launch_tiles<Op, N, false, tile(2, 32), tile(3, 32), tile(4, 32)>(of, stream);
+        return launch_tiles<Op, N, false, tile(2, 32), tile(3, 32), tile(4, 32)>(tensors, stream);
       }
     }
     if constexpr (has_gradient<Op> || sizeof(T) == 2) {
-      if (of.shape.rows <= multiprocessors() * (has_gradient<Op> ? 128 : 256)) {
+      if (tensors.shape.rows <= multiprocessors() * (has_gradient<Op> ? 128 : 256)) {
         constexpr RowTile widest = has_gradient<Op> ? tile(2, 16) : tile(4, 8);
-        return launch_tiles<Op, N, false, tile(2, 4), tile(2, 8), widest>(of, stream);
+        return launch_tiles<Op, N, false, tile(2, 4), tile(2, 8), widest>(tensors, stream);
       }
     }
     if constexpr (has_gradient<Op> && N * sizeof(T) == 4) {
       launch_tiles<Op, N, false, tile(1, 1), tile(2, 1), tile(2, 2), tile(4, 2), tile(2, 8), tile(4, 8)>(
-          of, stream);
+          tensors, stream);
     } else if constexpr (has_gradient<Op>) {
       launch_tiles<Op, N, false, tile(1, 1), tile(1, 2), tile(2, 2), tile(2, 4), tile(4, 4), tile(4, 8)>(
-          of, stream);
+          tensors, stream);
     } else if constexpr (sizeof(T) == 4) {
-      launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8)>(of, stream);
+      launch_tiles<Op, N, false, tile(2, 1), tile(4, 1), tile(4, 2), tile(4, 4), tile(4, 8)>(tensors, stream);
     } else if constexpr (N == 4) {
-      launch_tiles<Op, N, false, tile(4, 1), tile(8, 1), tile(8, 2), tile(8, 4)>(of, stream);
+      launch_tiles<Op, N, false, tile(4, 1), tile(8, 1), tile(8, 2), tile(8, 4)>(tensors, stream);
     } else {
-      launch_tiles<Op, N, false, tile(8, 1), tile(16, 1), tile(16, 2)>(of, stream);
+      launch_tiles<Op, N, false, tile(8, 1), tile(16, 1), tile(16, 2)>(tensors, stream);
     }
   }
 
   template <class Op, class T>
-  static void launch_elements(const Tensors<T>& of, cudaStream_t stream) {
+  static void launch_elements(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto tile = [](int elements, int lanes) { return RowTile{1, elements, lanes}; };
     if constexpr (has_gradient<Op> || sizeof(T) == 4) {
-      if (of.shape.cols > most_cols_of_few_lanes<1, T>) {
+      if (tensors.shape.cols > most_cols_of_few_lanes<1, T>) {
         return launch_tiles<Op, 1, false, tile(4, 32), tile(6, 32), tile(8, 32), tile(10, 32), tile(16, 32)>(
-            of, stream);
+            tensors, stream);
       }
     }
     const auto launch = [&]<RowTile... widest>() {
       if constexpr (has_gradient<Op>) {
-        launch_tiles<Op, 1, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), widest...>(of, stream);
+        launch_tiles<Op, 1, false, tile(4, 4), tile(5, 4), tile(8, 4), tile(5, 8), widest...>(tensors,
+                                                                                              stream);
       } else {
         launch_tiles<Op, 1, false, tile(4, 1), tile(8, 1), tile(16, 1), tile(16, 2), tile(10, 4), widest...>(
-            of, stream);
+            tensors, stream);
       }
     };
     if constexpr (sizeof(T) == 4) {
@@ -323,23 +328,23 @@ struct NarrowRows {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
-    const auto [rows, cols] = of.shape;
+    const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
     const auto fits = [&]<int n>() {
-      return rows_fit_packs<n>(of.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(of.dx, cols));
+      return rows_fit_packs<n>(tensors.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(tensors.dx, cols));
     };
     const auto launch_wide = [&]<bool is_cut>() {
       // 1024 lanes on each SM hold its packs. With their gradient, rows that are cut have a warp each while that many fit.
       const bool is_small = is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each()
                                                        : rows * cols / N <= multiprocessors() * 1024;
-      return is_small ? launch_packs<Op, is_cut, true>(of, stream)
-                      : launch_packs<Op, is_cut, false>(of, stream);
+      return is_small ? launch_packs<Op, is_cut, true>(tensors, stream)
+                      : launch_packs<Op, is_cut, false>(tensors, stream);
     };
     if (fits.template operator()<N>()) return launch_wide.template operator()<false>();
-    const bool lie_alike =
-        !has_gradient<Op> || elements_past<16>(of.x) == elements_past<16>(static_cast<const T*>(of.dx));
+    const bool lie_alike = !has_gradient<Op> || elements_past<16>(tensors.x) ==
+                                                    elements_past<16>(static_cast<const T*>(tensors.dx));
     const auto is_cut = [&]<int n>() {
       // The loss alone is sooner done of a cut than of single elements of 16 bits.
       const bool has_warp_each = rows <= most_rows_of_a_warp_each() && cols <= most_uncut_cols &&
@@ -349,9 +354,9 @@ struct NarrowRows {
     const auto launch_as = [&]<int n>() {
       if (is_cut.template operator()<n>()) return launch_wide.template operator()<true>();
       if constexpr (n > 1) {
-        launch_smaller_packs<Op, n>(of, stream);
+        launch_smaller_packs<Op, n>(tensors, stream);
       } else {
-        launch_elements<Op>(of, stream);
+        launch_elements<Op>(tensors, stream);
       }
     };
     if (fits.template operator()<N / 2>()) return launch_as.template operator()<N / 2>();

@@ -9,12 +9,13 @@
 #pragma once
 
 #include "12_fusion/running_pair.cuh"
-#include "common/harness/operation.h"
 #include "common/kernel/block_merge.cuh"
+#include "common/kernel/constants.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
 
 // ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of. Of the
 // values that are added to it, those that do not exist must be no_element. state(pair, below): of elements of which both are known.
@@ -55,6 +56,8 @@ struct BelowMax {
 
 /// The target is 1 at the label, 0 elsewhere.
 struct CrossEntropy : ReducesToMaxSum {
+  static constexpr const char* name = "cross_entropy";
+  static constexpr const char* name_with_gradient = "cross_entropy_gradient";
   static constexpr float smoothing = 0;
   class Own {
    public:
@@ -92,6 +95,8 @@ __device__ inline PairAndBelow shuffle_xor(PairAndBelow value, int mask) {
 
 /// The target is spread: `smoothing` evenly over all columns, the rest at the label.
 struct SmoothedCrossEntropy {
+  static constexpr const char* name = "smoothed_cross_entropy";
+  static constexpr const char* name_with_gradient = "smoothed_cross_entropy_gradient";
   using State = PairAndBelow;
   static constexpr auto smoothing = static_cast<float>(label_smoothing);
   class Own {
@@ -129,24 +134,30 @@ struct SmoothedCrossEntropy {
 
 /// The same in an operation that asks for the gradient, too.
 template <class Op>
-struct WithGradient : Op {};
+struct WithGradient : Op {
+  static constexpr const char* name = Op::name_with_gradient;
+};
 template <class Op>
 constexpr bool has_gradient = false;
 template <class Op>
 constexpr bool has_gradient<WithGradient<Op>> = true;
 
-inline const Operation* operation_of(CrossEntropy) {
-  return &cross_entropy_operation;
-}
-inline const Operation* operation_of(SmoothedCrossEntropy) {
-  return &smoothed_cross_entropy_operation;
-}
-inline const Operation* operation_of(WithGradient<CrossEntropy>) {
-  return &cross_entropy_gradient_operation;
-}
-inline const Operation* operation_of(WithGradient<SmoothedCrossEntropy>) {
-  return &smoothed_cross_entropy_gradient_operation;
-}
+using Losses = OpList<CrossEntropy, SmoothedCrossEntropy>;
+using LossesWithGradient = OpList<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>;
+
+/// What launchers of the loss alone have in common: any width up to 2^30 columns, at any place.
+struct MakesLoss {
+  using Operations = Losses;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
+};
+/// The same with the gradient.
+struct MakesLossAndGradient {
+  using Operations = LossesWithGradient;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
+};
+/// The same for both: with the gradient or without it.
+using LossesAndGradients = OpList<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,
+                                  WithGradient<SmoothedCrossEntropy>>;
 
 // ---- The end of a row.
 
@@ -254,17 +265,4 @@ class RowGradient {
   int label_;  ///< -1: no column
   bool is_ignored_;
   bool is_usual_;  ///< neither ignored nor far
-};
-
-// ---- What a launcher is given: device memory, any widths at any places.
-
-template <class T>
-struct Tensors {
-  const T* x;                  ///< rows x cols
-  const std::int64_t* labels;  ///< rows
-  float* loss;                 ///< rows
-  T* dx;                       ///< rows x cols; nullptr: the loss alone
-  void* workspace;
-  Shape shape;
-  [[nodiscard]] std::int64_t row_bytes() const { return shape.cols * std::int64_t{sizeof(T)}; }
 };

@@ -51,25 +51,32 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// workspace: a float for each element. The loss alone where dx is nullptr. rows = 0 does nothing. Throws CudaError.
+/// List: CrossEntropy, or WithGradient of it. The workspace has a float for each element. The loss alone where dx is nullptr. rows = 0 does nothing. Throws CudaError.
+template <class List>
 struct SeparateKernels {
+  using Operations = List;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = static_cast<std::size_t>(matrix.shape().elements()) * sizeof(float)};
+  }
+
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    const auto [rows, cols] = of.shape;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
-    auto* const log_y = static_cast<float*>(of.workspace);
+    auto* const log_y = static_cast<float*>(tensors.workspace);
     OnlineSoftmax<Rescale::per_chunk, Direction::forward>::launch<LogSoftmax>(
-        DirectLoad<T>{of.x, cols}, StoreFloats{log_y, cols}, of.shape, stream);
-    pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(log_y, of.labels,
-                                                                                          of.loss, of.shape);
+        DirectLoad<T>{tensors.x, cols}, StoreFloats{log_y, cols}, tensors.shape, stream);
+    pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(
+        log_y, tensors.labels, tensors.loss, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
-    if (of.dx == nullptr) return;
+    if (tensors.dx == nullptr) return;
     const DirectLoad<float> load{log_y, cols};
-    const DirectStore<T> store{of.dx, cols};
+    const DirectStore<T> store{tensors.dx, cols};
     with_widest_packs(load, store, [&]<int pack_size>() {
       const unsigned block_size = block_size_for<pack_size>(cols, 1024);
       gradient_of_log_softmax<pack_size>
-          <<<grid_for(rows), block_size, 0, stream>>>(load, of.labels, store, of.shape);
+          <<<grid_for(rows), block_size, 0, stream>>>(load, tensors.labels, store, tensors.shape);
       CUDA_CHECK(cudaGetLastError());
     });
   }

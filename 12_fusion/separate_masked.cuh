@@ -26,33 +26,55 @@ void launch_load_and_store(Load load, Store store, Shape shape, cudaStream_t str
   });
 }
 
-// ---- workspace: a matrix. rows = 0 does nothing. They throw CudaError.
+// ---- The workspace is a matrix. rows = 0 does nothing. They throw CudaError.
 
-/// At most widest_tile.cols() columns.
-struct SeparateMaskedSoftmax {
-  template <class T>
-  static void launch(const MaskedForward<T>& of, cudaStream_t stream) {
-    const std::int64_t cols = of.shape.cols;
-    const DirectLoad<T> scores{of.workspace, cols};
-    const auto step = [&](auto load, auto store) { launch_load_and_store(load, store, of.shape, stream); };
-    step(ScaledLoad<T>{{of.x, cols}, attention_scale}, DirectStore<T>{of.workspace, cols});
-    step(scores, MaskedStore<T>{{of.workspace, cols}, of.mask, -INFINITY});
-    // Masked once more: of a row that sees nothing, a softmax is NaN.
-    FusedRegisterSoftmax::launch<Softmax>(scores, MaskedStore<T>{{of.softmax, cols}, of.mask, 0}, of.shape,
-                                          stream);
-    step(DirectLoad<T>{of.softmax, cols}, DropoutStore<T>{{of.y, cols}, of.dropout});
+struct NeedsMatrix {
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = static_cast<std::size_t>(matrix.rows * matrix.row_bytes())};
   }
 };
 
-/// At most MaskedBackward::most_cols columns.
-struct SeparateMaskedBackward {
-  template <class T>
-  static void launch(const MaskedGradient<T>& of, cudaStream_t stream) {
-    const std::int64_t cols = of.shape.cols;
-    const auto step = [&](auto load, auto store) { launch_load_and_store(load, store, of.shape, stream); };
-    step(DirectLoad<T>{of.dy, cols}, DropoutStore<T>{{of.workspace, cols}, of.dropout});
-    MaskedBackward::launch(DirectLoad<T>{of.softmax, cols}, DirectLoad<T>{of.workspace, cols},
-                           DirectStore<T>{of.dx, cols}, of.shape, stream);
-    step(ScaledLoad<T>{{of.dx, cols}, attention_scale}, MaskedStore<T>{{of.dx, cols}, of.mask, 0});
+struct SeparateMaskedSoftmax : NeedsMatrix {
+  using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return MaskedSoftmax<FusedRegisterSoftmax>::refuses(matrix, gpu);
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const std::int64_t cols = tensors.shape.cols;
+    const Mask mask = mask_of(tensors);
+    T* const between = static_cast<T*>(tensors.workspace);
+    const DirectLoad<T> scores{between, cols};
+    const auto step = [&](auto load, auto store) {
+      launch_load_and_store(load, store, tensors.shape, stream);
+    };
+    step(ScaledLoad<T>{{tensors.x, cols}, attention_scale}, DirectStore<T>{between, cols});
+    step(scores, MaskedStore<T>{{between, cols}, mask, -INFINITY});
+    // Masked once more: of a row that sees nothing, a softmax is NaN.
+    FusedRegisterSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0},
+                                          tensors.shape, stream);
+    step(DirectLoad<T>{tensors.softmax, cols}, DropoutStore<T>{{tensors.y, cols}, dropout_of(tensors)});
+  }
+};
+
+struct SeparateMaskedBackward : NeedsMatrix {
+  using Operations = MaskedBackward::Operations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return MaskedBackward::refuses(matrix, gpu);
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const std::int64_t cols = tensors.shape.cols;
+    T* const between = static_cast<T*>(tensors.workspace);
+    const auto step = [&](auto load, auto store) {
+      launch_load_and_store(load, store, tensors.shape, stream);
+    };
+    step(DirectLoad<T>{tensors.dy, cols}, DropoutStore<T>{{between, cols}, dropout_of(tensors)});
+    MaskedBackward::launch(DirectLoad<T>{tensors.softmax, cols}, DirectLoad<T>{between, cols},
+                           DirectStore<T>{tensors.dx, cols}, tensors.shape, stream);
+    step(ScaledLoad<T>{{tensors.dx, cols}, attention_scale},
+         MaskedStore<T>{{tensors.dx, cols}, mask_of(tensors), 0});
   }
 };

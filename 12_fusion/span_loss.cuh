@@ -73,19 +73,26 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
   }
 }
 
-/// Rows of at most most_cols_of_span_in() columns; rows = 0 does nothing. Throws CudaError.
+/// Rows that packs of 16 bytes do not cover; rows = 0 does nothing. Throws CudaError.
 struct SpanOfRows {
+  using Operations = LossesAndGradients;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (!matrix.in_odd_packs()) return {Why::odd_packs};
+    return at_most_columns(most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes), matrix,
+                           Why::registers_of_block_for_32);
+  }
+
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    const T* const written = has_gradient<Op> ? of.dx : of.x;
-    with_span_tile(of.x, written, of.shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const T* const written = has_gradient<Op> ? tensors.dx : tensors.x;
+    with_span_tile(tensors.x, written, tensors.shape.cols, [&]<int N, int packs>(dim3 block, int span_bytes) {
       const int shared_bytes = span_bytes + static_cast<int>(block.x * block.y * sizeof(typename Op::State));
       const auto kernel = span_loss<Op, N, packs, T>;
       CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-      kernel<<<grid_for(divide_up(of.shape.rows, block.x)), block, shared_bytes, stream>>>(
-          of.x, of.labels, of.loss, of.dx, of.shape, span_bytes,
-          has_gradient<Op> ? policy_of_reads<T>(2, of.shape) : L2Policy::as_usual);
+      kernel<<<grid_for(divide_up(tensors.shape.rows, block.x)), block, shared_bytes, stream>>>(
+          tensors.x, tensors.labels, tensors.loss, tensors.dx, tensors.shape, span_bytes,
+          has_gradient<Op> ? policy_of_reads<T>(2, tensors.shape) : L2Policy::as_usual);
       CUDA_CHECK(cudaGetLastError());
     });
   }

@@ -35,24 +35,25 @@ __global__ void __launch_bounds__(32)
   }
 }
 
-/// workspace: see workspace_bytes.
-struct SplitLoss {
+/// The workspace holds the states of the parts from one kernel to the next.
+struct SplitLoss : MakesLoss {
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
-  static std::size_t workspace_bytes(Shape shape) {
-    return static_cast<std::size_t>(shape.rows * split(shape).parts) * sizeof(PairAndBelow);
+  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+    const std::int64_t states = matrix.rows * split(matrix.shape()).parts;
+    return {.workspace_bytes = static_cast<std::size_t>(states) * sizeof(PairAndBelow)};
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    const Shape shape = of.shape;
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Shape shape = tensors.shape;
     if (shape.rows == 0) return;
-    auto* const states = static_cast<typename Op::State*>(of.workspace);
+    auto* const states = static_cast<typename Op::State*>(tensors.workspace);
     const auto [parts, part_cols] = split(shape);
     const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(min(shape.rows, max_grid_rows)));
-    states_of_parts<Op><<<grid, split_block_size, 0, stream>>>(of.x, states, shape, part_cols);
+    states_of_parts<Op><<<grid, split_block_size, 0, stream>>>(tensors.x, states, shape, part_cols);
     CUDA_CHECK(cudaGetLastError());
-    loss_of_parts<Op><<<grid_for(shape.rows), 32, 0, stream>>>(of.x, of.labels, states, of.loss, shape,
-                                                               static_cast<int>(parts));
+    loss_of_parts<Op><<<grid_for(shape.rows), 32, 0, stream>>>(tensors.x, tensors.labels, states,
+                                                               tensors.loss, shape, static_cast<int>(parts));
     CUDA_CHECK(cudaGetLastError());
   }
 };

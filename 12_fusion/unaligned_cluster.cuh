@@ -40,7 +40,14 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Rows that a cluster holds; rows = 0 does nothing. Throws CudaError.
-struct UnalignedInCluster {
+struct UnalignedInCluster : MakesLossAndGradient {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = InCluster::fits(matrix, most_kept_cols(gpu.shared_bytes, 1))) return refusal;
+    return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+
   template <class Op, class T>
   static auto kernel(const RowOnCluster& /*row*/) {
     return unaligned_cluster_gradient<Op, T>;
@@ -55,10 +62,11 @@ struct UnalignedInCluster {
   }
 
   template <class Op, class T>
-  static void launch(const Tensors<T>& of, cudaStream_t stream) {
-    if (of.shape.rows == 0) return;
-    const RowOnCluster row = layout(of.row_bytes(), of.shape.rows);
-    launch_clusters(kernel<Op, T>(row), row, of.shape.rows, stream, of.x, of.labels, of.loss, of.dx, of.shape,
-                    row.part_packs * elements_per_16_bytes<T>, policy_of_reads<T>(2, of.shape));
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), tensors.shape.rows);
+    launch_clusters(kernel<Op, T>(row), row, tensors.shape.rows, stream, tensors.x, tensors.labels,
+                    tensors.loss, tensors.dx, tensors.shape, row.part_packs * elements_per_16_bytes<T>,
+                    policy_of_reads<T>(2, tensors.shape));
   }
 };

@@ -115,13 +115,10 @@ Traffic traffic(const Problem& problem) {
 Stage stage() {
   return {.name = "13_dispatch",
           .idea = "any shape, one call: a table that was learned from measurements",
-          .variants = {{.name = "dispatch",
-                        .idea = "the kernel of an earlier stage that was fastest there",
-                        .prepare = prepare,
-                        .traffic = traffic,
-                        .unsupported = unsupported,
-                        .workspace = workspace}},
-          .operations = all_operations()};
+          .variants = {
+              variant < ? ? ? prepare > ("dispatch", "the kernel of an earlier stage that was fastest there",
+                                         traffic) },
+              .operations = all_operations() };
 }
 
 int main(int argc, char** argv) {

@@ -7,7 +7,7 @@
 #include "13_dispatch/choice.h"
 #include "13_dispatch/launch.cuh"
 #include "13_dispatch/softmax.h"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 
 namespace rowwise {
 

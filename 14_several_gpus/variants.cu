@@ -95,9 +95,9 @@ Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size
               }};
 }
 
-std::string not_for_device_exchange(const Problem& problem, const Device& device) {
+std::string not_for_device_exchange(const Problem& problem, const Device& /*device*/) {
   if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
-  if (std::string reason = needs_clusters(device); !reason.empty()) return reason;
+  if (const Refusal refusal = has_clusters(current_gpu())) return words(refusal);
   const int here = std::min(problem.devices, count_devices());  // those of other machines say so themselves
   for (int i = 0; i < here; ++i) {
     for (int peer = 0; peer < here; ++peer) {
@@ -106,11 +106,11 @@ std::string not_for_device_exchange(const Problem& problem, const Device& device
       if (reaches == 0) return "needs GPUs that reach each other's memory (peer access)";
     }
   }
-  if (std::string reason = not_whole_packs(problem); !reason.empty()) return reason;
-  if (problem.shape.rows > most_rows_to_draw) return "rows are drawn by 32 bits: at most 2147483648 rows";
-  const std::int64_t size = problem.element_bytes();
-  const auto shared_bytes = static_cast<std::int64_t>(device.shared_bytes_per_block) - most_static_bytes;
-  const std::int64_t most_cols = shared_bytes / 128 * 128 * most_blocks_of_cluster / size;
+  const Matrix matrix = matrix_of(problem);
+  if (const Refusal refusal = in_whole_packs(matrix)) return words(refusal);
+  if (const Refusal refusal = DrawsRows::refuses(matrix, current_gpu())) return words(refusal);
+  const std::int64_t most_cols =
+      most_cols_of_parts(current_gpu().dynamic_bytes(), most_blocks_of_cluster, matrix);
   if (widest_part(problem).cols > most_cols) {
     return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
            " columns of it";

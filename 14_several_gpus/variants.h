@@ -4,7 +4,7 @@
 #include "14_several_gpus/mail_windows.h"
 #include "common/harness/launches.cuh"
 
-using SplitOperations = Operations<Softmax, LogSoftmax, CrossEntropy>;
+using SplitOperations = OpList<Softmax, LogSoftmax, CrossEntropy>;
 
 /// The ranks of this process: those it is given, or all GPUs, from the first use on.
 class AllGpus {
@@ -36,7 +36,7 @@ class AllGpus {
 using Gpus = std::shared_ptr<AllGpus>;
 
 inline bool makes_loss(const Problem& problem) {
-  return is_one_of(Operations<CrossEntropy>{}, problem.op);
+  return is_one_of(OpList<CrossEntropy>{}, problem.op);
 }
 
 /// In the order in which the lesson has them.

@@ -2,7 +2,7 @@
 // so far (CUDA_CHECK, MaxOp, SumOp, grid_for, divide_up). Matrices are float, row-major, in device memory.
 #pragma once
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/reduce_op.cuh"
 #include "common/kernel/shape.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/harness/ceiling.h"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 
 template <auto Destroy>
 struct CudaDestroyer {

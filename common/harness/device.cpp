@@ -3,9 +3,9 @@
 #include <cuda_runtime.h>
 
 #include "common/harness/ceiling.h"
-#include "common/harness/cuda_check.h"
 #include "common/harness/errors.h"
 #include "common/harness/simulator.h"
+#include "common/kernel/cuda_check.h"
 
 namespace {
 

@@ -1,96 +1,146 @@
-// From a variant's launcher to Variant::prepare: the problem's dtype and operation become template arguments.
+// From a launcher to a Variant: the problem's dtype and operation become template arguments, and what the launcher refuses and needs
+// is asked of it.
 #pragma once
 
 #include <stdexcept>
+#include <utility>
 
 #include "common/harness/dtype.cuh"
+#include "common/harness/refusal.h"
 #include "common/harness/variant.h"
+#include "common/kernel/limits.h"
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/row_operation.cuh"
-
-/// The harness's object for an operation of the kernels. A stage with an operation of its own declares an
-/// overload beside its type.
-inline const Operation* operation_of(Softmax) {
-  return &softmax_operation;
-}
-inline const Operation* operation_of(LogSoftmax) {
-  return &log_softmax_operation;
-}
-
-/// The operations that a launcher is compiled for.
-template <class... Ops>
-struct Operations {};
-using SoftmaxOperations = Operations<Softmax, LogSoftmax>;
+#include "common/kernel/tensors.h"
 
 template <class... Ops>
-bool is_one_of(Operations<Ops...>, const Operation* op) {
-  return ((op->name == operation_of(Ops{})->name) || ...);
+bool is_one_of(OpList<Ops...>, const Operation* op) {
+  return ((op->name == Ops::name) || ...);
 }
 
-/// The Plan function.template operator()<Op, T>() of the problem's operation and dtype.
+/// "--op softmax,log_softmax"
+template <class... Ops>
+std::string option_for(OpList<Ops...>) {
+  std::string names;
+  ((names += (names.empty() ? "--op " : ",") + std::string(Ops::name)), ...);
+  return names;
+}
+
+/// Calls function.template operator()<Op>() with the problem's operation, which is in the list.
 template <class... Ops, class Function>
-Plan dispatch(Operations<Ops...>, const Problem& problem, Function function) {
-  Plan plan;
+void with_operation(OpList<Ops...>, const Problem& problem, Function function) {
   const auto try_operation = [&]<class Op>(Op) {
-    if (!is_one_of(Operations<Op>{}, problem.op)) return false;
-    plan = dispatch_dtype(problem.dtype,
-                          [&]<class T>() -> Plan { return function.template operator()<Op, T>(); });
+    if (!is_one_of(OpList<Op>{}, problem.op)) return false;
+    function.template operator()<Op>();
     return true;
   };
   if (!(try_operation(Ops{}) || ...)) {
     throw std::logic_error("not compiled for " + std::string(problem.op->name));
   }
+}
+
+/// The Plan function.template operator()<Op, T>() of the problem's operation and dtype.
+template <class List, class Function>
+Plan dispatch(List list, const Problem& problem, Function function) {
+  Plan plan;
+  with_operation(list, problem, [&]<class Op>() {
+    plan = dispatch_dtype(problem.dtype,
+                          [&]<class T>() -> Plan { return function.template operator()<Op, T>(); });
+  });
   return plan;
 }
 
-/// The Plan launch.template operator()<Op>(const T* x, T* y, stream) of an operation {x} -> {y}.
-template <class Ops, class Launch>
-Plan launches_x_to_y(const Problem& problem, const Memory& memory, Launch launch) {
-  return dispatch(Ops{}, problem, [&]<class Op, class T>() {
-    const T* x = static_cast<const T*>(memory.inputs[0]);
-    T* y = static_cast<T*>(memory.outputs[0]);
-    return [=](cudaStream_t stream) { launch.template operator()<Op>(x, y, stream); };
+/// The problem's tensors, by their names.
+template <class T>
+Tensors<T> tensors_of(const Problem& problem, const Memory& memory) {
+  Tensors<T> tensors{.seed = problem.seed, .workspace = memory.workspace, .shape = problem.shape};
+  const auto set = [&](std::string_view name, void* data) {
+    if (name == "x") tensors.x = static_cast<const T*>(data);
+    if (name == "y") tensors.y = static_cast<T*>(data);
+    if (name == "pair") tensors.pairs = static_cast<const float*>(data);
+    if (name == "dy") tensors.dy = static_cast<const T*>(data);
+    if (name == "dx") tensors.dx = static_cast<T*>(data);
+    if (name == "label") tensors.labels = static_cast<const std::int64_t*>(data);
+    if (name == "loss") tensors.loss = static_cast<float*>(data);
+    if (name == "softmax") tensors.softmax = static_cast<T*>(data);
+    if (name == "length") tensors.lengths = static_cast<const std::int64_t*>(data);
+  };
+  const std::vector<Tensor> inputs = problem.inputs();
+  const std::vector<Tensor> outputs = problem.outputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) set(inputs[i].name, const_cast<void*>(memory.inputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i) set(outputs[i].name, memory.outputs[i]);
+  return tensors;
+}
+
+/// The Plan launch.template operator()<Op>(tensors, stream).
+template <class List, class Launch>
+Plan plan_of(const Problem& problem, const Memory& memory, Launch launch) {
+  return dispatch(List{}, problem, [&]<class Op, class T>() -> Plan {
+    return [launch, tensors = tensors_of<T>(problem, memory)](cudaStream_t stream) {
+      launch.template operator()<Op>(tensors, stream);
+    };
   });
 }
 
-// ---- Variant::prepare of a launcher, by what its launch<Op>() takes.
+// ---- What a Variant asks of its launcher.
 
-/// launch<Op>(const T* x, T* y, Shape, cudaStream_t)
-template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  const auto launch = [shape = problem.shape]<class Op>(auto* x, auto* y, cudaStream_t stream) {
-    Launcher::template launch<Op>(x, y, shape, stream);
-  };
-  return launches_x_to_y<Ops>(problem, memory, launch);
+namespace of_launcher {
+
+template <class Launcher>
+auto operations() {
+  if constexpr (requires { typename Launcher::Operations; }) {
+    return typename Launcher::Operations{};
+  } else {
+    return SoftmaxOperations{};
+  }
 }
 
-/// launch<Op>(const T* x, T* y, void* workspace, Shape, cudaStream_t)
-template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches_with_workspace(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  const auto launch = [shape = problem.shape, workspace = memory.workspace]<class Op>(auto* x, auto* y,
-                                                                                      cudaStream_t stream) {
-    Launcher::template launch<Op>(x, y, workspace, shape, stream);
-  };
-  return launches_x_to_y<Ops>(problem, memory, launch);
+template <class Launcher>
+struct Launch {
+  template <class Op, class T>
+  void operator()(const Tensors<T>& tensors, cudaStream_t stream) const {
+    if constexpr (requires { Launcher::template launch<Op>(tensors, stream); }) {
+      Launcher::template launch<Op>(tensors, stream);
+    } else {
+      FromXToY<Launcher>::template launch<Op>(tensors, stream);
+    }
+  }
+};
+
+template <class Launcher>
+Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  return plan_of<decltype(operations<Launcher>())>(problem, memory, Launch<Launcher>{});
 }
 
-/// launch<Op>(Load, Store, Shape, cudaStream_t), with plain writes; Load: DirectLoad, EvictLastLoad
-template <class Launcher, template <class> class Load = DirectLoad, class Ops = SoftmaxOperations>
-Plan launches_load_store(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  const auto launch = [shape = problem.shape]<class Op, class T>(const T* x, T* y, cudaStream_t stream) {
-    Launcher::template launch<Op>(Load<T>{x, shape.cols}, DirectStore<T>{y, shape.cols}, shape, stream);
-  };
-  return launches_x_to_y<Ops>(problem, memory, launch);
+template <class Launcher>
+std::string unsupported(const Problem& problem, const Device& /*device*/) {
+  const auto list = operations<Launcher>();
+  if (!is_one_of(list, problem.op)) return "does other operations: " + option_for(list);
+  Refusal refusal;
+  with_operation(list, problem,
+                 [&]<class Op>() { refusal = refusal_of<Launcher, Op>(matrix_of(problem), current_gpu()); });
+  return words(refusal);
 }
 
-/// launch<Op>(Load, Store, void* workspace, Shape, cudaStream_t), with plain reads and writes
-template <class Launcher, class Ops = SoftmaxOperations>
-Plan launches_load_store_with_workspace(const Problem& problem, const Device& /*device*/,
-                                        const Memory& memory) {
-  const auto launch = [shape = problem.shape, workspace = memory.workspace]<class Op>(auto* x, auto* y,
-                                                                                      cudaStream_t stream) {
-    Launcher::template launch<Op>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, workspace, shape,
-                                  stream);
-  };
-  return launches_x_to_y<Ops>(problem, memory, launch);
+template <class Launcher>
+Workspace workspace(const Problem& problem, const Device& /*device*/) {
+  const Need need = need_of<Launcher>(matrix_of(problem), current_gpu());
+  return {.bytes = need.workspace_bytes, .zeroed = need.zeroed};
+}
+
+}  // namespace of_launcher
+
+/// A line of a stage's table: the variant's name, its idea in a line, and what it reads and writes. A launcher that waits for the device
+/// says so by can_be_captured = false.
+template <class Launcher>
+Variant variant(std::string name, std::string idea, std::function<Traffic(const Problem&)> traffic) {
+  bool capturable = true;
+  if constexpr (requires { Launcher::can_be_captured; }) capturable = Launcher::can_be_captured;
+  return {.name = std::move(name),
+          .idea = std::move(idea),
+          .prepare = of_launcher::prepare<Launcher>,
+          .traffic = std::move(traffic),
+          .unsupported = of_launcher::unsupported<Launcher>,
+          .workspace = of_launcher::workspace<Launcher>,
+          .capturable = capturable};
 }

@@ -10,6 +10,7 @@
 #include "common/harness/input.h"
 #include "common/harness/problem.h"
 #include "common/harness/verify.h"
+#include "common/kernel/constants.h"
 
 /// The memory of one problem: a pointer to each tensor, in the order in which the operation lists them, at
 /// any element offset; and what a variant asked for besides, aligned to 256 bytes.
@@ -57,8 +58,6 @@ extern const Operation cross_entropy_gradient_operation;
 /// The same for a target of 1 - label_smoothing at the label and label_smoothing spread evenly over all columns.
 extern const Operation smoothed_cross_entropy_operation;
 extern const Operation smoothed_cross_entropy_gradient_operation;
-inline constexpr std::int64_t ignored_label = -100;
-inline constexpr double label_smoothing = 0.1;
 /// All four, likewise.
 const std::vector<const Operation*>& cross_entropy_operations();
 
@@ -75,8 +74,6 @@ extern const Operation padded_softmax_operation;
 /// dropped_of_65536.
 extern const Operation causal_softmax_backward_operation;
 extern const Operation padded_softmax_backward_operation;
-inline constexpr float attention_scale = 0.125F;    ///< 1 / sqrt(64), of heads of 64 columns
-inline constexpr unsigned dropped_of_65536 = 6554;  ///< a tenth
 /// Of what the harness fills in as length[row]: all, some, nothing.
 __host__ __device__ constexpr std::int64_t length_of_row(std::int64_t row, std::int64_t cols) {
   const std::int64_t eighths = row % 8;

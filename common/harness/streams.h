@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 
 /// Where there is one GPU, as in all stages but one, its stream is all there is: it turns into one, and one into it.
 class Streams {

@@ -13,6 +13,7 @@
 #include "common/harness/device.h"
 #include "common/harness/operation.h"
 #include "common/harness/streams.h"
+#include "common/kernel/limits.h"
 
 /// What one row costs a block, as the lesson derives it; nothing where it derives none.
 struct RowCosts {
@@ -75,20 +76,8 @@ struct Variant {
   bool capturable = true;
 };
 
-/// Variant::unsupported of what does rows of at most so many columns: "REASON: at most 1024 columns".
-std::function<std::string(const Problem&, const Device&)> at_most_columns(std::int64_t cols,
-                                                                          const std::string& reason);
-
-/// For Variant::unsupported of what moves packs of so many bytes alone: why the problem's rows are not made of them, or "".
-std::string not_whole_packs(const Problem& problem, std::int64_t pack_bytes = 16);
-
-/// The largest power of two that divides the bytes of a row.
-std::int64_t odd_pack_bytes(const Problem& problem);
-/// For what takes rows that are an odd number of packs of 8 bytes, 4 or one element: why the problem's are not, or "".
-std::string not_in_odd_packs(const Problem& problem);
-
-/// Why the device has no clusters, or "".
-std::string needs_clusters(const Device& device);
+/// All matrices of the problem, which are aligned except for its offsets.
+Matrix matrix_of(const Problem& problem);
 
 /// A number of the table.
 enum class Number { passes, load_sectors, bank_conflicts, time };

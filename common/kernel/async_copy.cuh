@@ -7,9 +7,7 @@
 #include <cuda/ptx>
 
 #include "common/kernel/grid.cuh"
-
-/// The most shared memory that a kernel of stages 09 to 12 declares which asks for more at its launch; some is lost to alignment.
-constexpr std::int64_t most_static_bytes = 1024;
+#include "common/kernel/limits.h"
 
 // ---- cp.async, in groups: a thread waits for its oldest copies while the later ones are still under way.
 
@@ -36,8 +34,17 @@ using TicketCounter = unsigned;
 __device__ inline unsigned draw_ticket(TicketCounter* counter, std::int64_t count) {
   return atomicInc(counter, static_cast<unsigned>(count - 1));
 }
-/// Rows that are drawn have numbers of 32 bits, also those past the last, of which a block draws a few.
-constexpr std::int64_t most_rows_to_draw = std::int64_t{1} << 31;
+/// What launchers have in common whose blocks draw rows. Numbers of rows have 32 bits, also those past the last, of which a block draws
+/// a few.
+struct DrawsRows {
+  static constexpr std::int64_t most_rows = std::int64_t{1} << 31;
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    return at_most_rows(most_rows, matrix, Why::tickets);
+  }
+  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+    return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true};
+  }
+};
 
 // ---- Bulk copies: one instruction of one thread, and a barrier in shared memory that counts the bytes that have
 // come. From compute capability 9.0 on.

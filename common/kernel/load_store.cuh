@@ -17,6 +17,7 @@
 
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/pack.cuh"
+#include "common/kernel/tensors.h"
 
 template <class T>
 struct DirectLoad {
@@ -79,3 +80,19 @@ void with_widest_packs(const Load& load, const Store& store, Launch launch) {
     launch.template operator()<1>();
   }
 }
+
+/// A launcher of functors, launch<Op>(load, store, shape, stream) or with a workspace before the shape, as one of tensors: it reads x
+/// through Load, and writes y.
+template <class Launcher, template <class> class Load = DirectLoad>
+struct FromXToY : Launcher {
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Load<T> load{tensors.x, tensors.shape.cols};
+    const DirectStore<T> store{tensors.y, tensors.shape.cols};
+    if constexpr (requires { Launcher::template launch<Op>(load, store, tensors.shape, stream); }) {
+      Launcher::template launch<Op>(load, store, tensors.shape, stream);
+    } else {
+      Launcher::template launch<Op>(load, store, tensors.workspace, tensors.shape, stream);
+    }
+  }
+};

@@ -3,10 +3,14 @@
 //
 // An operation has a State, what is known of a part of a row: State{} is that of no element, add() adds
 // elements, merge() merges two parts. And it has the last step, which makes results of elements once the
-// state of the whole row is known.
+// state of the whole row is known. `name` is the operation's name on the command line.
 #pragma once
 
 #include "common/kernel/max_sum.cuh"
+
+/// The operations that a launcher does: `using Operations = OpList<...>` in it; none: softmax and log-softmax.
+template <class... Ops>
+struct OpList {};
 
 /// The State of both: the pair (m, d).
 struct ReducesToMaxSum {
@@ -20,6 +24,7 @@ struct ReducesToMaxSum {
 
 /// y = exp(x - max) / sum
 struct Softmax : ReducesToMaxSum {
+  static constexpr const char* name = "softmax";
   /// What a kernel may keep of an element between the sum and the last step, so that each element costs one
   /// exponential; and what that element adds to the sum.
   static __device__ float kept(float x, float max) { return __expf(x - max); }
@@ -36,12 +41,15 @@ struct Softmax : ReducesToMaxSum {
 
 /// y = x - max - log(sum)
 struct LogSoftmax : ReducesToMaxSum {
+  static constexpr const char* name = "log_softmax";
   static __device__ float kept(float x, float max) { return x - max; }
   static __device__ float summand(float kept) { return __expf(kept); }
   static __device__ float sum_term(float sum) { return logf(sum); }
   static __device__ float finish(float kept, float sum_term) { return kept - sum_term; }
   static __device__ float finish_part(float kept, float to_row) { return kept + to_row; }
 };
+
+using SoftmaxOperations = OpList<Softmax, LogSoftmax>;
 
 /// The last step of a row, once its maximum and sum are known.
 template <class Op>

@@ -81,14 +81,14 @@ Result forward(Shape shape, std::uint64_t seed, const std::int64_t* lengths = nu
   DeviceVector<T> softmax(shape.elements());
   DeviceVector<T> y(shape.elements());
   DeviceVector<T> workspace(shape.elements());
-  Launcher::launch(MaskedForward<T>{.x = x.data(),
-                                    .softmax = softmax.data(),
-                                    .y = y.data(),
-                                    .workspace = workspace.data(),
-                                    .mask = {lengths, shape.cols},
-                                    .dropout = {seed, shape.cols},
-                                    .shape = shape},
-                   nullptr);
+  Launcher::template launch<PaddedSoftmax>(Tensors<T>{.x = x.data(),
+                                                      .y = y.data(),
+                                                      .softmax = softmax.data(),
+                                                      .lengths = lengths,
+                                                      .seed = seed,
+                                                      .workspace = workspace.data(),
+                                                      .shape = shape},
+                                           nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   Result result;
   for (const T value : to_host(softmax)) result.softmax.push_back(static_cast<float>(value));
@@ -131,14 +131,12 @@ bool drops_a_tenth(Shape shape) {
 std::vector<bool> kept_by_backward(Shape shape, std::uint64_t seed) {
   const DeviceVector<float> ones(std::vector<float>(shape.elements(), 1.0f));
   DeviceVector<float> dx(shape.elements());
-  MaskedBackward::launch(MaskedGradient<float>{.softmax = ones.data(),
-                                               .dy = ones.data(),
-                                               .dx = dx.data(),
-                                               .workspace = nullptr,
-                                               .mask = {nullptr, shape.cols},
-                                               .dropout = {seed, shape.cols},
-                                               .shape = shape},
-                         nullptr);
+  MaskedBackward::launch<CausalSoftmaxBackward>(Tensors<float>{.dy = ones.data(),
+                                                               .dx = dx.data(),
+                                                               .softmax = const_cast<float*>(ones.data()),
+                                                               .seed = seed,
+                                                               .shape = shape},
+                                                nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   const std::vector<float> found = to_host(dx);
   std::vector<bool> kept;
@@ -198,14 +196,12 @@ bool masked_gradients_do_not_count(Shape shape) {
     }
     const DeviceVector<float> in(softmax);  // and dy
     DeviceVector<float> dx(shape.elements());
-    MaskedBackward::launch(MaskedGradient<float>{.softmax = in.data(),
-                                                 .dy = in.data(),
-                                                 .dx = dx.data(),
-                                                 .workspace = nullptr,
-                                                 .mask = {nullptr, shape.cols},
-                                                 .dropout = {1, shape.cols},
-                                                 .shape = shape},
-                           nullptr);
+    MaskedBackward::launch<CausalSoftmaxBackward>(Tensors<float>{.dy = in.data(),
+                                                                 .dx = dx.data(),
+                                                                 .softmax = const_cast<float*>(in.data()),
+                                                                 .seed = 1,
+                                                                 .shape = shape},
+                                                  nullptr);
     CUDA_CHECK(cudaDeviceSynchronize());
     return to_host(dx);
   };

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/problem_run.h"
 #include "common/tests/device_test.h"
 

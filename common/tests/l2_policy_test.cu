@@ -2,7 +2,7 @@
 // from a quarter with more rows than multiprocessors.
 #include <cuda/annotated_ptr>
 
-#include "common/harness/current_device.cuh"
+#include "common/kernel/current_device.cuh"
 #include "common/tests/device_test.h"
 
 namespace {

@@ -1,8 +1,8 @@
 // Kernels that are wrong on purpose, as a stage: the harness must catch every one of them. The names say what
 // each does; the tests say with which message it must be caught.
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/reduce_op.cuh"
 
@@ -62,14 +62,15 @@ __global__ void use_workspace(Lie lie, float* workspace, T* y) {
   if (lie == Lie::leaves_its_counter) workspace[0] += 1;
 }
 
-// ---- launch<Op>(x, y, workspace, shape, stream)
+// ---- launch<Op>(tensors, stream)
 struct Lies {
   Lie lie;
   template <class Op, class T>
-  void launch(const T* x, T* y, void* /*workspace*/, Shape shape, cudaStream_t stream) const {
+  void launch(const Tensors<T>& tensors, cudaStream_t stream) const {
+    const Shape shape = tensors.shape;
     if (lie == Lie::never_runs || shape.rows == 0) return;
-    softmax_with<Op>
-        <<<grid_for(divide_up(shape.rows, 64)), 64, 0, stream>>>(lie, const_cast<T*>(x), y, shape);
+    softmax_with<Op><<<grid_for(divide_up(shape.rows, 64)), 64, 0, stream>>>(lie, const_cast<T*>(tensors.x),
+                                                                             tensors.y, shape);
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -77,9 +78,9 @@ struct Lies {
 struct LiesByWorkspace {
   Lie lie;
   template <class Op, class T>
-  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
-    Lies{Lie::none}.launch<Op>(x, y, workspace, shape, stream);
-    use_workspace<<<1, 1, 0, stream>>>(lie, static_cast<float*>(workspace), y);
+  void launch(const Tensors<T>& tensors, cudaStream_t stream) const {
+    Lies{Lie::none}.launch<Op>(tensors, stream);
+    use_workspace<<<1, 1, 0, stream>>>(lie, static_cast<float*>(tensors.workspace), tensors.y);
     CUDA_CHECK(cudaGetLastError());
   }
 };
@@ -87,32 +88,34 @@ struct LiesByWorkspace {
 /// Right where x and y begin at multiples of 16 bytes.
 struct AssumesAlignment {
   template <class Op, class T>
-  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
+  void launch(const Tensors<T>& tensors, cudaStream_t stream) const {
     const auto down = [](auto* pointer) {
       return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::uintptr_t>(pointer) / 16 * 16);
     };
-    Lies{Lie::none}.launch<Op>(down(x), down(y), workspace, shape, stream);
+    Tensors<T> aligned = tensors;
+    aligned.x = down(tensors.x);
+    aligned.y = down(tensors.y);
+    Lies{Lie::none}.launch<Op>(aligned, stream);
   }
 };
 
 /// A kernel that was right when it was verified.
 struct WrongFromTheThirdLaunchOn {
   template <class Op, class T>
-  void launch(const T* x, T* y, void* workspace, Shape shape, cudaStream_t stream) const {
+  void launch(const Tensors<T>& tensors, cudaStream_t stream) const {
     static int launches = 0;
     const Lie lie = ++launches <= 2 ? Lie::none : Lie::one_percent_off;
-    Lies{lie}.launch<Op>(x, y, workspace, shape, stream);
+    Lies{lie}.launch<Op>(tensors, stream);
   }
 };
 
 template <class Launcher>
-Variant variant(const char* name, Launcher launcher, Workspace workspace = {}) {
+Variant lying(const char* name, Launcher launcher, Workspace workspace = {}) {
   const auto prepare = [launcher](const Problem& problem, const Device&, const Memory& memory) {
-    const auto launch = [launcher, shape = problem.shape, workspace = memory.workspace]<class Op>(
-                            auto* x, auto* y, cudaStream_t stream) {
-      launcher.template launch<Op>(x, y, workspace, shape, stream);
-    };
-    return launches_x_to_y<SoftmaxOperations>(problem, memory, launch);
+    return plan_of<SoftmaxOperations>(problem, memory,
+                                      [launcher]<class Op>(const auto& tensors, cudaStream_t stream) {
+                                        launcher.template launch<Op>(tensors, stream);
+                                      });
   };
   return {.name = name,
           .idea = "wrong on purpose",
@@ -126,27 +129,26 @@ Variant variant(const char* name, Launcher launcher, Workspace workspace = {}) {
 Stage stage() {
   constexpr Workspace one_float{.bytes = sizeof(float)};
   constexpr Workspace one_counter{.bytes = sizeof(float), .zeroed = true};
-  return {
-      .name = "liars",
-      .idea = "kernels that are wrong on purpose",
-      .variants = {
-          variant("honest", Lies{Lie::none}),
-          variant("never_runs", Lies{Lie::never_runs}),
-          variant("skips_last_column", Lies{Lie::skips_last_column}),
-          variant("writes_nan", Lies{Lie::writes_nan}),
-          variant("one_percent_off", Lies{Lie::one_percent_off}),
-          variant("maximum_starts_at_zero", Lies{Lie::maximum_starts_at_zero}),
-          variant("ignores_its_input", Lies{Lie::ignores_its_input}),
-          variant("reads_past_the_row", Lies{Lie::reads_past_the_row}),
-          variant("changes_input_writes_past_end", Lies{Lie::changes_input_writes_past_end}),
-          variant("honest_after_that", Lies{Lie::none}),
-          variant("assumes_alignment", AssumesAlignment{}),
-          variant("wrong_from_the_third_launch_on", WrongFromTheThirdLaunchOn{}),
-          variant("honest_with_workspace", LiesByWorkspace{Lie::none}, one_float),
-          variant("reads_what_another_left", LiesByWorkspace{Lie::reads_what_another_left}, one_float),
-          variant("writes_past_its_workspace", LiesByWorkspace{Lie::writes_past_its_workspace}, one_float),
-          variant("leaves_its_counter", LiesByWorkspace{Lie::leaves_its_counter}, one_counter),
-      }};
+  return {.name = "liars",
+          .idea = "kernels that are wrong on purpose",
+          .variants = {
+              lying("honest", Lies{Lie::none}),
+              lying("never_runs", Lies{Lie::never_runs}),
+              lying("skips_last_column", Lies{Lie::skips_last_column}),
+              lying("writes_nan", Lies{Lie::writes_nan}),
+              lying("one_percent_off", Lies{Lie::one_percent_off}),
+              lying("maximum_starts_at_zero", Lies{Lie::maximum_starts_at_zero}),
+              lying("ignores_its_input", Lies{Lie::ignores_its_input}),
+              lying("reads_past_the_row", Lies{Lie::reads_past_the_row}),
+              lying("changes_input_writes_past_end", Lies{Lie::changes_input_writes_past_end}),
+              lying("honest_after_that", Lies{Lie::none}),
+              lying("assumes_alignment", AssumesAlignment{}),
+              lying("wrong_from_the_third_launch_on", WrongFromTheThirdLaunchOn{}),
+              lying("honest_with_workspace", LiesByWorkspace{Lie::none}, one_float),
+              lying("reads_what_another_left", LiesByWorkspace{Lie::reads_what_another_left}, one_float),
+              lying("writes_past_its_workspace", LiesByWorkspace{Lie::writes_past_its_workspace}, one_float),
+              lying("leaves_its_counter", LiesByWorkspace{Lie::leaves_its_counter}, one_counter),
+          }};
 }
 
 int main(int argc, char** argv) {

@@ -59,7 +59,11 @@ Floats by_stage(const Floats& y, const Floats& dy) {
   const DeviceVector<float> device_y(y);
   const DeviceVector<float> device_dy(dy);
   const DeviceVector<float> device_dx(shape.elements());
-  BlockRegisters::launch<Op>(device_y.data(), device_dy.data(), device_dx.data(), shape, nullptr);
+  BlockRegisters::launch<Op>(Tensors<float>{.y = const_cast<float*>(device_y.data()),
+                                            .dy = device_dy.data(),
+                                            .dx = device_dx.data(),
+                                            .shape = shape},
+                             nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   return to_host(device_dx);
 }

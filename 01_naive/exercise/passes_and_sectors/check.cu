@@ -48,7 +48,8 @@ double passes_of_all_five() {
   const DeviceMemory workspace = allocate_device(NaiveWorkspace::bytes(wide));
   return passes(count(wide, [&] {
     FiveKernels<NaiveReduction::block_per_row, Division::per_row>::launch<Softmax>(
-        floats(m.x), floats(m.y), workspace.get(), wide, nullptr);
+        Tensors<float>{.x = floats(m.x), .y = floats(m.y), .workspace = workspace.get(), .shape = wide},
+        nullptr);
   }));
 }
 

@@ -1,6 +1,6 @@
 // Exercise 04.1: wavefronts of one read of shared memory.
 #include "common/exercise/exercise.h"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 
 namespace {
 

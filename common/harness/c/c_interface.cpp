@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/harness/choice.h"
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/json.h"
 #include "common/harness/problem_run.h"
 

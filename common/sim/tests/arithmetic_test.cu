@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/cuda_handles.h"
 
 namespace {

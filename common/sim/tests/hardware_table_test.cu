@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cub/block/block_reduce.cuh>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
 

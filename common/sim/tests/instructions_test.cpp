@@ -16,7 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/cuda_handles.h"
 #include "common/sim/tests/instruction_table.h"
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/harness/cuda_handles.h"
 
 namespace {

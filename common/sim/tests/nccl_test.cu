@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/sim/tests/captured.h"
 #include "common/sim/tests/expect_fault.cuh"
 

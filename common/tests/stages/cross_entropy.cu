@@ -1,13 +1,15 @@
 // A stage for tests: cross-entropy as plain as can be, and wrong. The harness must say which of two outputs, of different shapes
 // and types, and must see what is done to an input of labels.
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
 #include "common/kernel/block_merge.cuh"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 
 // ---- The kernel: one block a row.
-struct CrossEntropy : ReducesToMaxSum {};
+struct CrossEntropy : ReducesToMaxSum {
+  static constexpr const char* name = "cross_entropy_gradient";
+};
 
 constexpr int block_size = 256;
 enum class Lie {
@@ -50,13 +52,9 @@ __global__ void __launch_bounds__(block_size)
   if (lie == Lie::writes_past_the_end) dx[shape.rows * shape.cols] = T{};
 }
 
-const Operation* operation_of(CrossEntropy) {
-  return &cross_entropy_gradient_operation;
-}
-
 template <Lie lie>
 Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  return dispatch(Operations<CrossEntropy>{}, problem, [&]<class Op, class T>() {
+  return dispatch(OpList<CrossEntropy>{}, problem, [&]<class Op, class T>() {
     const T* x = static_cast<const T*>(memory.inputs[0]);
     auto* label = static_cast<std::int64_t*>(const_cast<void*>(memory.inputs[1]));
     auto* loss = static_cast<float*>(memory.outputs[0]);

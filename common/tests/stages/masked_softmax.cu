@@ -1,8 +1,8 @@
 // A stage for tests: softmax of what is seen, and dropout, as plain as can be, and wrong. A thread for each row.
 #include "12_fusion/masked_load_store.cuh"
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/reduce_op.cuh"
 

@@ -2,8 +2,8 @@
 // operations must find every one.
 #include "11_backward/row_gradient.cuh"
 #include "common/harness/cli/run_stage.h"
-#include "common/harness/cuda_check.h"
 #include "common/harness/launches.cuh"
+#include "common/kernel/cuda_check.h"
 
 constexpr int block_size = 256;
 enum class Lie {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(block_size) naive_gradient(const T* y, T* dy, 
 
 template <Lie lie>
 Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
-  return dispatch(Operations<SoftmaxBackward, LogSoftmaxBackward>{}, problem, [&]<class Op, class T>() {
+  return dispatch(OpList<SoftmaxBackward, LogSoftmaxBackward>{}, problem, [&]<class Op, class T>() {
     const T* y = static_cast<const T*>(memory.inputs[0]);
     T* dy = static_cast<T*>(const_cast<void*>(memory.inputs[1]));
     T* dx = static_cast<T*>(memory.outputs[0]);

@@ -1,7 +1,7 @@
 // What launchers ask of the current device. They throw CudaError.
 #pragma once
 
-#include "common/harness/cuda_check.h"
+#include "common/kernel/cuda_check.h"
 #include "common/kernel/l2_policy.cuh"
 #include "common/kernel/shape.h"
 

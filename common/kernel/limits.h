@@ -1,0 +1,134 @@
+// What a launcher says of itself before a launch: which matrices it refuses, and what it needs beside them. The harness, the tests and
+// the dispatch ask here, so each limit is written once, in the launcher:
+//   static Refusal refuses(const Matrix&, const Gpu&)    none: it takes every matrix
+//   static Need needs(const Matrix&, const Gpu&)         none: it needs nothing
+// Both may be templates of the operation. The words for a refusal are in common/harness/refusal.cpp, so that kernels need no strings.
+#pragma once
+
+#include <cuda/std/cstddef>
+#include <cuda/std/cstdint>
+
+#include "common/kernel/shape.h"
+
+/// The matrices of an operation, as far as they matter to who takes them. All have the same shape and type.
+struct Matrix {
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t element_bytes;
+  std::int64_t
+      alignment;   ///< bytes, at most 16: the largest power of two at whose multiples all matrices begin
+  bool lie_alike;  ///< all matrices begin equally far past a pack of 16 bytes
+
+  [[nodiscard]] constexpr Shape shape() const { return {rows, cols}; }
+  [[nodiscard]] constexpr std::int64_t row_bytes() const { return cols * element_bytes; }
+  /// Every row of every matrix begins at a multiple of pack_bytes, 16 or fewer, and is made of such packs.
+  [[nodiscard]] constexpr bool in_packs(std::int64_t pack_bytes = 16) const {
+    return row_bytes() % pack_bytes == 0 && alignment % pack_bytes == 0;
+  }
+  /// No pack covers the rows, not even a pack of two elements.
+  [[nodiscard]] constexpr bool in_single_elements() const { return !in_packs(2 * element_bytes); }
+  /// As in_packs, with smaller packs, of which a row has an odd number.
+  [[nodiscard]] constexpr bool in_odd_packs() const {
+    const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them
+    return row_bytes() % 16 != 0 && alignment % pack == 0;
+  }
+};
+
+/// The most shared memory that a kernel declares, if it asks for more at its launch; alignment loses some of it.
+inline constexpr std::int64_t most_static_bytes = 1024;
+/// Of a cluster on any GPU, and not portable beyond 8.
+inline constexpr int most_blocks_of_cluster = 16;
+
+/// The current device, as far as it matters.
+struct Gpu {
+  int device = -1;
+  int compute_capability = 0;  ///< its major number
+  int multiprocessors = 0;
+  std::int64_t shared_bytes = 0;  ///< the most that a block may ask for
+  int largest_cluster = 0;        ///< blocks of a cluster, if each fills a multiprocessor; 0: no clusters
+  /// The most that a block may ask for at its launch.
+  [[nodiscard]] constexpr std::int64_t dynamic_bytes() const { return shared_bytes - most_static_bytes; }
+};
+/// Asked once per thread, and again when another device is current. Throws CudaError.
+const Gpu& current_gpu();
+
+/// Why a launcher refuses a matrix. `number` is what Refusal::number says.
+enum class Why {
+  none,
+  whole_packs,      ///< rows are not packs of `number` bytes
+  odd_packs,        ///< rows are not an odd number of packs of at most 8 bytes
+  other_places,     ///< the matrices do not lie equally far past a pack
+  full_lanes,       ///< the lanes of a warp, with packs of `number` columns, are not all full
+  too_few_columns,  ///< fewer than `number`: a warp of some block would have an idle lane
+  tickets,          ///< more than `number` rows: tickets have 32 bits
+  row_index,        ///< more than `number` rows: the index of a row has 32 bits
+  grid,             ///< more than `number` rows: a grid has no more blocks
+  clusters,         ///< the GPU has no clusters
+  bulk_copies,      ///< the GPU has no bulk copies
+  cluster_size,     ///< the GPU holds no cluster of `number` blocks
+  // From here on: more than `number` columns, because of
+  columns,
+  threads_of_block = columns,
+  packs_of_lanes,
+  registers_of_warp,
+  registers_of_warp_for_two,
+  registers_of_block,
+  registers_of_block_for_two,
+  registers_of_block_for_32,
+  registers_of_cluster,
+  registers_of_gpu,
+  registers_of_gpu_for_two,
+  shared_memory_as_float,
+  shared_memory,
+  shared_memory_for_two,
+  shared_memory_of_cluster,
+  shared_memory_of_cluster_for_two,
+  index
+};
+
+struct Refusal {
+  Why why = Why::none;
+  std::int64_t number = 0;
+  constexpr explicit operator bool() const { return why != Why::none; }
+};
+
+/// What a launch needs beside the matrices.
+struct Need {
+  std::size_t workspace_bytes = 0;
+  bool zeroed = false;  ///< the workspace is 0 before a launch, and each launch leaves it so
+  bool clusters = false;
+};
+
+constexpr Refusal at_most_columns(std::int64_t most, const Matrix& matrix, Why why) {
+  return matrix.cols <= most ? Refusal{} : Refusal{why, most};
+}
+constexpr Refusal at_most_rows(std::int64_t most, const Matrix& matrix, Why why) {
+  return matrix.rows <= most ? Refusal{} : Refusal{why, most};
+}
+constexpr Refusal in_whole_packs(const Matrix& matrix, std::int64_t pack_bytes = 16) {
+  return matrix.in_packs(pack_bytes) ? Refusal{} : Refusal{Why::whole_packs, pack_bytes};
+}
+inline constexpr std::int64_t most_cols_of_index = 1 << 30;
+constexpr Refusal columns_fit_32_bits(const Matrix& matrix) {
+  return at_most_columns(most_cols_of_index, matrix, Why::index);
+}
+
+/// What the launcher says, or what it means if it says nothing.
+template <class Launcher, class Op>
+Refusal refusal_of(const Matrix& matrix, const Gpu& gpu) {
+  if constexpr (requires { Launcher::template refuses<Op>(matrix, gpu); }) {
+    return Launcher::template refuses<Op>(matrix, gpu);
+  } else if constexpr (requires { Launcher::refuses(matrix, gpu); }) {
+    return Launcher::refuses(matrix, gpu);
+  } else {
+    return {};
+  }
+}
+template <class Launcher>
+Need need_of(const Matrix& matrix, const Gpu& gpu) {
+  if constexpr (requires { Launcher::needs(matrix, gpu); }) {
+    return Launcher::needs(matrix, gpu);
+  } else {
+    return {};
+  }
+}
