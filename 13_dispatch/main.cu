@@ -1,9 +1,9 @@
 #include "11_backward/row_gradient.cuh"
 #include "12_fusion/row_loss.cuh"
-#include "13_dispatch/choice.h"
-#include "13_dispatch/launch.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/dispatch/launch.cuh"
 
 namespace {
 

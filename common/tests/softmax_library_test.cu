@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "13_dispatch/choice.h"
-#include "13_dispatch/softmax.h"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/dtype.cuh"
 #include "common/harness/operation.h"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/include/rowwise/softmax.h"
 #include "common/tests/device_test.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Exercise 13.1: how a table of who does what is read. choose() of the stage reads this one.
-#include "13_dispatch/choice.h"
 #include "common/exercise/exercise.h"
+#include "common/rowwise/dispatch/choice.h"
 
 namespace rowwise {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <span>
 
-#include "13_dispatch/kernels.h"
+#include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 
@@ -22,7 +22,7 @@ struct Choice {
 };
 inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 
-#include "13_dispatch/choices.inc"
+#include "common/rowwise/dispatch/choices.inc"
 
 template <class Kernel>
 struct Choices {

@@ -7,8 +7,8 @@
 #include "12_fusion/span_loss.cuh"
 #include "12_fusion/split_loss.cuh"
 #include "12_fusion/unaligned_cluster.cuh"
-#include "13_dispatch/cluster_limits.cuh"
-#include "13_dispatch/launch.cuh"
+#include "common/rowwise/dispatch/cluster_limits.cuh"
+#include "common/rowwise/dispatch/launch.cuh"
 
 namespace rowwise {
 

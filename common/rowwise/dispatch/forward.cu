@@ -9,8 +9,8 @@
 #include "10_cluster/cluster_row.cuh"
 #include "10_cluster/tickets.cuh"
 #include "10_cluster/unaligned_cluster.cuh"
-#include "13_dispatch/cluster_limits.cuh"
-#include "13_dispatch/launch.cuh"
+#include "common/rowwise/dispatch/cluster_limits.cuh"
+#include "common/rowwise/dispatch/launch.cuh"
 
 namespace rowwise {
 

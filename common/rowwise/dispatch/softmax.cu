@@ -4,10 +4,10 @@
 #include <string>
 
 #include "11_backward/row_gradient.cuh"
-#include "13_dispatch/choice.h"
-#include "13_dispatch/launch.cuh"
-#include "13_dispatch/softmax.h"
 #include "common/harness/cuda_check.h"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/include/rowwise/softmax.h"
 
 namespace rowwise {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "10_cluster/cluster_launch.cuh"
-#include "13_dispatch/kernels.h"
+#include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 

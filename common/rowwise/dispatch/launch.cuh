@@ -2,8 +2,8 @@
 #pragma once
 
 #include "12_fusion/row_loss.cuh"
-#include "13_dispatch/kernels.h"
 #include "common/kernel/shape.h"
+#include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 

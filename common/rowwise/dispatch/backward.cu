@@ -7,8 +7,8 @@
 #include "11_backward/in_shared_memory.cuh"
 #include "11_backward/split_gradient.cuh"
 #include "11_backward/unaligned.cuh"
-#include "13_dispatch/cluster_limits.cuh"
-#include "13_dispatch/launch.cuh"
+#include "common/rowwise/dispatch/cluster_limits.cuh"
+#include "common/rowwise/dispatch/launch.cuh"
 
 namespace rowwise {
 
