@@ -133,7 +133,7 @@ void launch_reduce_rows(const T* in, float* result, Shape shape, cudaStream_t st
 template <NaiveReduction reduction, Division division>
 struct FiveKernels {
   using Operations = OpList<Softmax>;
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     return {.workspace_bytes = NaiveWorkspace::bytes(matrix.shape())};
   }
   template <class Op, class T>

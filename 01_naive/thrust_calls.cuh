@@ -43,7 +43,7 @@ struct Divide {
 struct ThrustCalls {
   using Operations = OpList<Softmax>;
   static constexpr bool can_be_captured = false;
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     return {.workspace_bytes = NaiveWorkspace::bytes(matrix.shape())};
   }
   template <class Op, class T>

@@ -121,7 +121,7 @@ struct RowExchange {
     return at_most_columns(most_cols, matrix, Why::registers_of_gpu);
   }
 
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     const std::int64_t parts = divide_up(matrix.cols, part_tiles[tile(matrix.shape())].cols());
     const std::int64_t pairs = matrix.rows * parts * parts;
     return {.workspace_bytes = static_cast<std::size_t>(pairs) * sizeof(PairBits), .zeroed = true};

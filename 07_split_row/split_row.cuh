@@ -126,7 +126,7 @@ struct TwoKernels {
     return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));
   }
 
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     const std::int64_t pairs = matrix.rows * split(matrix.shape()).parts;
     return {.workspace_bytes = static_cast<std::size_t>(pairs) * sizeof(MaxSum)};
   }

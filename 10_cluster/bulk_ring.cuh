@@ -86,7 +86,7 @@ struct BulkRing {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<BulkRing>(matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& /*matrix*/) {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
   }
 

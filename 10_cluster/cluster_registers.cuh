@@ -74,7 +74,7 @@ struct ClusterRegisters {
     return fits_cluster<ClusterRegisters>(matrix, gpu, most_row_bytes / matrix.element_bytes,
                                           Why::registers_of_cluster);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     constexpr int most_part_packs = block_size * most_packs_per_thread;

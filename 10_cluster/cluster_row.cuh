@@ -63,7 +63,7 @@ struct ClusterRow {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<ClusterRow>(matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   /// Small parts make small blocks, of which many share an SM: while one exchanges or writes, others read.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {

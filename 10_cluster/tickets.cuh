@@ -88,7 +88,7 @@ struct Tickets {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<Tickets>(matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& /*matrix*/) {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
   }
 

@@ -74,7 +74,7 @@ struct UnalignedClusterRow {
     const std::int64_t most_cols = most_cols_of_parts(gpu.dynamic_bytes() - 128, cluster_size, matrix);
     return fits_cluster<UnalignedClusterRow>(matrix, gpu, most_cols, Why::shared_memory_of_cluster);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   /// Blocks so small that an SM has several, as long as a cluster may have more of them.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t element_bytes) {

@@ -76,7 +76,7 @@ struct SplitWithExchange {
     const std::int64_t blocks = promised_blocks_per_sm(gradient_parts[1]) * gpu.multiprocessors;
     return at_most_columns(blocks * gradient_parts[1].cols(), matrix, Why::registers_of_gpu_for_two);
   }
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     const std::int64_t parts = divide_up(matrix.cols, tile(matrix.shape()).cols());
     const std::int64_t sums = matrix.rows * parts * parts;
     return {.workspace_bytes = static_cast<std::size_t>(sums) * sizeof(PairBits), .zeroed = true};

@@ -63,7 +63,7 @@ struct Cluster {
                                  most_cols_of_parts(gpu.dynamic_bytes() / 2, most_blocks_of_cluster, matrix),
                                  Why::shared_memory_of_cluster_for_two);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   template <class Op, class T>
   static constexpr auto kernel = cluster_backward<Op, T>;

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(split_block_size)
 struct SplitInTwoKernels {
   using Operations = BackwardOperations;
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     const std::int64_t sums = matrix.rows * split(matrix.shape()).parts;
     return {.workspace_bytes = static_cast<std::size_t>(sums) * sizeof(float)};
   }

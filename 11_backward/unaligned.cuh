@@ -172,7 +172,7 @@ struct UnalignedCluster {
                                           most_cols_of_parts(part_bytes, most_blocks_of_cluster, matrix),
                                           Why::shared_memory_of_cluster_for_two);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   template <class Op, class T>
   static constexpr auto kernel = unaligned_cluster_backward<Op, T>;

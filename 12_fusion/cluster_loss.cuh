@@ -153,7 +153,7 @@ struct ClusterLoss : MakesLoss {
     if (const Refusal refusal = MakesLoss::refuses(matrix, gpu)) return refusal;
     return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   template <class Op, class T>
   static auto kernel(const RowOnCluster& /*row*/) {
@@ -190,7 +190,7 @@ struct ClusterAtOnce : MakesLoss {
         at_most_columns(most_row_bytes / matrix.element_bytes, matrix, Why::registers_of_cluster);
     return too_wide ? too_wide : has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   /// The more packs a thread has, the more registers, and the fewer blocks an SM.
   template <class Op, class T>

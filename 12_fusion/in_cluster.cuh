@@ -113,7 +113,7 @@ struct InCluster : MakesLossAndGradient {
     if (const Refusal refusal = fits(matrix, min(part_of_threads, gpu.dynamic_bytes()))) return refusal;
     return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& /*matrix*/) {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
   }
 

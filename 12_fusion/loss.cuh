@@ -103,7 +103,7 @@ struct DrawnRows : MakesLoss {
     if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
     return MakesLoss::refuses(matrix, gpu);
   }
-  static Need needs(const Matrix& matrix, const Gpu& gpu) { return DrawsRows::needs(matrix, gpu); }
+  static Need needs(const Matrix& matrix) { return DrawsRows::needs(matrix); }
 
   static constexpr int packs_per_turn = 4;
   static constexpr int warps_of_sm = 32;  ///< with 64 registers a thread

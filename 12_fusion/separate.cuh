@@ -56,7 +56,7 @@ template <class List>
 struct SeparateKernels {
   using Operations = List;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     return {.workspace_bytes = static_cast<std::size_t>(matrix.shape().elements()) * sizeof(float)};
   }
 

@@ -29,7 +29,7 @@ void launch_load_and_store(Load load, Store store, Shape shape, cudaStream_t str
 // ---- The workspace is a matrix. rows = 0 does nothing. They throw CudaError.
 
 struct NeedsMatrix {
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     return {.workspace_bytes = static_cast<std::size_t>(matrix.rows * matrix.row_bytes())};
   }
 };

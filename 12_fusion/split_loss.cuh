@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(32)
 /// The workspace holds the states of the parts from one kernel to the next.
 struct SplitLoss : MakesLoss {
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
-  static Need needs(const Matrix& matrix, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& matrix) {
     const std::int64_t states = matrix.rows * split(matrix.shape()).parts;
     return {.workspace_bytes = static_cast<std::size_t>(states) * sizeof(PairAndBelow)};
   }

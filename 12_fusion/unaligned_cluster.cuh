@@ -46,7 +46,7 @@ struct UnalignedInCluster : MakesLossAndGradient {
     if (const Refusal refusal = InCluster::fits(matrix, most_kept_cols(gpu.shared_bytes, 1))) return refusal;
     return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) { return {.clusters = true}; }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
   template <class Op, class T>
   static auto kernel(const RowOnCluster& /*row*/) {

@@ -124,7 +124,7 @@ std::string unsupported(const Problem& problem, const Device& /*device*/) {
 
 template <class Launcher>
 Workspace workspace(const Problem& problem, const Device& /*device*/) {
-  const Need need = need_of<Launcher>(matrix_of(problem), current_gpu());
+  const Need need = need_of<Launcher>(matrix_of(problem));
   return {.bytes = need.workspace_bytes, .zeroed = need.zeroed};
 }
 

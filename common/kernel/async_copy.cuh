@@ -41,7 +41,7 @@ struct DrawsRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
     return at_most_rows(most_rows, matrix, Why::tickets);
   }
-  static Need needs(const Matrix& /*matrix*/, const Gpu& /*gpu*/) {
+  static Need needs(const Matrix& /*matrix*/) {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true};
   }
 };

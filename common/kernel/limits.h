@@ -1,8 +1,8 @@
 // What a launcher says of itself before a launch: which matrices it refuses, and what it needs beside them. The harness, the tests and
 // the dispatch ask here, so each limit is written once, in the launcher:
 //   static Refusal refuses(const Matrix&, const Gpu&)    none: it takes every matrix
-//   static Need needs(const Matrix&, const Gpu&)         none: it needs nothing
-// Both may be templates of the operation. The words for a refusal are in common/harness/refusal.cpp, so that kernels need no strings.
+//   static Need needs(const Matrix&)                     none: it needs nothing
+// refuses may be a template of the operation. The words for a refusal are in common/harness/refusal.cpp, so that kernels need no strings.
 #pragma once
 
 #include <cuda/std/cstddef>
@@ -125,9 +125,9 @@ Refusal refusal_of(const Matrix& matrix, const Gpu& gpu) {
   }
 }
 template <class Launcher>
-Need need_of(const Matrix& matrix, const Gpu& gpu) {
-  if constexpr (requires { Launcher::needs(matrix, gpu); }) {
-    return Launcher::needs(matrix, gpu);
+Need need_of(const Matrix& matrix) {
+  if constexpr (requires { Launcher::needs(matrix); }) {
+    return Launcher::needs(matrix);
   } else {
     return {};
   }

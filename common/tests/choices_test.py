@@ -27,7 +27,7 @@ def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, la
         path = root / f"common/results/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"recorded": {"date_utc": date}, "machine": machine, "results": results}), encoding="utf-8")
-    (root / "13_dispatch").mkdir(exist_ok=True)
+    (root / choices.TABLE).parent.mkdir(parents=True, exist_ok=True)
     (root / choices.TABLE).write_text((ROOT / choices.TABLE).read_text(encoding="utf-8"), encoding="utf-8")
     return root
 
@@ -83,7 +83,7 @@ def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
 
 
 def test_every_kernel_is_a_variant_and_known_in_cpp() -> None:
-    header = (ROOT / "13_dispatch/kernels.h").read_text(encoding="utf-8")
+    header = (ROOT / "common/rowwise/dispatch/kernels.h").read_text(encoding="utf-8")
     for work in choices.WORKS:
         known = re.search(rf"enum class {work.name} \{{(.*?)\}};", header, re.S)
         assert known and set(re.findall(r"\w+", known[1])) == set(work.stages)
@@ -338,7 +338,7 @@ def test_lines_that_need_a_workspace_are_passed_over() -> None:
 
 @pytest.mark.parametrize("work", choices.WORKS, ids=lambda work: work.name)
 def test_which_kernels_need_a_workspace_is_as_the_launchers_have_it(work: choices.Work) -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / choices.STAGE).glob("*.cu"))
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / choices.TABLE).parent.glob("*.cu"))
     of_work = re.search(rf"Need need\({work.name} .*?\n}}\n", text, re.S)[0]
     needed = re.findall(r"(\w+)[:)]\s*{?\s*return {\.bytes = ([^;]*);", of_work)
     without_clusters = {kernel for kernel, what in needed if ".clusters" not in what}

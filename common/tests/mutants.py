@@ -107,7 +107,7 @@ NARROW_ROWS = "12_fusion/narrow_rows.cuh"
 SPAN_LOSS = "12_fusion/span_loss.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
-CHOICE = "13_dispatch/choice.h"
+CHOICE = "common/rowwise/dispatch/choice.h"
 DISPATCH = "13_dispatch/main.cu"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
@@ -564,7 +564,7 @@ def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
 
 def is_up_to_date(executable: Path, *inputs: Path) -> bool:
     """What is built is newer than all that it may have been built from."""
-    tops = (SOURCE / "common/kernel", SOURCE / "common/harness", *SOURCE.glob("[0-9][0-9]_*"))
+    tops = (*(SOURCE / "common" / name for name in ("kernel", "harness", "rowwise")), *SOURCE.glob("[0-9][0-9]_*"))
     sources = [path for top in tops for path in top.rglob("*.[ch]*")]
     newest = max(path.stat().st_mtime for path in (*sources, *inputs))
     return executable.exists() and executable.stat().st_mtime > newest
@@ -590,10 +590,11 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     main = SOURCE / stage / "main.cu"  # its quoted names are looked for in the changed files first
-    # What a stage has beside its main.cu is taken as it is built: no mistake is in it.
+    # The library's dispatch is taken as it is built: no mistake is in it.
     objects = build / "CMakeFiles"
-    parts = [objects / f"{stage}_parts.dir" / stage / f"{path.name}.o" for path in sorted(main.parent.glob("*.c*"))
-             if path.suffix in (".cu", ".cpp") and path != main]  # fmt: skip
+    dispatch = [path for path in (SOURCE / CHOICE).parent.glob("*.c*") if path.suffix in (".cu", ".cpp")]
+    parts = [objects / f"{stage}_parts.dir" / path.relative_to(SOURCE).with_name(f"{path.name}.o") for path in sorted(dispatch)]
+    parts = parts if stage == Path(DISPATCH).parent.name else []
     if stage == SEVERAL_GPUS:
         main, parts = main.with_name("variants.cu"), [objects / f"{stage}.dir" / stage / "main.cu.o", build / "simulator/libnccl.so"]
     database = build / "compile_commands.json"

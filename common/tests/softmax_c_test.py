@@ -1,4 +1,4 @@
-"""Tests of 13_dispatch/softmax_c.h through ctypes, under the simulator: codes, texts, and that what is refused writes nothing.
+"""Tests of rowwise/softmax_c.h through ctypes, under the simulator: codes, texts, and that what is refused writes nothing.
 
 LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py common/tests/softmax_c_test.py
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "13_dispatch/choice.h"
-#include "13_dispatch/softmax.h"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/dtype.cuh"
 #include "common/harness/operation.h"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/include/rowwise/softmax.h"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -279,9 +279,9 @@ bool check_who_takes_narrow_rows() {
   bool all = true;
   const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes,
                          std::int64_t element_bytes = 4) {
-    const rowwise::Matrix matrix{
+    const Matrix matrix{
         .rows = 1, .cols = cols, .element_bytes = element_bytes, .alignment = alignment, .lie_alike = true};
-    const bool can = can_do(kernel, matrix, rowwise::current_gpu());
+    const bool can = can_do(kernel, matrix, current_gpu());
     if (can == takes) return;
     std::printf("WRONG: kernel %d %s %d columns at %d bytes\n", static_cast<int>(kernel),
                 can ? "takes" : "does not take", static_cast<int>(cols), static_cast<int>(alignment));
@@ -314,7 +314,7 @@ bool check_who_takes_narrow_rows() {
   check(rowwise::Loss::narrow_rows, 4100, 4, false);
   check(rowwise::Gradient::narrow_rows, 1539, 4, true);
   check(rowwise::Gradient::narrow_rows, 1540, 4, false);
-  const bool has_clusters = rowwise::current_gpu().most_blocks_of_cluster >= 8;
+  const bool has_clusters = current_gpu().largest_cluster >= 8;
   check(rowwise::Loss::cluster_registers, 8193, 4, has_clusters);
   check(rowwise::Loss::cluster_registers, 65536, 16, has_clusters);
   check(rowwise::Loss::cluster_registers, 65537, 4, false);
@@ -325,12 +325,14 @@ bool check_who_takes_narrow_rows() {
 
 /// Rows that all kernels for clusters can do on a GPU that has them.
 bool check_who_needs_clusters() {
-  const rowwise::Gpu with{
-      .device = 0, .multiprocessors = 132, .shared_bytes = 227 << 10, .most_blocks_of_cluster = 16};
-  rowwise::Gpu without = with;
-  without.most_blocks_of_cluster = 0;
-  const rowwise::Matrix matrix{
-      .rows = 4096, .cols = 65536, .element_bytes = 2, .alignment = 16, .lie_alike = true};
+  const Gpu with{.device = 0,
+                 .compute_capability = 9,
+                 .multiprocessors = 132,
+                 .shared_bytes = 227 << 10,
+                 .largest_cluster = 16};
+  Gpu without = with;
+  without.largest_cluster = 0;
+  const Matrix matrix{.rows = 4096, .cols = 65536, .element_bytes = 2, .alignment = 16, .lie_alike = true};
   bool all = true;
   const auto check = [&](auto last) {
     for (int i = 0; i <= static_cast<int>(last); ++i) {
@@ -350,13 +352,12 @@ bool check_who_needs_clusters() {
 
 /// Of a shape that goes through the table to its end.
 bool check_time_of_choice() {
-  const rowwise::Matrix matrix{
-      .rows = 4096, .cols = 262144, .element_bytes = 4, .alignment = 16, .lie_alike = true};
+  const Matrix matrix{.rows = 4096, .cols = 262144, .element_bytes = 4, .alignment = 16, .lie_alike = true};
   constexpr int times = 10000;
   int chosen = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < times; ++i) {
-    chosen += static_cast<int>(rowwise::choose<rowwise::Forward>(matrix, rowwise::current_gpu(), true));
+    chosen += static_cast<int>(rowwise::choose<rowwise::Forward>(matrix, current_gpu(), true));
   }
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
   std::printf("choosing takes %.3f us (%d)\n", spent.count() / times, chosen / times);

@@ -1,4 +1,4 @@
-"""Tests of 13_dispatch/torch_operators.py: against PyTorch's own, under torch.compile and in CUDA graphs, with opcheck. Skipped
+"""Tests of torch_operators.py: against PyTorch's own, under torch.compile and in CUDA graphs, with opcheck. Skipped
 without PyTorch or a GPU.
 
 BUILD in the environment is where the library is built: build.
@@ -19,7 +19,7 @@ if not torch.cuda.is_available():
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("ROWWISE_LIBRARY", str(Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "libsoftmax.so"))
-sys.path.insert(0, str(ROOT / "13_dispatch"))
+sys.path.insert(0, str(ROOT / "common/rowwise/python"))
 import torch_operators as rowwise  # noqa: E402
 
 F = torch.nn.functional

@@ -1,6 +1,6 @@
 // Exercise 13.1: how a table of who does what is read. choose() of the stage reads this one.
-#include "13_dispatch/choice.h"
 #include "common/exercise/exercise.h"
+#include "common/rowwise/dispatch/choice.h"
 
 namespace rowwise {
 
@@ -20,12 +20,13 @@ constexpr Choice<Stage> without_clusters[] = {
 
 bool can_do(Stage kernel, const Matrix& matrix, const Gpu& gpu) {
   if (kernel == Stage::async_copy) return matrix.in_packs();
-  if (kernel == Stage::cluster) return matrix.in_packs() && gpu.most_blocks_of_cluster > 0;
+  if (kernel == Stage::cluster) return matrix.in_packs() && gpu.largest_cluster > 0;
   return true;
 }
 
 Need need(Stage kernel, const Matrix& /*matrix*/) {
-  return {.bytes = kernel == Stage::split_row ? std::size_t{1} : 0, .clusters = kernel == Stage::cluster};
+  return {.workspace_bytes = kernel == Stage::split_row ? std::size_t{1} : 0,
+          .clusters = kernel == Stage::cluster};
 }
 
 }  // namespace
@@ -39,24 +40,22 @@ Choices<Stage> choices_for(const Matrix& /*matrix*/) {
 
 namespace {
 
-constexpr rowwise::Gpu recorded{.multiprocessors = rowwise::recorded_multiprocessors,
-                                .most_blocks_of_cluster = 16};
+constexpr Gpu recorded{.multiprocessors = rowwise::recorded_multiprocessors, .largest_cluster = 16};
 constexpr bool workspace = true;
 
-double stage_for(std::int64_t rows, std::int64_t cols, bool has_workspace, rowwise::Gpu gpu = recorded) {
-  const rowwise::Matrix matrix{
-      .rows = rows, .cols = cols, .element_bytes = 4, .alignment = 16, .lie_alike = true};
+double stage_for(std::int64_t rows, std::int64_t cols, bool has_workspace, Gpu gpu = recorded) {
+  const Matrix matrix{.rows = rows, .cols = cols, .element_bytes = 4, .alignment = 16, .lie_alike = true};
   return static_cast<double>(rowwise::choose<rowwise::Stage>(matrix, gpu, has_workspace));
 }
 
-rowwise::Gpu without_clusters() {
-  rowwise::Gpu gpu = recorded;
-  gpu.most_blocks_of_cluster = 0;
+Gpu without_clusters() {
+  Gpu gpu = recorded;
+  gpu.largest_cluster = 0;
   return gpu;
 }
 
-rowwise::Gpu twice_as_large() {
-  rowwise::Gpu gpu = recorded;
+Gpu twice_as_large() {
+  Gpu gpu = recorded;
   gpu.multiprocessors *= 2;
   return gpu;
 }

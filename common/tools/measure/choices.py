@@ -1,4 +1,4 @@
-"""Writes 13_dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
+"""Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
 few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, where the
@@ -24,7 +24,7 @@ from command import Parser, ToolError, not_empty
 from files import write_whole
 from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
 
-TABLE = "13_dispatch/choices.inc"
+TABLE = "common/rowwise/dispatch/choices.inc"
 STAGE = "13_dispatch"
 MOST_POINTS = 3.0  # that the table may be behind before somebody has to look
 LINE_COSTS = 0.5  # a line more must gain as much: otherwise the table is not readable
@@ -208,7 +208,7 @@ def work_of(operation: str) -> Work:
 
 
 def is_offered(kernel: str, element_bytes: int, cols: int, offset: int = 0) -> bool:
-    """One kernel is asked for less than it can do: can_do() in 13_dispatch/backward.cu."""
+    """One kernel is asked for less than it can do: can_do() in common/rowwise/dispatch/backward.cu."""
     in_single_elements = cols % 2 == 1 or offset % 2 == 1
     return kernel != "warp_registers" or element_bytes == 2 or not in_single_elements or cols <= 256
 
@@ -481,7 +481,7 @@ def of_lines(lines: Iterable[Line], cell: Cell) -> str | None:
 
 
 def chosen(table: Table, cell: Cell) -> str | None:
-    """As choose() of 13_dispatch/choice.h, on the GPU that was recorded."""
+    """As choose() of common/rowwise/dispatch/choice.h, on the GPU that was recorded."""
     kernel = of_lines(table.lines, cell)
     return kernel if kernel in cell.percent else of_lines(table.without_clusters, cell)
 

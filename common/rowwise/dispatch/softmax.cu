@@ -4,10 +4,11 @@
 #include <string>
 
 #include "11_backward/row_gradient.cuh"
-#include "13_dispatch/choice.h"
-#include "13_dispatch/launch.cuh"
-#include "13_dispatch/softmax.h"
+#include "12_fusion/row_loss.cuh"
 #include "common/kernel/cuda_check.h"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/include/rowwise/softmax.h"
 
 namespace rowwise {
 
@@ -106,7 +107,7 @@ std::size_t most_bytes(Extent extent, std::size_t element_bytes) {
                         .element_bytes = size,
                         .alignment = alignment,
                         .lie_alike = alignment == 16};
-    most = std::max(most, need(choose<Kernel>(matrix, current_gpu(), true), matrix).bytes);
+    most = std::max(most, need(choose<Kernel>(matrix, current_gpu(), true), matrix).workspace_bytes);
   }
   return most;
 }
@@ -148,14 +149,18 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
   const bool has_workspace = workspace.bytes > 0;
   const Kernel kernel = choose<Kernel>(matrix, current_gpu(), has_workspace);
   const Need needed = need(kernel, matrix);
-  if (needed.bytes > workspace.bytes) {
-    if (!has_workspace) refuse("such rows need a workspace of " + std::to_string(needed.bytes) + " bytes");
+  if (needed.workspace_bytes > workspace.bytes) {
+    if (!has_workspace) {
+      refuse("such rows need a workspace of " + std::to_string(needed.workspace_bytes) + " bytes");
+    }
     refuse("workspace: " + std::to_string(workspace.bytes) + " bytes are too few; workspace_bytes() says " +
            std::to_string(most_bytes<Kernel>(extent, sizeof(T))));
   }
   (void)cudaGetLastError();  // of an earlier call, and would be taken for the launch's
   launch_kernel(kernel);
-  if (!needed.left_zero) CUDA_CHECK(cudaMemsetAsync(workspace.data, 0, needed.bytes, stream));
+  if (needed.workspace_bytes > 0 && !needed.zeroed) {
+    CUDA_CHECK(cudaMemsetAsync(workspace.data, 0, needed.workspace_bytes, stream));
+  }
 }
 
 template <class Op, class T>
@@ -163,7 +168,9 @@ void run_forward(const T* x, T* y, Extent extent, cudaStream_t stream, Workspace
   check_extent(extent, sizeof(T));
   run<Forward, T>(std::array{replaceable("x", x, extent), matrix("y", y, extent, true)}, extent, workspace,
                   stream, [&](Forward kernel) {
-                    launch<Op>(kernel, x, y, workspace.data, {extent.rows, extent.cols}, stream);
+                    const Tensors<T> tensors{
+                        .x = x, .y = y, .workspace = workspace.data, .shape = {extent.rows, extent.cols}};
+                    launch<Op>(kernel, tensors, stream);
                   });
 }
 
@@ -173,7 +180,12 @@ void run_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStream_t st
   run<Backward, T>(
       std::array{replaceable("y", y, extent), replaceable("dy", dy, extent), matrix("dx", dx, extent, true)},
       extent, workspace, stream, [&](Backward kernel) {
-        launch<Op>(kernel, y, dy, dx, workspace.data, {extent.rows, extent.cols}, stream);
+        const Tensors<T> tensors{.y = const_cast<T*>(y),
+                                 .dy = dy,
+                                 .dx = dx,
+                                 .workspace = workspace.data,
+                                 .shape = {extent.rows, extent.cols}};
+        launch<Op>(kernel, tensors, stream);
       });
 }
 
@@ -218,7 +230,11 @@ void cross_entropy(const T* x, const std::int64_t* labels, float* loss, Extent e
   const std::array arguments{matrix("x", x, extent), column("labels", labels, extent),
                              column("loss", loss, extent, true)};
   run<Loss, T>(arguments, extent, workspace, stream, [&](Loss kernel) {
-    const Tensors<T> tensors{x, labels, loss, nullptr, workspace.data, {extent.rows, extent.cols}};
+    const Tensors<T> tensors{.x = x,
+                             .labels = labels,
+                             .loss = loss,
+                             .workspace = workspace.data,
+                             .shape = {extent.rows, extent.cols}};
     launch<CrossEntropy>(kernel, tensors, stream);
   });
 }
@@ -229,7 +245,12 @@ void cross_entropy_gradient(const T* x, const std::int64_t* labels, float* loss,
   const std::array arguments{matrix("x", x, extent), column("labels", labels, extent),
                              column("loss", loss, extent, true), matrix("dx", dx, extent, true)};
   run<Gradient, T>(arguments, extent, workspace, stream, [&](Gradient kernel) {
-    const Tensors<T> tensors{x, labels, loss, dx, workspace.data, {extent.rows, extent.cols}};
+    const Tensors<T> tensors{.x = x,
+                             .dx = dx,
+                             .labels = labels,
+                             .loss = loss,
+                             .workspace = workspace.data,
+                             .shape = {extent.rows, extent.cols}};
     launch<WithGradient<CrossEntropy>>(kernel, tensors, stream);
   });
 }

@@ -1,6 +1,6 @@
 """Softmax, log-softmax, their gradients and cross-entropy as operators of PyTorch, by the kernels of this repository.
 
-    import torch_operators as rowwise      # with 13_dispatch on the path
+    import torch_operators as rowwise      # with common/rowwise/python on the path
     y = rowwise.softmax(x, dim=-1)
     loss = rowwise.cross_entropy(logits, labels)
 
@@ -30,7 +30,7 @@ IGNORED_LABEL = -100
 
 @cache
 def _library() -> ctypes.CDLL:
-    built = Path(__file__).resolve().parents[1] / "build/libsoftmax.so"
+    built = Path(__file__).resolve().parents[3] / "build/libsoftmax.so"
     path = os.environ.get("ROWWISE_LIBRARY", str(built))
     if not Path(path).is_file():
         raise RuntimeError(f"{path} is missing: cmake --build build --target softmax")

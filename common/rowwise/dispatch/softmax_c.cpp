@@ -1,10 +1,10 @@
-#include "13_dispatch/softmax_c.h"
+#include "common/rowwise/include/rowwise/softmax_c.h"
 
 #include <exception>
 #include <stdexcept>
 #include <string>
 
-#include "13_dispatch/softmax.h"
+#include "common/rowwise/include/rowwise/softmax.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "13_dispatch/choice.h"
+#include "common/rowwise/dispatch/choice.h"
 
 namespace rowwise {
 

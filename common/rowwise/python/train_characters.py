@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains a small transformer to continue the lessons of this repository, character by character: twice, with PyTorch's softmax and
-cross-entropy and with the operators of this stage. Same weights, same batches: the same curve, but for rounding.
+cross-entropy and with the operators of torch_operators.py. Same weights, same batches: the same curve, but for rounding.
 
-    cmake --build build --target softmax && python3 13_dispatch/train_characters.py
+    cmake --build build --target softmax && python3 common/rowwise/python/train_characters.py
 
 It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg beside this file.
 
@@ -27,7 +27,7 @@ import torch_operators as rowwise
 from torch import Tensor, nn
 from torch.nn import functional
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 CONTEXT, BATCH, WIDTH, HEADS, LAYERS = 256, 32, 256, 8, 4
 WARM_UP_STEPS = 20  # which take longer, and are not timed
 
@@ -139,7 +139,7 @@ def drawn(runs: dict[str, Run]) -> str:
         parts.append(f'<polyline class="{kind}" points="{points}"/>')
         parts.append(f'<path class="{kind}" d="M{left + 230},{y} h40"/>')
         parts.append(f'<text x="{left + 280}" y="{y + 5}">{name}: {run.milliseconds:.2f} ms a step</text>')
-    title = "Loss of a small transformer, with PyTorch's softmax and cross-entropy and with those of stage 13"
+    title = "Loss of a small transformer, with PyTorch's softmax and cross-entropy and with those of rowwise"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" role="img" aria-label="{title}">'
     return "\n".join([head, f"<title>{title}</title>", STYLE, *parts, "</svg>", ""])
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <span>
 
-#include "13_dispatch/kernels.h"
+#include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 
@@ -22,7 +22,7 @@ struct Choice {
 };
 inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 
-#include "13_dispatch/choices.inc"
+#include "common/rowwise/dispatch/choices.inc"
 
 template <class Kernel>
 struct Choices {
@@ -43,7 +43,7 @@ Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
     return rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols;
   };
   const auto can = [&](Kernel kernel) {
-    return can_do(kernel, matrix, gpu) && (has_workspace || need(kernel, matrix).bytes == 0);
+    return can_do(kernel, matrix, gpu) && (has_workspace || need(kernel, matrix).workspace_bytes == 0);
   };
   const auto [lines, without_clusters] = choices_for<Kernel>(matrix);
   for (const Choice<Kernel>& line : lines) {
