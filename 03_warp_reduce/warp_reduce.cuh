@@ -203,8 +203,12 @@ struct LaneGroup {
 template <int rows_per_access, LaneGroup... groups>
 struct RowsByGroups {
   static constexpr int most_packs = std::max({groups.packs...});
+  static_assert(most_packs <= 3);
+  static constexpr Why why = most_packs == 1   ? Why::one_pack_of_lanes
+                             : most_packs == 2 ? Why::two_packs_of_lanes
+                                               : Why::three_packs_of_lanes;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
-    return at_most_columns(32 * most_packs * 16 / matrix.element_bytes, matrix, Why::packs_of_lanes);
+    return at_most_columns(32 * most_packs * 16 / matrix.element_bytes, matrix, why);
   }
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {

@@ -64,7 +64,7 @@ constexpr std::int64_t most_landing_cols = widest_tile.cols();
 struct Landing : DrawsRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (const Refusal refusal = Refill::refuses(matrix, gpu)) return refusal;
-    return at_most_columns(most_landing_cols, matrix, Why::registers_of_block);
+    return at_most_columns(most_landing_cols, matrix, Why::shared_memory);
   }
 
   template <class Op, class T>

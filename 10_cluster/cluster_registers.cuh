@@ -72,7 +72,7 @@ struct ClusterRegisters {
     if (const Refusal refusal = has_clusters(gpu)) return refusal;
     if (const Refusal refusal = has_packs_for_each_lane(matrix, cluster_size)) return refusal;
     return fits_cluster<ClusterRegisters>(matrix, gpu, most_row_bytes / matrix.element_bytes,
-                                          Why::registers_of_cluster);
+                                          Why::registers_of_16_blocks);
   }
   static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 

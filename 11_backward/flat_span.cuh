@@ -73,7 +73,7 @@ struct SpanOfTwoRows {
     if (!matrix.lie_alike) return {Why::other_places};
     const std::int64_t most_cols = min(std::int64_t{most_cols_of_part} * (flat_span_most_threads / 32),
                                        most_cols_of_span_in(gpu.shared_bytes, matrix.element_bytes, 2));
-    return at_most_columns(most_cols, matrix, Why::registers_of_block_for_32);
+    return at_most_columns(most_cols, matrix, Why::threads_of_block_for_32);
   }
 
   template <class Op, int N, class T>

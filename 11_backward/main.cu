@@ -5,7 +5,7 @@
 #include "11_backward/in_registers.cuh"
 #include "11_backward/in_shared_memory.cuh"
 #include "11_backward/split_gradient.cuh"
-#include "11_backward/traffic.cuh"
+#include "11_backward/traffic.h"
 #include "common/harness/cli/run_stage.h"
 
 Stage stage() {

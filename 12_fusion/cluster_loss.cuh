@@ -187,7 +187,7 @@ struct ClusterAtOnce : MakesLoss {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (const Refusal refusal = has_clusters(gpu)) return refusal;
     const Refusal too_wide =
-        at_most_columns(most_row_bytes / matrix.element_bytes, matrix, Why::registers_of_cluster);
+        at_most_columns(most_row_bytes / matrix.element_bytes, matrix, Why::registers_of_8_blocks);
     return too_wide ? too_wide : has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
   static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }

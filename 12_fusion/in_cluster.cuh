@@ -104,7 +104,7 @@ struct InCluster : MakesLossAndGradient {
   /// Rows whose parts are at most so long.
   static Refusal fits(const Matrix& matrix, std::int64_t part_bytes) {
     return at_most_columns(most_cols_of_parts(part_bytes, most_blocks_of_cluster, matrix), matrix,
-                           Why::shared_memory_of_cluster);
+                           Why::blocks_of_cluster);
   }
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (const Refusal refusal = has_clusters(gpu)) return refusal;

@@ -160,7 +160,7 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   Problem whole = split;
   whole.devices = 1;
   for (const Operation* op : {&softmax_operation, &log_softmax_operation, &cross_entropy_operation}) {
-    if (op->name == split.op->name) whole.op = op;
+    if (split.op->name == op->name) whole.op = op;
   }
   // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
   Memory all;

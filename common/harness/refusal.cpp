@@ -7,8 +7,12 @@ std::string_view holder(Why why) {
   switch (why) {
     case Why::threads_of_block:
       return "a thread per column";
-    case Why::packs_of_lanes:
-      return "the packs that 32 lanes take must cover the row";
+    case Why::one_pack_of_lanes:
+      return "one pack of 16 bytes for each of 32 lanes";
+    case Why::two_packs_of_lanes:
+      return "two packs of 16 bytes for each of 32 lanes";
+    case Why::three_packs_of_lanes:
+      return "three packs of 16 bytes for each of 32 lanes";
     case Why::registers_of_warp:
       return "the row must fit the registers of a warp";
     case Why::registers_of_warp_for_two:
@@ -19,8 +23,12 @@ std::string_view holder(Why why) {
       return "both rows must fit the registers of a block";
     case Why::registers_of_block_for_32:
       return "32 rows must fit the registers of a block";
-    case Why::registers_of_cluster:
-      return "the row must fit the registers of a cluster";
+    case Why::threads_of_block_for_32:
+      return "32 rows must fit the threads of a block";
+    case Why::registers_of_8_blocks:
+      return "the row must fit the registers of 8 blocks";
+    case Why::registers_of_16_blocks:
+      return "sixteen blocks must hold the row in registers";
     case Why::registers_of_gpu:
       return "a row must fit the registers of the GPU";
     case Why::registers_of_gpu_for_two:
@@ -35,6 +43,8 @@ std::string_view holder(Why why) {
       return "a block's shared memory must hold its part of the row";
     case Why::shared_memory_of_cluster_for_two:
       return "a block's shared memory must hold its part of both rows";
+    case Why::blocks_of_cluster:
+      return "the blocks of a cluster must hold the row";
     default:
       return "a column must fit 32 bits";
   }

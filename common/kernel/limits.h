@@ -27,10 +27,11 @@ struct Matrix {
   }
   /// No pack covers the rows, not even a pack of two elements.
   [[nodiscard]] constexpr bool in_single_elements() const { return !in_packs(2 * element_bytes); }
-  /// As in_packs, with smaller packs, of which a row has an odd number.
+  /// The largest power of two that divides the bytes of a row.
+  [[nodiscard]] constexpr std::int64_t odd_pack_bytes() const { return row_bytes() & -row_bytes(); }
+  /// As in_packs, with packs of at most 8 bytes, of which a row has an odd number.
   [[nodiscard]] constexpr bool in_odd_packs() const {
-    const std::int64_t pack = row_bytes() & -row_bytes();  // the largest power of two that divides them
-    return row_bytes() % 16 != 0 && alignment % pack == 0;
+    return odd_pack_bytes() <= 8 && alignment % odd_pack_bytes() == 0;
   }
 };
 
@@ -69,13 +70,17 @@ enum class Why {
   // From here on: more than `number` columns, because of
   columns,
   threads_of_block = columns,
-  packs_of_lanes,
+  one_pack_of_lanes,
+  two_packs_of_lanes,
+  three_packs_of_lanes,
   registers_of_warp,
   registers_of_warp_for_two,
   registers_of_block,
   registers_of_block_for_two,
   registers_of_block_for_32,
-  registers_of_cluster,
+  threads_of_block_for_32,
+  registers_of_8_blocks,
+  registers_of_16_blocks,
   registers_of_gpu,
   registers_of_gpu_for_two,
   shared_memory_as_float,
@@ -83,6 +88,7 @@ enum class Why {
   shared_memory_for_two,
   shared_memory_of_cluster,
   shared_memory_of_cluster_for_two,
+  blocks_of_cluster,
   index
 };
 

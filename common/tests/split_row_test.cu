@@ -29,7 +29,9 @@ Variant variant(const char* name) {
             Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols},
                                                workspace, shape, stream);
           },
-          [](Shape shape) { return Launcher::workspace_bytes(shape); }};
+          [](Shape shape) {
+            return Launcher::needs({.rows = shape.rows, .cols = shape.cols}).workspace_bytes;
+          }};
 }
 
 /// A matrix, its softmax, and what a launch needs besides.

@@ -78,7 +78,7 @@ inline Traffic in_registers_passes(const Problem& problem) {
 /// Each part of a row reads the label.
 inline Traffic span_passes(const Problem& problem) {
   const std::int64_t cols = problem.shape.cols;
-  const std::int64_t pack = odd_pack_bytes(problem) / problem.element_bytes();
+  const std::int64_t pack = matrix_of(problem).odd_pack_bytes() / problem.element_bytes();
   const SpanParts of_row = pack == 4   ? parts_of_row<4>(cols)
                            : pack == 2 ? parts_of_row<2>(cols)
                                        : parts_of_row<1>(cols);

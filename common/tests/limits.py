@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Tests that each launcher of a stage does what it does not refuse: at its limit of columns it is verified, and one column beyond, or
+one pack, it is refused.
+
+    limits.py STAGE
+
+Rows begin at packs, in the middle of one, and one element off. Prints the limits.
+
+Exit codes: 0 all is right, 1 not, 3 the stage needs another GPU than the simulator's.
+"""
+
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+
+import check_stage
+from check_stage import Failure, most_columns
+
+WIDE = 1 << 40  # the most columns that a stage takes
+VERIFIED_COLS = 1 << 21  # wider rows take the simulator too long
+Key = tuple[str, str, str]  # variant, dtype, op
+
+
+def refusals(stage: str, cols: Iterable[int], offset: int) -> dict[Key, dict[int, str]]:
+    """Why rows of so many columns are refused, '' if they are not, of each variant, dtype and operation."""
+    widths = ",".join(map(str, sorted(set(cols))))
+    command = [stage, "--device", "sim", "--verify-only", "--rows", "0", "--cols", widths, "--dtype", "all", "--op", "all",
+               "--offset", str(offset), "--format", "csv"]  # fmt: skip
+    done = check_stage.run(command)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    found: dict[Key, dict[int, str]] = defaultdict(dict)
+    for row in csv.DictReader(done.stdout.splitlines()):
+        found[row["variant"], row["dtype"], row["op"]][int(row["cols"])] = row["reason"]
+    return found
+
+
+def check_offset(stage: str, offset: int) -> Iterable[str]:
+    limits: dict[Key, int] = {}
+    for key, reasons in refusals(stage, (WIDE, WIDE - 1), offset).items():
+        for limit in map(most_columns, reasons.values()):
+            if limit is not None:
+                limits[key] = limit
+    # A limit need not be a width that the launcher takes: it may take whole packs alone, or rows that no pack covers.
+    near = {limit + step for limit in limits.values() for step in range(-16, 17) if limit + step > 0}
+    at_limit: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for (variant, dtype, op), reasons in refusals(stage, near, offset).items():
+        limit = limits.get((variant, dtype, op))
+        if limit is None:
+            continue
+        where = f"{variant} {dtype} {op}, offset {offset}"
+        taken = [cols for cols, reason in reasons.items() if not reason and limit - 16 <= cols <= limit]
+        beyond = [cols for cols, reason in reasons.items() if not reason and cols > limit]
+        if beyond:
+            raise Failure(f"{where}: takes {min(beyond)} columns, and says that it takes at most {limit}")
+        if taken and max(taken) <= VERIFIED_COLS:
+            at_limit[dtype, max(taken)].add(variant)
+        yield f"{where}: {max(taken) if taken else f'no width near {limit}'}"
+    for (dtype, cols), variants in at_limit.items():
+        command = [stage, "--device", "sim", "--verify-only", "--rows", "2", "--cols", str(cols), "--dtype", dtype, "--op", "all",
+                   "--variant", ",".join(sorted(variants)), "--offset", str(offset), "--format", "csv"]  # fmt: skip
+        verified = {row["variant"] for row in check_stage.verify(command)[0]}
+        if verified != variants:
+            raise Failure(f"{' '.join(command)}: verified {sorted(verified)} alone")
+
+
+def check(stage: str) -> str:
+    return "\n".join(line for offset in (0, 2, 1) for line in check_offset(stage, offset))
+
+
+if __name__ == "__main__":
+    sys.exit(check_stage.print_or_fail(lambda: check(sys.argv[1])))
