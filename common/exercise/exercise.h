@@ -89,5 +89,6 @@ struct Prediction {
   std::string why;
 };
 
-/// Arguments: LEARNERS_FILE. As check_exercise; always on the simulator, which counts.
+/// Arguments: LEARNERS_FILE, or --mistakes, which prints the wrong answers for the test. As check_exercise; always on the
+/// simulator, which counts.
 int check_prediction(const Prediction& prediction, int argc, const char* const* argv);

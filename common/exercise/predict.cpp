@@ -68,8 +68,21 @@ std::string problem_with(const Question& question, const std::map<std::string, s
   return wrong + question.advice;
 }
 
+/// Every mistake, and -1 for any other wrong answer: question, answer and advice, with tabs between them.
+void print_mistakes(const Prediction& prediction) {
+  for (const Question& question : prediction.questions) {
+    for (const Question::Mistake& mistake : question.mistakes)
+      std::cout << question.name << "\t" << mistake.answer << "\t" << mistake.advice << "\n";
+    std::cout << question.name << "\t-1\t" << question.advice << "\n";
+  }
+}
+
 int check(const Prediction& prediction, int argc, const char* const* argv) {
   if (argc < 2) throw UsageError("wanted: LEARNERS_FILE");
+  if (std::string(argv[1]) == "--mistakes") {
+    print_mistakes(prediction);
+    return 0;
+  }
   if (simulator() == nullptr) {
     restart_under_simulator(argv);
     throw NoDeviceError("the simulator was not built");

@@ -1,7 +1,7 @@
 """Tests of the exercises, on the simulator. CHECKS in the environment is where the checks are built: build/exercise.
 
 Of each exercise the starter fails with the message that is meant; the solution passes, and so do other right answers;
-wrong answers fail with messages that fit: the attempts of exercise_attempts.py, a loop in one thread, every other exercise's
+wrong answers fail with messages that fit: the attempts in attempts.toml, a loop in one thread, every other exercise's
 solution. All attempts at an exercise are compiled together, since most of nvcc's time goes into headers.
 """
 
@@ -9,27 +9,13 @@ import functools
 import os
 import re
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from exercise_attempts import ATTEMPTS, FAMILIES, attempt
-from exercise_warm_ups import ONE_THREAD_OF
+from exercise_attempts import ATTEMPTS, EXERCISES, FILES, ROOT, check_of, kernel_of, solution_of, text_of
 from learn import exercise as tool
 
-ROOT = Path(__file__).resolve().parents[2]
 CHECKS = Path(os.environ.get("CHECKS", ROOT / "build/exercise")).resolve()
-EXERCISES = {exercise.name: exercise for exercise in tool.find_exercises(ROOT)}
-
-# The exercise, another one whose solution is given with the kernel's name changed, and the message.
-OF_OTHERS = [
-    ("two_bugs", "two_level_reduction", "4 barriers per row, where at least 14.*Keep the tree: 7 steps"),
-    ("two_level_reduction", "two_bugs", "18 barriers per row, where at most 6"),
-    ("warp_all_reduce", "packs", "read of 16 bytes of global memory"),
-    ("packs", "warp_all_reduce", "128 bytes per load request"),
-    ("merge", "two_level_reduction", "3 passes of reading, where at most 2.10 are"),
-    ("masked_rows", "merge", "exponentials per element, where at most 2.60"),
-]
 
 # Every launcher, by a kernel that does all with one thread.
 ONE_THREAD = """#include "12_fusion/philox.cuh"
@@ -96,33 +82,17 @@ void causal_softmax(const float* x, float* softmax, float* y, std::uint64_t seed
 """
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"
 
-COMPILED = [name for name, exercise in EXERCISES.items() if exercise.kind != "predict"]
-
-
-def solution_of(name: str) -> str:
-    return EXERCISES[name].file("solution").read_text(encoding="utf-8")
-
-
-def check_of(name: str) -> str:
-    return next(EXERCISES[name].folder.glob("check.c*")).read_text(encoding="utf-8")
-
-
-def kernel_of(name: str) -> str:
-    found = re.search(r'exercise.kernel = "(\w+)"', check_of(name))
-    assert found
-    return found[1]
+PREDICTED = [name for name, exercise in EXERCISES.items() if exercise.kind == "predict"]
+COMPILED = [name for name in EXERCISES if name not in PREDICTED]
 
 
 def attempts_at(name: str) -> dict[str, Path | str]:
     """Files, and texts that are to become one."""
-    other = {f"as {of}": solution_of(of).replace(kernel_of(of), kernel_of(name)) for at, of, _ in OF_OTHERS if at == name}
-    one_thread = {"one thread": ONE_THREAD_OF.get(name, ONE_THREAD).replace("KERNEL", kernel_of(name))} if name in COMPILED else {}
-    return {
-        "starter": EXERCISES[name].file("starter"),
-        **{which: attempt(solution_of(name), name, changes) for which, (_, *changes) in ATTEMPTS[name].items() if changes},
-        **other,
-        **one_thread,
-    }
+    attempts: dict[str, Path | str] = {"starter": EXERCISES[name].file("starter")}
+    attempts |= {which: text_of(name, attempt) for which, attempt in ATTEMPTS[name].items() if which != "starter"}
+    if name in COMPILED:
+        attempts["one thread"] = (FILES[name].one_thread or ONE_THREAD).replace("KERNEL", kernel_of(name))
+    return attempts
 
 
 @pytest.fixture(scope="module")
@@ -194,18 +164,32 @@ def check_wrong(work: Path, name: str, which: str, message: str, **more: float) 
 
 @pytest.mark.parametrize("name, which", [pytest.param(n, w, id=f"{n}: {w}") for n in ATTEMPTS for w in ATTEMPTS[n]])
 def test_attempt(work: Path, name: str, which: str) -> None:
-    message, *_ = ATTEMPTS[name][which]
-    if message is not None and not message.startswith("Solved"):
-        check_wrong(work, name, which, message, timeout_s=5 if which == "too long" else tool.CHECK_TIMEOUT_S)
+    attempt = ATTEMPTS[name][which]
+    if not attempt.is_right:
+        check_wrong(work, name, which, attempt.says, timeout_s=5 if which == "too long" else tool.CHECK_TIMEOUT_S)
     else:
         code, text = check(work, name, which)
-        assert code == 0 and re.search(message or "^Solved", text, re.DOTALL), text
-        assert message or "could be less" not in text, text
+        assert code == 0 and text.startswith("Solved") and re.search(attempt.says, text, re.DOTALL), text
+        assert attempt.says or "could be less" not in text, text
 
 
-@pytest.mark.parametrize("name, other, message", [pytest.param(*row, id=f"{row[0]}: as {row[1]}") for row in OF_OTHERS])
-def test_solution_of_another_exercise(work: Path, name: str, other: str, message: str) -> None:
-    check_wrong(work, name, f"as {other}", message)
+def mistakes_in(name: str) -> list[list[str]]:
+    """Of an exercise to predict: question, wrong answer and what the check says to it."""
+    code, text = tool.Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[name], ["--mistakes"])
+    assert code == 0, text
+    return [line.split("\t") for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("name", PREDICTED, ids=lambda name: f"{name}: ")
+def test_mistakes(work: Path, name: str) -> None:
+    """One question's answer is wrong, and the others are right."""
+    answers = work / "answers.txt"
+    for question, answer, advice in mistakes_in(name):
+        text, replaced = re.subn(rf"(?m)^{question} = \S+", f"{question} = {answer}", solution_of(name))
+        answers.write_text(text, encoding="utf-8")
+        code, said = checker(work).check(EXERCISES[name], answers)
+        expected = f"`{question} = {answer}` is not what is counted. {advice}\n"
+        assert (replaced, code, said[: len(expected)]) == (1, 1, expected)
 
 
 @pytest.mark.parametrize("name", ["block_sum"], ids=lambda name: f"{name}: ")
@@ -252,7 +236,7 @@ def test_what_the_compiler_warns_of(work: Path, name: str) -> None:
 def test_solution(work: Path, name: str) -> None:
     code, text = checker(work).check(EXERCISES[name], EXERCISES[name].file("solution"))
     assert code == 0 and text.startswith("Solved"), text
-    assert "stopped" not in text or name in ("two_bugs", "index_overflow", "two_rows"), text  # counters before
+    assert "stopped" not in text or FILES[name].simulator_stops_starter, text  # counters before
     if name not in COMPILED:
         return
     for other in set(COMPILED) - {name}:
@@ -274,17 +258,16 @@ def test_on_a_gpu(work: Path, name: str) -> None:
 
 def test_nothing_is_forgotten() -> None:
     """And no solution is a starter: the one has to fail, and the other to pass."""
-    assert set(ATTEMPTS) == set(EXERCISES)
-    assert Counter(name for names in FAMILIES.values() for name in names) == Counter(list(EXERCISES))
-    for family, names in FAMILIES.items():
-        assert sum(len(ATTEMPTS[name]) for name in names) >= 40, family
+    mistakes = {name: len(mistakes_in(name)) if name in PREDICTED else 0 for name in EXERCISES}
+    for family in {file.family for file in FILES.values()}:
+        names = [name for name, file in FILES.items() if file.family == family]
+        assert sum(len(ATTEMPTS[name]) + mistakes[name] for name in names) >= 40, f"{family}: {names}"
     assert len({exercise.number for exercise in EXERCISES.values()}) == len(EXERCISES)
     stages = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu")}
     assert stages | {"primer"} == {exercise.stage for exercise in EXERCISES.values()}
     for name, exercise in EXERCISES.items():
         assert exercise.stage_number == ("00" if exercise.stage == "primer" else exercise.stage[:2])
-        wrong = [which for which, (message, *_) in ATTEMPTS[name].items() if message is not None and not message.startswith("Solved")]
-        assert "starter" in wrong and len(wrong) >= 3, name
+        assert len(FILES[name].wrong) + mistakes[name] >= 3, name
         starter = exercise.file("starter").read_text(encoding="utf-8").splitlines()
         solution = solution_of(name).splitlines()
         assert starter[0] == solution[0] and starter[1:] != solution[1:], name
