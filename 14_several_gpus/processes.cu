@@ -159,8 +159,8 @@ float OwnRank::time_us(const Plan& plan, const std::string& name, int repeats) {
 bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input, int repeats) {
   Problem whole = split;
   whole.devices = 1;
-  for (const Operation* op : {&softmax_operation, &log_softmax_operation, &cross_entropy_operation}) {
-    if (split.op->name == op->name) whole.op = op;
+  for (const Operation* one : {&softmax_operation, &log_softmax_operation, &cross_entropy_operation}) {
+    if (one->name == name(split.op)) whole.op = one;
   }
   // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
   Memory all;
