@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What the lessons derive with a pencil is what the simulator counts, for every variant of a stage, from rows that fill
-no warp to rows that fill a block many times over; and a variant is what its name says where counters cannot tell.
+no warp to rows that fill a block many times over; and a variant is what its name says where counters cannot tell. What no
+pencil derives, because launchers choose among many kernels, is what was recorded in the stage's counts.csv.
 
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
+    counts.py --record BUILD       writes every counts.csv anew; BUILD: the folder with the stages' executables
 """
 
 import ctypes
 import itertools
-import math
 import os
 import re
 import sys
@@ -16,10 +17,8 @@ from types import SimpleNamespace as Row
 from typing import Callable, Iterator, NamedTuple
 
 import check_stage
+import recorded_counts
 from check_stage import Failure
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from measure import choices  # noqa: E402
 
 # Few rows of any width, as many narrow ones as fill several blocks, and rows that packs cover only from some offsets on.
 SHAPES = [
@@ -69,6 +68,16 @@ SHAPES_OF_MANY_ROWS = {
         "--rows 334 --cols 520,648,1032 --variant narrow_rows",
     ],
 }
+
+# Stages whose launchers choose among so many kernels that their counts are recorded, not derived: of these operations, as
+# the tests ask for them.
+RECORDED = {
+    "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
+    "12_fusion": ("cross_entropy", "cross_entropy_gradient",
+                  "causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward"),
+    "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
+}  # fmt: skip
+RECORD_AGAIN = "python3 common/tests/counts.py --record build"
 
 # A stage and an operation whose variants do whole packs of 16 bytes alone.
 WHOLE_PACKS_ALONE = {"09_async_copy", "recomputed_softmax_backward"}
@@ -286,105 +295,21 @@ def unaligned_rows(r: Row) -> Expected:
 
 
 def flat_span(r: Row) -> Expected:
-    width, parts, rows = parts_of_span(r)
+    """In packs of at most 8 bytes, the widest that cover the rows; a row has as few threads as leave few of their packs empty."""
+    width = next(size for size in (8, 4, 2) if size == r.size or (r.cols | r.offset) * r.size % size == 0) // r.size
+    tiles = {1: (9, 17, 25, 33, 43), 2: (5, 9, 13, 17), 4: (5, 9)}[width]
+    ways = [(divide_up(r.cols, packs * width), packs * width) for packs in tiles]
+    parts, _ = min((way for way in ways if way[0] <= 16), key=lambda way: way[0] * (way[1] + 16))
+    rows = 32 * max(min(6144 // (r.cols * r.size), 256 // parts) // 32, 1)
     begins = range(0, r.rows, rows)
+    of_spans = sum(requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)
     yield "passes", r.passes
-    for accesses in ("load", "store"):
-        yield f"global_{accesses}_requests", sum(requests_of_spans(r, begins, rows))
+    yield "global_load_requests", of_spans
+    yield "global_store_requests", of_spans
     yield "block_barriers", 4 * len(begins)
     yield "shuffles", 0
     if r.cols // width % 2 == 1 and width * r.size >= 4 and parts == 1:
         yield "bank_conflicts", 0
-
-
-def widest_pack(r: Row, most_bytes: int = 16) -> int:
-    """The elements of the widest pack that covers the rows, or 1."""
-    sizes = (size for size in (16, 8, 4, 2) if r.size <= size <= most_bytes)
-    return next(size for size in sizes if (r.cols | r.offset) * r.size % size == 0) // r.size
-
-
-def tiles_of_narrow_rows(r: Row, gradient: bool) -> tuple[int, bool, list[tuple[int, int]]]:
-    """The elements of a pack, whether rows are cut, and the tiles, of packs and lanes, of which the first that fits is taken."""
-    widest = 16 // r.size
-    width = widest_pack(r)  # that covers x and dx
-    is_small = r.rows * r.cols // widest <= r.multiprocessors * 1024
-    is_wide = r.cols > (32 * width if width > 1 else 64 if r.size == 2 else 40)
-    # Few rows have a warp each, but for the loss alone not by single elements of 16 bits.
-    has_warp_each = r.rows <= r.multiprocessors * 32
-    is_cut = width < widest and is_wide and not (has_warp_each and r.cols <= 512 and (gradient or width * r.size >= 4))
-    if width == widest or is_cut:
-        if is_cut and gradient:
-            few_lanes = [(2, 32), (3, 32)] if has_warp_each else [(2, 8), (3, 8), (4, 8), (3, 16), (4, 16), (6, 16)]
-        elif is_cut and is_small and r.size == 2:
-            few_lanes = [(2, 16), (2, 32)]
-        elif is_cut:
-            few_lanes = [(packs, lanes) for lanes in (4, 8, 16) for packs in (4, 6)]
-        elif is_small:
-            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), (1, 16), (1, 32), (2, 32)]
-        elif r.size == 2:
-            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), *((packs, lanes) for lanes in (4, 8, 16) for packs in (4, 5, 6))]
-        else:
-            few_lanes = [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8), (5, 8), (6, 8), (4, 16), (5, 16)]
-        of_all_lanes = (4, 5, 6, 8, 10, 12) if gradient else (4, 5, 6, 8, 12, 16, 24, 32)
-        return widest, is_cut, few_lanes + [(packs, 32) for packs in of_all_lanes]
-    if is_wide:
-        return width, False, [(packs, 32) for packs in ((2, 3, 4, 6, 8) if width > 1 else (4, 6, 8, 10, 16))]
-    if width == 1:
-        return 1, False, [(4, 4), (5, 4), (8, 4), (5, 8), (8, 8)] if gradient else [(4, 1), (8, 1), (16, 1), (16, 2), (10, 4), (16, 4)]
-    if r.rows <= r.multiprocessors * (128 if gradient else 256) and (gradient or r.size == 2):
-        return width, False, [(2, 4), (2, 8), (2, 16) if gradient else (4, 8)]
-    if gradient and width * r.size == 4:
-        return width, False, [(1, 1), (2, 1), (2, 2), (4, 2), (2, 8), (4, 8)]
-    if gradient:
-        return width, False, [(1, 1), (1, 2), (2, 2), (2, 4), (4, 4), (4, 8)]
-    most = 4 if r.size == 4 else 32 // width
-    return width, False, [(most // 2, 1), (most, 1), (most, 2), (most, 4), (most, 8)]
-
-
-def tiles_of_two_rows(r: Row) -> tuple[int, bool, list[tuple[int, int]]]:
-    """The same of the gradient of stage 11: as few lanes as cover a row by 16 bytes each, or by four single elements."""
-    width = widest_pack(r)
-    most_uncut = 40 if width == 1 and r.rows > r.multiprocessors * 32 else 4 * 32 * width
-    if r.size == 2 and width < 8 and r.cols > most_uncut:
-        return 8, True, [(1, 8), (2, 8), (3, 8), (2, 16), (3, 16), *((packs, 32) for packs in range(2, 7))]
-    few = 4 if width == 1 else 16 // r.size // width
-    lanes_of_rows = (4, 8, 16) if width * r.size == 4 and width > 1 else (1, 2, 4, 8, 16)
-    return width, False, [*((few, lanes) for lanes in lanes_of_rows), (32, 32)]  # in a wider row all lanes have more
-
-
-def tile_of_row(r: Row, width: int, is_cut: bool, tiles: list[tuple[int, int]]) -> tuple[int, int]:
-    """The packs of a lane and the lanes of a row, of the first tile that fits."""
-    in_packs = r.cols // width * width if is_cut else r.cols
-    return next((packs, lanes) for packs, lanes in tiles if packs * lanes * width >= in_packs)
-
-
-def cuts_of_rows(r: Row, width: int, is_cut: bool) -> list[tuple[int, int]]:
-    """The packs of each row, and its single elements."""
-    return [cut(r, width, row * r.cols, r.cols, 16) if is_cut else (divide_up(r.cols, width), 0) for row in range(r.rows)]
-
-
-def accesses_of_lanes(cuts: list[tuple[int, int]], lanes: int) -> int:
-    """Of warps in which so many lanes share each row: as many as the row of a warp that needs most, of packs and of single elements."""
-    rows_of_warp = 32 // lanes
-    of_warps = [cuts[first : first + rows_of_warp] for first in range(0, len(cuts), rows_of_warp)]
-    return sum(divide_up(max(each[kind] for each in of_warp), lanes) for of_warp in of_warps for kind in (0, 1))
-
-
-def parts_of_span(r: Row) -> tuple[int, int, int]:
-    """The elements of a pack, the threads of a row, and the rows of a block."""
-    width = widest_pack(r, 8)
-    tiles = {1: (9, 17, 25, 33, 43), 2: (5, 9, 13, 17), 4: (5, 9)}[width]
-    ways = [(divide_up(r.cols, packs * width), packs * width) for packs in tiles]
-    parts, _ = min((way for way in ways if way[0] <= 16), key=lambda way: way[0] * (way[1] + 16))
-    return width, parts, rows_of_span(r.cols * r.size, parts)
-
-
-def rows_of_span(row_bytes: int, parts: int) -> int:
-    return 32 * max(min(6144 // row_bytes, 256 // parts) // 32, 1)
-
-
-def requests_of_spans(r: Row, begins: range, rows: int) -> Iterator[int]:
-    return (requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)
 
 
 def async_copy(r: Row) -> Expected:
@@ -478,374 +403,59 @@ def cluster(r: Row) -> Expected:
 
 
 def backward(r: Row) -> Expected:
-    """One sum: a merge over a warp is 5 shuffles, or 10 of two floats."""
-    in_block = r.variant in ("block_registers", "two_floats", "recomputed")
-    width = widest_pack(r) if in_block else 16 // r.size
-    packs = divide_up(r.cols, width)
-    if in_block:
-        tiles = ((128, 8), (128, 16), (256, 16), (512, 16), (1024, 16)) if width * r.size == 16 else ((128, 8), (256, 8), (512, 8))
-        threads, elements = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
-    # Made again, y is an exponential, also of what does not exist.
-    of_y = threads * elements if r.variant == "recomputed" else r.cols
-    yield "special_function_lanes", 0 if r.op == "softmax_backward" else r.rows * of_y
-    if r.variant == "warp_registers":
-        width, is_cut, tiles = tiles_of_two_rows(r)
-        _, lanes = tile_of_row(r, width, is_cut, tiles)
-        accesses = accesses_of_lanes(cuts_of_rows(r, width, is_cut), lanes)
-        yield "passes", r.passes
-        yield "global_load_requests", 2 * accesses
-        yield "global_store_requests", accesses
-        yield "shuffles", (lanes.bit_length() - 1) * 4 * divide_up(r.rows, 128 // lanes)
-        return
+    """y and dy are read alike, and dx is written by as many requests as each is read by. Blocks of 8 warps merge their sums by 10
+    shuffles a warp."""
+    parts = r.counted_block_barriers / r.rows / (4 if r.variant == "two_kernels" else 2)
+    sums = {  # in bytes
+        "two_kernels": 4 * parts * (1 + parts),  # each part's is written, and each part reads all
+        "row_exchange": 3 * 8 * parts**2,  # each part sends all its own, looks for theirs until they are there, and empties the slots
+    }.get(r.variant, 0)
+    least = r.passes + sums / (r.cols * r.size)
+    yield "passes", max(least, r.counted_passes) if r.variant == "row_exchange" else least
+    if r.op == "softmax_backward":
+        yield "special_function_lanes", 0
+    if r.variant == "two_kernels":
+        yield "shuffles", 2 * 10 * 8 * parts * r.rows
     if r.variant == "flat_span":
-        parts = divide_up(r.cols, 17)
-        rows = rows_of_span(2 * r.cols * r.size, parts)
-        begins = range(0, r.rows, rows)
-        of_spans = sum(requests_of_spans(r, begins, rows))
-        yield "passes", r.passes
-        yield "global_load_requests", 2 * of_spans
-        yield "global_store_requests", of_spans
-        yield "block_barriers", (4 if parts > 1 else 3) * len(begins)
         yield "shuffles", 0
-        return
-    if r.variant in ("two_kernels", "row_exchange"):
-        sms = r.multiprocessors
-        small = r.variant == "row_exchange" and packs * width <= sms * 2048 and divide_up(r.cols, 2048) * r.rows <= 4 * sms
-        wanted = min(divide_up(4 * sms, r.rows), divide_up(r.cols, 2048))
-        if r.variant == "row_exchange":
-            wanted = divide_up(r.cols, 2048 if small else 8192)
-        parts = divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
-        if r.variant == "two_kernels":
-            yield "passes", r.passes + 4 * parts * (1 + parts) / (r.cols * r.size)  # a sum written, all of the row's read
-            yield "block_barriers", 4 * parts * r.rows
-            yield "shuffles", 2 * 10 * 8 * parts * r.rows
-        else:  # a merge of sums, and one of sums and the number of their parts
-            yield "passes", max(r.passes + 3 * 8 * parts**2 / (r.cols * r.size), r.counted_passes)
-            yield "block_barriers", 2 * parts * r.rows
-            yield "shuffles", (10 + 20) * (8 if small else 16) * parts * r.rows
-        return
-    blocks, merges, boundary = 1, 2, 16
-    kept = packs * width
-    if in_block:
-        warps = threads // 32
-        merges = 4 if r.variant == "two_floats" else 2
-    elif r.variant == "shared_memory":
-        warps = min(divide_up(packs, 4 * 32), 32 if 4 * 128 * divide_up(r.cols * r.size, 128) > 227 * 1024 else 16)
-    elif r.variant == "head_and_tail":
-        packs_a_thread = next(each for each, most in ((1, 32), (16 // width, 16384 // width)) if r.cols // width <= most)
-        warps = max(1, divide_up(r.cols // width, 32 * packs_a_thread))
-        boundary = boundary_of_packs(r, width, warps)
-        merges = 1 if warps == 1 else 2
-    elif r.variant == "unaligned":
-        kept = min(r.cols, ((227 * 1024 - 1024) // 2 - 2 * 128) // r.size)
-        row_bytes = 16 * divide_up(kept * r.size, 16) + 128
-        warps = min(divide_up(r.cols, 2 * width * 32), 32 if 4 * row_bytes > 227 * 1024 else 16)
-    else:
-        blocks = next((size for size in (2, 4, 8) if 2 * r.cols * r.size <= size << 16), 16)
-        part = 8 * divide_up(divide_up(packs, blocks), 8)
-        warps = max(divide_up(part, 8 * 32), 4)
-    part_cols = part * width if blocks > 1 else r.cols
-    begins = range(0, r.cols, part_cols)
-    of_rows = sum(requests(r, width, row * r.cols + begin, min(part_cols, r.cols - begin), boundary)
-                  for row in range(r.rows) for begin in begins)  # fmt: skip
-    if in_block:
-        of_rows = r.rows * divide_up(packs, 32)
-    if r.variant == "cluster":
-        of_rows = r.rows * sum(divide_up(max(min(part, packs - block * part), 0), 32) for block in range(blocks))
-    yield "passes", r.passes
-    if kept >= r.cols:
-        yield "global_load_requests", 2 * of_rows + (2 * warps * r.rows if r.variant == "recomputed" else 0)
-    barriers = {"unaligned": 4, "unaligned_cluster": 3 * blocks, "head_and_tail": 2 * (warps > 1)}.get(r.variant, 2 * blocks)
-    yield "block_barriers", barriers * r.rows
-    if float(os.environ.get("SIM_COMPUTE_CAPABILITY", "9.0")) > 9 and r.variant not in ("block_registers", "recomputed"):
-        return  # for newer ones nvcc splits stores, and shuffles more
-    yield "global_store_requests", of_rows
-    # Over the blocks of a cluster one warp merges alone, and the results of warps likewise.
-    yield "shuffles", (5 * (warps + 2) * blocks if blocks > 1 else 5 * merges * warps) * r.rows
+    # For newer ones nvcc splits stores.
+    if r.passes == 3 and r.variant != "row_exchange" and COMPUTE_CAPABILITY <= 9:
+        yield "global_load_requests", 2 * r.counted_global_store_requests
 
 
 def fusion(r: Row) -> Expected:
     """Of the labels one in eight is ignored: there x is not read once more."""
-    width = 16 // r.size
     row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
-    if "softmax" in r.op:
-        yield from masked_softmax(r)
-        return
-
-    def with_gradient(others: float, threads: int) -> float:
-        """An exponential for each element and each thread besides; nvcc may leave out those of ignored rows."""
-        of_row = r.cols + threads
-        return min(max(r.counted_special_function_lanes, others + of_row * counted_rows), others + of_row * r.rows)
-
-    def with_logarithm(others: float, lanes: int = 1) -> float:
-        """And of a row's sum, by so many lanes, unless it is near 1; nvcc may leave out those of ignored rows."""
-        return min(max(r.counted_special_function_lanes, others), others + lanes * r.rows)
-
-    if r.variant.startswith("unfused"):
-        gradient = r.variant == "unfused_gradient"
-        warps = warps_of(r, 4 * pack(r))
+    if r.op.startswith(("causal", "padded")):
+        # Where no pack needs a check, the compiler may ask for a row's length once for all packs of a lane.
+        lengths = divide_up(r.cols, 32 * pack(r)) if r.op.startswith("padded") and r.variant == "masked_in_a_block" else 1
+        yield "passes", min(max(r.counted_passes, r.passes - 8 * (lengths - 1) / row_bytes), r.passes)
+    elif r.variant.startswith("unfused"):
         # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
-        yield "passes", min(max(r.counted_passes, r.passes - gradient * 4 / r.size * (1 - counted_rows / r.rows)), r.passes)
-        yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
+        spared = 4 / r.size * (1 - counted_rows / r.rows) if r.variant == "unfused_gradient" else 0
+        yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
         yield "block_barriers", 2 * r.rows
-        of_softmax = (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
-        of_gradient = 4 if r.cols % 4 == 0 and r.offset % 4 == 0 else 1  # its pack, of floats
-        yield "special_function_lanes", (
-            with_gradient(of_softmax, 32 * warps_of(r, 4 * of_gradient)) if gradient else of_softmax)  # fmt: skip
-        return
-
-    def of_sums(num_packs: int, singles: int, threads: int, packs_a_turn: int = 4) -> int:
-        """Exponentials beside one for each element: a sum is rescaled for two packs of a lane, for one that is left (of a kept row
-        for each), for a single element, and in the end in each thread that has some of the row."""
-        turns, rest = divmod(num_packs, 2 * 32)
-        rescaled = num_packs if packs_a_turn == 1 else 32 * turns + min(rest, 32)
-        first_packs = (thread // 32 * 32 * packs_a_turn + thread % 32 for thread in range(threads))
-        return rescaled + singles + sum(first < num_packs or thread < singles for thread, first in enumerate(first_packs))
-
-    def of_sums_at_once(num_packs: int, singles: int, threads: int, packs_a_thread: int) -> int:
-        """All exponentials: of four packs of a lane at a time, and of what is left over, of which some need not exist, and of a
-        single element; each time a sum is rescaled, and in the end."""
-        total = 2 * singles
-        for thread in range(threads):
-            first = thread // 32 * 32 * packs_a_thread + thread % 32
-            added = [min(4, packs_a_thread - i) for i in range(0, packs_a_thread, 4) if first + 32 * i < num_packs]
-            total += sum(packs * width + 1 for packs in added) + (bool(added) or thread < singles)
-        return total
-
-    def enough_blocks(size: int) -> bool:
-        return r.rows * size >= 3 * r.multiprocessors or 16 * divide_up(row_bytes, 16) <= size << 12
-
-    def cut_row(begin: int, count: int) -> tuple[int, int]:
-        return cut(r, width, begin, count, 16 if row_bytes // 16 <= {"one_read": 256}.get(r.variant, -1) else 128)
-
-    if r.variant == "narrow_rows":
-        gradient = r.op.endswith("gradient")
-        width, is_cut, tiles = tiles_of_narrow_rows(r, gradient)
-        packs, lanes = tile_of_row(r, width, is_cut, tiles)
-        most_singles = divide_up(2 * (width - 1), lanes) if is_cut else 0
-        cuts = cuts_of_rows(r, width, is_cut)
-        rows_of_warp = 32 // lanes
-        warps = divide_up(r.rows, rows_of_warp)
-        accesses = accesses_of_lanes(cuts, lanes)
-        of_labels = sum(any(row % 8 != 2 for row in range(first, min(first + rows_of_warp, r.rows)))
-                        for first in range(0, r.rows, rows_of_warp))  # fmt: skip
-        yield "passes", r.passes
-        yield "global_load_requests", accesses + warps + of_labels
-        yield "global_store_requests", (accesses if gradient else 0) + warps
-        # Of the gradient, and of the loss where a lane has 64 bytes, a warp without a row leaves; not with four packs of 16-bit elements.
-        leaves = gradient or (packs * width * r.size >= 64 and (packs > 4 or r.size == 4 or is_cut))
-        launched = warps if leaves else 4 * divide_up(r.rows, 4 * rows_of_warp)
-        yield "shuffles", (SHUFFLES_OF_A_MERGE if lanes == 32 else 2 * (lanes.bit_length() - 1)) * launched
-        if packs * width * r.size <= 256:  # the maximum of the row first
-            # Of elements that do not exist, too, but for those that a few lanes alone may have.
-            of_all = min(packs, 4) if lanes < 32 and width > 1 else packs
-            others = 32 * launched * (of_all * width + most_singles)
-            others += width * sum(max(num_packs - of_all * lanes, 0) for num_packs, _ in cuts)
-        else:
-            # A sum is rescaled for each four packs of a lane, of which some need not exist, and for single elements; and in the end.
-            times = sum(divide_up(num_packs - lane, 4 * 32) for num_packs, _ in cuts for lane in range(32) if lane < num_packs)
-            of_singles = 32 * launched * (most_singles + 1) if is_cut else 0
-            others = times * (4 * width + 1) + of_singles + 32 * (r.rows + launched)
-        yield "special_function_lanes", with_logarithm(others, lanes)
-        return
-    if r.variant == "flat_span":
-        gradient = r.op.endswith("gradient")
-        _, parts, rows = parts_of_span(r)
-        begins = range(0, r.rows, rows)
-        of_spans = sum(requests_of_spans(r, begins, rows))
-        labels = sum(divide_up(min(rows, r.rows - row), 32) for row in begins)
-        yield "passes", r.passes
-        yield "global_load_requests", of_spans + parts * labels
-        stored = of_spans if gradient else 0  # and the losses, each by the thread that has x at the label
-        yield "global_store_requests", min(max(r.counted_global_store_requests, stored + labels), stored + parts * labels)
-        yield "block_barriers", (4 if gradient else 3 if parts > 1 else 2) * len(begins)
-        yield "shuffles", 0
-        return
-    if r.variant == "split_row":
-        wanted = min(divide_up(4 * r.multiprocessors, r.rows), divide_up(r.cols, 8 * 256))
-        part = 16 * divide_up(divide_up(r.cols, wanted), 16)
-        parts = divide_up(r.cols, part)
-        cuts = [cut_row(row * r.cols + first, min(part, r.cols - first)) for row in range(r.rows) for first in range(0, r.cols, part)]
+    elif r.variant == "split_row":
+        parts = r.counted_block_barriers / (2 * r.rows)
         yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
         yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
-        yield "block_barriers", 2 * parts * r.rows
-        exponentials = r.cols + 2 * 32 * 8 * parts + 2 * parts + 32
-        yield "special_function_lanes", with_logarithm(r.rows * exponentials + sum(of_sums(*each, 256) for each in cuts))
-        return
-    cuts = [cut_row(row * r.cols, r.cols) for row in range(r.rows)]
-    requests_of_rows = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts)
-    tickets = r.rows if r.variant in ("drawn_rows", "cluster") else 0
-    yield "passes", r.passes + 4 * tickets / r.rows / row_bytes
-    if r.variant in ("one_read", "drawn_rows"):
-        narrow = r.variant == "one_read" and row_bytes // 16 <= 256
-        warps = 1 if narrow else min(max(divide_up(row_bytes, 64 * 32), 4), 8)
-        if r.variant == "drawn_rows":
-            turns = {warps: divide_up(divide_up(row_bytes, 16), 4 * 32 * warps) for warps in range(4, 33)}
-            in_all = {warps: turns[warps] * (r.rows / (32 // warps * r.multiprocessors) + 0.5) for warps in turns if turns[warps] >= 4}
-            warps = min(in_all, key=lambda warps: (in_all[warps], -warps), default=4)
-        merges = warps if warps == 1 else 2 * warps
-        yield "global_load_requests", requests_of_rows + r.rows + counted_rows
-        yield "global_store_requests", r.rows + tickets
-        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * r.rows
-        exponentials = r.cols + 32 * merges
-        yield "special_function_lanes", with_logarithm(r.rows * exponentials + sum(of_sums(*each, 32 * warps) for each in cuts))
-        return
-    if r.variant == "cluster":
-        size = next((size for size in (2, 4, 8) if row_bytes <= size << 15 and enough_blocks(size)), 16)
-        part = 8 * divide_up(divide_up(row_bytes // 16, size), 8)
-        packs = [max(min(part, row_bytes // 16 - block * part), 0) for block in range(size)]
-        warps = max(divide_up(part, 8 * 32), 4)
-        requests_of_rows = r.rows * sum(divide_up(each, 32) for each in packs)
-        yield "global_load_requests", requests_of_rows + r.rows * size * warps + counted_rows
-        yield "global_store_requests", requests_of_rows + r.rows + tickets
-        yield "shuffles", (SHUFFLES_OF_A_MERGE * (warps + 2) * size + 2) * r.rows
-        yield "block_barriers", 2 * size * r.rows
-        exponentials = r.cols + 32 * (warps + 2) * size + sum(of_sums(each, 0, 32 * warps, 1) for each in packs)
-        yield "special_function_lanes", with_logarithm(with_gradient(exponentials * r.rows, 32 * warps * size))
-        return
-    if r.variant == "in_registers":
-        packs_a_thread, warps = packs_of_threads(r, width)
-        boundary = boundary_of_packs(r, width, warps)
-        of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
-        merges = 1 if warps == 1 else 2
-        yield "global_load_requests", of_rows + r.rows * warps + counted_rows
-        yield "global_store_requests", of_rows + r.rows
-        yield "shuffles", SHUFFLES_OF_A_MERGE * merges * warps * r.rows
-        # Also of elements that do not exist; and what a thread's maximum is below that of the row, unless it is ignored.
-        others = (packs_a_thread * width + 1 + merges) * r.rows
-        exponentials = min(max(r.counted_special_function_lanes / (32 * warps), others + counted_rows), others + r.rows)
-        yield "special_function_lanes", with_logarithm(32 * warps * exponentials)
-        return
-    if r.variant in ("cluster_loss", "cluster_registers"):
-        at_once = r.variant == "cluster_registers"
-        packs_of_row = divide_up(row_bytes, 16)
-        if at_once:
-            # Blocks of 128 threads, or a smaller one: 8 at most, and with as many packs a thread as leave the least room.
-            layouts = []
-            for packs_a_thread in (16, 13, 10):
-                size = divide_up(row_bytes, 128 * packs_a_thread * 16)
-                warps = 4 if size > 1 else divide_up(8 * divide_up(packs_of_row, 8), 32 * packs_a_thread)
-                layouts += [(packs_a_thread, size, warps)] if size <= 8 else []
-            packs_a_thread, size, warps = min(layouts, key=math.prod)
-        else:
-            size = next((size for size in (2, 4, 8) if enough_blocks(size)), 16)
-        part = 8 * divide_up(divide_up(packs_of_row, size), 8)
-        if not at_once:
-            warps = min(max(divide_up(part, 4 * 32), 4), 16)
-        boundary = 16 if warps < 3 else 128
-        cuts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), boundary)
-                for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
-        loads = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows + counted_rows
-        yield "block_barriers", r.rows if size == 1 else 0
-        if at_once:
-            others = sum(of_sums_at_once(*each, 32 * warps, packs_a_thread) for each in cuts)
-        else:
-            others = r.rows * r.cols + sum(of_sums(*each, 32 * warps) for each in cuts)
-        states = size * warps
-        yield "special_function_lanes", with_logarithm(others + r.rows * (32 * states + 2 * states + 32))
-        yield "global_store_requests", r.rows
-        if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
-            yield "shuffles", SHUFFLES_OF_A_MERGE * (states + 1) * r.rows
-            yield "global_load_requests", loads
-        return
-    if r.variant == "unaligned_cluster":
-        size = next((size for size in (2, 4, 8) if 16 * divide_up(row_bytes, 16) <= size << 15 and enough_blocks(size)), 16)
-        part = 8 * divide_up(divide_up(divide_up(row_bytes, 16), size), 8)
-        warps = min(max(divide_up(part, 8 * 32), 4), 32)
-        cuts = [cut_row(row * r.cols + first, min(part * width, r.cols - first))
-                for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
-        blocks, shuffles = size * r.rows, SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
-        stores = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in cuts) + r.rows
-        loads = stores + blocks * warps - r.rows
-        yield "block_barriers", 2 * blocks
-        exponentials = r.cols + 32 * (warps + 2) * size
-        yield "special_function_lanes", with_logarithm(with_gradient(
-            r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1) for each in cuts), 32 * warps * size))  # fmt: skip
-        if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits accesses, and shuffles more
-            yield "shuffles", shuffles
-            yield "global_load_requests", loads
-            yield "global_store_requests", stores
-        return
-    keeps = r.variant == "kept_row"
-    kept_bytes = 16 * divide_up(min(row_bytes, 227 * 1024 - 1024 - 2 * 128), 16) + 128
-    most_warps = max(1024 // (227 * 1024 // kept_bytes) // 32, 3) if keeps else 16
-    warps = min(max(divide_up(row_bytes, 64 * 32), 4), most_warps)
-    # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
-    stores, loads = requests_of_rows + r.rows, (1 if keeps else 2) * requests_of_rows + r.rows * warps + counted_rows
-    shuffles = 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
-    yield "global_store_requests", min(max(r.counted_global_store_requests, stores), stores + r.rows)
-    yield "shuffles", min(max(r.counted_shuffles, shuffles), shuffles + warps * r.rows)
-    if keeps and row_bytes > 227 * 1024 - 1024 - 2 * 128:
-        return  # what is not kept is a row of its own, with ends of its own
-    yield "global_load_requests", min(max(r.counted_global_load_requests, loads), loads + 2 * r.rows)
-    exponentials = r.cols + 2 * 32 * warps
-    yield "special_function_lanes", with_logarithm(with_gradient(
-        r.rows * exponentials + sum(of_sums(*each, 32 * warps, 1 if keeps else 4) for each in cuts), 32 * warps))
-
-
-def masked_softmax(r: Row) -> Expected:
-    """Row r sees r % cols + 1 columns, or what the harness fills in as its length. A warp has 32 packs of a row at a time, and
-    one of which nothing is seen is not read."""
-    padded, backward = r.op.startswith("padded"), r.op.endswith("backward")
-    width = pack(r)
-    accesses = divide_up(r.cols, 32 * width)  # by warps, for a row
-
-    def seen(row: int) -> int:
-        if not padded:
-            return row % r.cols + 1
-        return 0 if row % 8 == 2 else 1 if row % 8 == 1 else r.cols - r.cols * (row % 8) // 8
-
-    seen_accesses = sum(divide_up(seen(row), 32 * width) for row in range(r.rows))
-    lengths = r.rows * accesses if padded else 0
-    # Where no pack needs a check, the compiler may ask for a row's length once for all packs of a lane.
-    spare_lengths = lengths - r.rows if padded and r.variant == "masked_in_a_block" else 0
-    least_passes = r.passes - 8 * spare_lengths / (r.rows * r.cols * r.size)
-    yield "passes", min(max(r.counted_passes, least_passes), r.passes)
-    if backward:
-        warps = divide_up(r.cols, (8 if r.cols <= 8192 else 16) * 32)
-        yield "shuffles", 5 * (1 if warps == 1 else 2) * warps * r.rows
-        yield "block_barriers", 0 if warps == 1 else 2 * r.rows
+    else:
+        tickets = 1 if r.variant in ("drawn_rows", "cluster") else 0
+        yield "passes", r.passes + 4 * tickets / row_bytes
+        if r.variant in ("one_read", "drawn_rows", "cluster_loss", "cluster_registers"):
+            yield "global_store_requests", (1 + tickets) * r.rows  # a loss
+        if r.variant == "cluster_loss":
+            yield "block_barriers", 0
+        if r.variant == "flat_span":
+            yield "shuffles", 0
+    if r.op.endswith("softmax_backward"):
         yield "special_function_lanes", 0
-        if r.variant == "masked_backward":
-            yield "global_load_requests", 2 * seen_accesses + 3 * lengths
-            yield "global_store_requests", r.rows * accesses
-        return
-    # Where a lane has one pack at most, the compiler may spare those without one the last exponential.
-    in_a_block = r.variant in ("four_kernels", "masked_in_a_block")
-    spared = r.rows * (32 - divide_up(r.cols, width)) if in_a_block and width == 8 and r.cols <= 256 else 0
-    for name, count in (warp_reduce if r.variant == "masked_in_a_warp" else online)(as_softmax(r)):
-        if name in ("shuffles", "block_barriers"):
-            yield name, count
-        elif name == "special_function_lanes":
-            yield name, min(max(r.counted_special_function_lanes, count - spared), count)
-    if r.variant != "four_kernels":
-        reads = 2 if r.variant == "masked_online" else 1
-        requests = reads * seen_accesses + (reads + 1) * lengths
-        yield "global_load_requests", min(max(r.counted_global_load_requests, requests - spare_lengths), requests)
-        yield "global_store_requests", 2 * r.rows * accesses
 
 
-def as_softmax(r: Row) -> Row:
-    """As if a stage before had counted it: what its kernel does between the reads and the writes."""
-    variants = {"masked_in_a_warp": "padded_packs", "masked_in_a_block": "fused", "masked_online": "online", "four_kernels": "fused"}
-    return Row(**{**vars(r), "variant": variants[r.variant]})
-
-
-def dispatched(r: Row) -> Expected:
-    """The kernel that the table names is launched, and no other: what is counted is what its own stage derives."""
-    work, part = choices.work_of(r.op), choices.Part(r.size, pack(r) > 1)
-    kernels = [
-        kernel for kernel, stage in work.stages.items()
-        if check_stage.is_applicable(stage, kernel, r.dtype, r.op, r.cols, "sim", (r.offset,))
-        and choices.is_offered(kernel, r.size, r.cols, r.offset)
-    ]  # fmt: skip
-    cell = choices.Cell(r.rows, r.cols, dict.fromkeys(kernels, 100.0), 100.0)
-    kernel = choices.chosen(choices.read_table(choices.ROOT / choices.TABLE)[work.name, part], cell)
-    stage = work.stages[kernel]
-    for name, value in EXPECTED[stage](Row(**{**vars(r), "stage": stage, "variant": kernel})):
-        if stage != "12_fusion" or name != "passes":  # who reads a label how often is not declared here
-            yield name, value
+def dispatched(_: Row) -> Expected:
+    """Which kernel was launched, recorded counts tell."""
+    yield from ()
 
 
 EXPECTED = {
@@ -865,7 +475,7 @@ EXPECTED = {
 }
 
 
-def wrong_counts(r: Row) -> list[str]:
+def wrong_counts(r: Row) -> str:
     expected = list(EXPECTED[r.stage](r))
     # What the variant declares of a row, at least where nothing is shifted.
     if r.barriers_per_row != "":
@@ -873,8 +483,8 @@ def wrong_counts(r: Row) -> list[str]:
     if r.bank_conflicts_per_row != "" and r.offset == 0:
         expected.append(("bank_conflicts", r.bank_conflicts_per_row * r.rows))
     # Four digits are printed of what is no whole number.
-    return [f"{name}: {getattr(r, 'counted_' + name)}, and not {wanted:.10g}" for name, wanted in expected
-            if abs(getattr(r, "counted_" + name) - wanted) > (0 if wanted == int(wanted) else 0.00015)]  # fmt: skip
+    return ". ".join(f"{name}: {getattr(r, 'counted_' + name)}, and not {wanted:.10g}" for name, wanted in expected
+                     if abs(getattr(r, "counted_" + name) - wanted) > (0 if wanted == int(wanted) else 0.00015))  # fmt: skip
 
 
 # ---- What counters do not tell. Variants of which all counters are the same are here, and what else tells them apart.
@@ -927,10 +537,6 @@ def demangled(name: str) -> str:
     return (library.__cxa_demangle(name.encode(), None, None, None) or name.encode()).decode()
 
 
-def newest_architecture(executable: str) -> int:
-    return max(map(int, re.findall(rb"^\.target sm_(\d+)", Path(executable).read_bytes(), re.MULTILINE)))
-
-
 def last_launch(executable: str, variant: str) -> Launch:
     done = check_stage.run([executable, "--device", "sim", "--verify-only", *SHAPE_OF_TWINS, "--variant", variant],
                            SIM_REPORT="1")  # fmt: skip
@@ -960,7 +566,7 @@ def check_twins(executable: str, rows: list[Row]) -> list[str]:
     if known and known.first in counted and known.second in counted:
         if counted[known.first] != counted[known.second]:
             problems.append(f"{known.first} and {known.second}: their counters differ: they are no twins")
-        shown = known.since <= newest_architecture(executable) < known.until
+        shown = known.since <= recorded_counts.newest_architecture(Path(executable)) < known.until
         if shown and not known.is_seen(last_launch(executable, known.first), last_launch(executable, known.second)):
             problems.append(f"{known.second}: not so: {known.difference}")
     return problems
@@ -994,7 +600,8 @@ def describe(row: Row, executable: str) -> str:
     return f"{' '.join(shape)}: {counts}\n{lines.stdout}{lines.stderr}"
 
 
-def check(executable: str, *options: str) -> str:
+def counted_rows(executable: str, *options: str) -> list[Row]:
+    """What is counted of the stage's variants at its shapes."""
     stage = Path(executable).name
     shapes = [(shape, MULTIPROCESSORS) for shape in (*SHAPES, *SHAPES_OF.get(stage, ()))]
     shapes += [(shape, FEW_MULTIPROCESSORS) for shape in SHAPES_OF_MANY_ROWS.get(stage, ())]
@@ -1003,19 +610,65 @@ def check(executable: str, *options: str) -> str:
         not_done.append("--offset [123]$|100003$|(warp|block)_registers$")
     if "causal_softmax" in "".join(options):  # attention's has variants of its own
         not_done.append("narrow_rows$")
-    rows = [
+    return [
         row
         for shape, multiprocessors in shapes if not any(re.search(pattern, shape) for pattern in not_done)
         for row in rows_of([executable, "--dtype", "all", *shape.split(), *options], multiprocessors)
     ]  # fmt: skip
-    failed: dict[str, str] = {}  # the first row of each variant
+
+
+def first_of_each(rows: list[Row], wrong: Callable[[Row], str], executable: str) -> list[str]:
+    """Of each variant the first row that something is wrong with, and what."""
+    found: dict[str, str] = {}
     for row in rows:
-        if row.variant not in failed and (wrong := wrong_counts(row)):
-            failed[row.variant] = f"{row.variant}: {'. '.join(wrong)}\n{describe(row, executable)}"
-    if problems := [*failed.values(), *check_twins(executable, rows)]:
+        if row.variant not in found and (what := wrong(row)):
+            found[row.variant] = f"{row.variant}: {what}\n{describe(row, executable)}"
+    return list(found.values())
+
+
+def check(executable: str, *options: str) -> str:
+    rows = counted_rows(executable, *options)
+    stage = Path(executable).name
+    if problems := [*first_of_each(rows, wrong_counts, executable), *check_twins(executable, rows)]:
         raise Failure("\n".join(problems))
+    if stage in RECORDED:
+        check_recorded(executable, rows, is_all={each for each in options if each.startswith("--")} <= {"--op"})
     return f"{len(rows)} rows: all is as it should be"
 
 
+def check_recorded(executable: str, rows: list[Row], is_all: bool) -> None:
+    """The rows are those that are recorded, of which they are all, or some."""
+    made, recorded = recorded_counts.read(Path(executable).name)
+
+    def differs(row: Row) -> str:
+        counts = recorded_counts.counts_of(row)
+        was = recorded.get(recorded_counts.place_of(row), () if is_all else counts)
+        named = zip(recorded_counts.COUNTERS, counts, was)
+        return ". ".join(f"{name}: {now}, and not {then}" for name, now, then in named if now != then) if was else "not recorded"
+
+    counted = set(map(recorded_counts.place_of, rows))
+    ops = {row.op for row in rows}
+    gone = [" ".join(place) for place in recorded if is_all and place[1] in ops and place not in counted]
+    wrong = sum(map(bool, map(differs, rows))) + len(gone)
+    here = recorded_counts.made_by(Path(executable))
+    if wrong and here != made:
+        print(f"skipped: needs {made}, by which the counts were recorded: of {here}, {wrong} differ")
+        sys.exit(3)
+    if wrong:
+        problems = [*first_of_each(rows, differs, executable), *(f"recorded, and no longer counted: {place}" for place in gone[:20])]
+        raise Failure("\n".join([*problems, f"{wrong} differ. record again and look at the diff: {RECORD_AGAIN}"]))
+
+
+def record(build: str) -> str:
+    """All stages' whose counts are recorded."""
+    written = []
+    for stage, ops in RECORDED.items():
+        executable = f"{build}/{stage}"
+        rows = [row for op in ops for row in counted_rows(executable, "--op", op)]
+        written.append(recorded_counts.write(stage, recorded_counts.made_by(Path(executable)), rows))
+    return "\n".join(f"wrote {file}" for file in written)
+
+
 if __name__ == "__main__":
-    sys.exit(check_stage.print_or_fail(lambda: check(*sys.argv[1:])))
+    run = record if sys.argv[1] == "--record" else check
+    sys.exit(check_stage.print_or_fail(lambda: run(*sys.argv[1 + (run is record) :])))
