@@ -54,7 +54,7 @@ def all_charts(recorded: Repository, sweep: Path) -> dict[str, Chart]:
 
 
 def test_shapes_that_are_recorded_of_a_loss_alone_are_in_no_chart(recorded: Repository) -> None:
-    data = json.loads(recorded.file.read_text())
+    data = recorded.data()
     of_losses = [{**data["results"][0], "op": "cross_entropy", "rows": 16384, "cols": cols} for cols in (4096, 8192, 16384)]
     before = charts.of_recording(results.Recorded(recorded.file)).keys()
     recorded.file.write_text(json.dumps({**data, "results": [*data["results"], *of_losses]}))

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -11,6 +10,7 @@ TOOLS = Path(__file__).resolve().parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import command  # noqa: E402
+from measure import results  # noqa: E402
 from measure.quantities import COUNTERS  # noqa: E402
 
 COMMIT = "0123456789abcdef"
@@ -143,12 +143,12 @@ class Repository:
 
     def data(self, file: str = "") -> Any:
         """What is recorded, in this file or in the usual one."""
-        return json.loads((self.results / file if file else self.file).read_text(encoding="utf-8"))
+        return results.load(self.results / file if file else self.file, {})
 
     def change(self, edit: Callable[[Any], Any]) -> None:
         data = self.data()
         edit(data)
-        self.file.write_text(json.dumps(data), encoding="utf-8")
+        self.file.write_text(results.json_text(data), encoding="utf-8")
 
     def mode(self, stage: str, mode: str) -> None:
         (self.build / stage).with_suffix(".mode").write_text(mode)

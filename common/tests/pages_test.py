@@ -250,7 +250,7 @@ def test_the_newest_recording_is_taken(lessons: Repository) -> None:
 
 def second_gpu(lessons: Repository) -> None:
     """Files of another GPU, recorded later, on which everything takes twice the time."""
-    recording = json.loads(lessons.file.read_text(encoding="utf-8"))
+    recording = lessons.data()
     for data, suffix in ((recording, ""), (synthetic_sweep.sweep(), "-sweep")):
         (lessons.results / f"nvidia-fake-1{suffix}.json").write_text(json.dumps(data))
         data["recorded"]["date_utc"], data["machine"]["gpu"] = "2031-01-01T00:00:00Z", "NVIDIA Fake 2"

@@ -376,6 +376,6 @@ def test_every_real_variant_of_the_recordings_is_explained() -> None:
     recordings = list((results.ROOT / "common/results").glob("*-profile.json"))
     assert recordings
     for path in recordings:
-        for entry, quantity in itertools.product(results.load_json(path)["entries"], quantities.QUANTITIES):
+        for entry, quantity in itertools.product(results.load(path, results.PROFILES)["entries"], quantities.QUANTITIES):
             row = profiling.row_of(quantity, entry)
             assert not row.differs or row.why, f"{results.place_of(entry)} {quantity.name}: {row.numbers}"

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Iterator
 
-from files import load_json
 from measure import results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +128,7 @@ def test_the_readme_says_where_each_stage_comes_from() -> None:
     sources = re.findall(r"^\| .+ \| (\d\d), (.+) \|$", readme[readme.index("## Where the ideas come from") :], re.M)
     assert {stage for stage, _ in sources} == {p.name[:2] for p in ROOT.glob("[0-9][0-9]_*")}
     recorded = [results.file_of(ROOT / "common/results", kind) for kind in ("", "-several")]
-    measured = [result for file in recorded if file for result in load_json(file)["results"]]
+    measured = [result for file in recorded if file for result in results.load(file, {})["results"]]
     variants = {((result["stage"] or "")[:2], result["variant"]) for result in measured}
     assert {(stage, name) for stage, here in sources for name in re.findall("`([^`]+)`", here)} - variants == set()
 

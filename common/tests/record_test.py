@@ -1,6 +1,5 @@
 """Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -37,8 +36,8 @@ def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) 
 def test_quick_stays_out_of_the_results(repository: Repository) -> None:
     repository.tool("record --quick")
     assert repository.files() == []
-    data = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))
-    assert {(r["dtype"], r["rows"], r["cols"]) for r in data["results"]} == {("f32", 49152, 1024)}
+    recorded = results.Recorded(repository.build / "nvidia-fake-1-quick.json")
+    assert {(r["dtype"], r["rows"], r["cols"]) for r in recorded.results} == {("f32", 49152, 1024)}
 
 
 def test_another_gpu_s_recording_stays(recorded: Repository) -> None:
@@ -94,8 +93,8 @@ def test_an_interrupted_recording_goes_on(repository: Repository) -> None:
     printed = repository.tool(f"record --quick --out {repository.root}/01_naive/main.cu/no.json", 1, "File exists")
     assert [line.split()[2] for line in printed.splitlines() if KEPT in line] == ["01_naive"], printed
     assert repository.tool("record --quick").count(KEPT) == len(repository.stages)
-    results_of_all = json.loads((repository.build / "nvidia-fake-1-quick.json").read_text(encoding="utf-8"))["results"]
-    assert {result["stage"] for result in results_of_all} == {*repository.stages, ""}
+    of_all = results.Recorded(repository.build / "nvidia-fake-1-quick.json").results
+    assert {result["stage"] for result in of_all} == {*repository.stages, ""}
     assert KEPT not in repository.tool("record --quick")  # what was written is forgotten
 
 

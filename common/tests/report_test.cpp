@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -151,6 +152,12 @@ TEST(Table, RecordedPercentagesAreRefusedWhereTheyAreNone) {
     EXPECT_THROW(RecordedPercentages{file.path()}, UsageError) << text;
   }
   EXPECT_THROW(RecordedPercentages{"/nowhere"}, UsageError);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  ASSERT_EQ(write(ends[1], recorded.data(), recorded.size()), static_cast<ssize_t>(recorded.size()));
+  close(ends[1]);
+  EXPECT_THROW(RecordedPercentages{"/dev/fd/" + std::to_string(ends[0])}, UsageError) << "not a regular file";
+  close(ends[0]);
 }
 
 TEST(Table, NoLineIsWiderThanTheScreen) {

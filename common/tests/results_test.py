@@ -9,7 +9,7 @@ import files
 import pytest
 import synthetic_sweep
 from command import ToolError
-from measure import hardware_table, results
+from measure import columns, hardware_table, results
 
 RECORDED = results.ROOT / "common/results"
 LOAD: dict[str, Callable[[Path], Any]] = {
@@ -23,10 +23,20 @@ LOAD: dict[str, Callable[[Path], Any]] = {
 # A list of many alike is as good as its first two.
 LISTS = ("results", "entries", "counted", "tables")
 GOOD = {
-    name: {key: value[:2] if key in LISTS else value for key, value in files.load_json(RECORDED / name).items()}
+    name: {key: value[:2] if key in LISTS else value for key, value in results.load(RECORDED / name, {}).items()}
     for name in LOAD
 }
 RECORDING = GOOD["nvidia-h200.json"]
+
+
+def swept(*contenders: str) -> Any:
+    """A sweep of these contenders at two shapes, at one of which 03_warp_reduce is not applicable."""
+    data = synthetic_sweep.sweep()
+    rows = [row for row in data["results"] if row["contender"] in contenders and row["rows"] == 1024 and row["cols"] in (1024, 2048)]
+    return {**data, "tables": data["tables"][:1], "results": rows}
+
+
+IN_COLUMNS = json.loads(results.json_text(swept("copy", "03_warp_reduce packs", "cudnn accurate")))
 # What each value may be instead, and is not: each kind once. KeyError: it is not there.
 WRONG = (True, -1, "", "<b>x</b>", "../../../x", "x\x1b[2J", [], {}, None, 1e300, "\ud800", KeyError)
 # Fields that must be refused, and which of WRONG they may well be.
@@ -102,6 +112,61 @@ def test_what_is_recorded_is_taken(said: Said) -> None:
     assert said("nvidia-h200-sweep.json", synthetic_sweep.sweep()) == ""
 
 
+@pytest.mark.parametrize("name, schema", [("nvidia-h200.json", results.RECORDING), ("simulator.json", results.COUNTED)])
+def test_a_file_that_is_read_and_written_is_the_same(name: str, schema: Any) -> None:
+    assert results.json_text(results.load(RECORDED / name, schema)) == (RECORDED / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [],
+        [{}],
+        [{"a": 1, "b": None}, {"a": 1, "b": 2}],
+        [{"a": 1}, {"a": 1.0}, {"a": True}],
+        [{"a": {}}, {"a": {}}],
+        [{"a": [1]}, {"a": []}, {"a": {"b": 1}}],
+        [{"b": 1}, {"a": 1, "b": 2}, {"b": 3, "c": 4}, {"a": 5, "b": 6, "c": 7}],  # lacking the last, and lacking others
+        [{"n": {"x": [{"y": 1}, {"y": 2, "z": {"u": 3}}]}}, {"n": {"x": []}}, {"n": {"x": [{"z": {"u": 4}}]}}],
+    ],
+)
+def test_what_is_written_in_columns_is_read_again(objects: list[Any]) -> None:
+    text = json.dumps(columns.packed(objects))
+    read = columns.unpacked(json.loads(text), "results")
+    assert [json.dumps(one, sort_keys=True) for one in read] == [json.dumps(one, sort_keys=True) for one in objects], text
+
+
+def test_what_is_not_applicable_has_a_line_for_each_reason(tmp_path: Path) -> None:
+    data, path = synthetic_sweep.sweep(), tmp_path / "a-sweep.json"
+    rows = copy.deepcopy(data["results"])
+    absent = [row for row in rows if row["status"] == "not applicable"]
+    path.write_text(results.json_text(data), encoding="utf-8")
+    form = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert len(form["rows"]) == len(rows) - len(absent)
+    assert len(form["not_applicable"]["rows"]) == len({(row["variant"], row["reason"]) for row in absent}) < len(absent)
+    assert results.load(path, results.SWEEP)["results"] == rows  # in this order
+    path.write_text(json.dumps(data), encoding="utf-8")  # an older file
+    assert results.load(path, results.SWEEP)["results"] == rows
+
+
+def test_columns_that_are_damaged(said: Said) -> None:
+    assert said("nvidia-h200-sweep.json", IN_COLUMNS) == ""
+    for path in places(IN_COLUMNS["results"], ("results",)):
+        for wrong in WRONG:
+            data = damaged(IN_COLUMNS, path, wrong)
+            text = data and said("nvidia-h200-sweep.json", data)
+            if data and path[-1] in ("columns", "rows", "shapes", "variants", "not_applicable") and wrong not in ([], {}, KeyError):
+                assert f"'{path[-1]}'" in text or "not_applicable is" in text, (path, wrong)
+    more = copy.deepcopy(IN_COLUMNS)
+    more["results"]["rows"][1].append(0)
+    assert "results 2 has more values than columns" in said("nvidia-h200-sweep.json", more)
+    inner: Any = ["a"]
+    for _ in range(400):
+        inner = [{"a": inner}]
+    more["results"]["columns"] = inner
+    assert "it is nested too deeply" in said("nvidia-h200-sweep.json", more)
+
+
 NOT_JSON = {
     "": "is not JSON",
     "{": "is not JSON",
@@ -130,6 +195,13 @@ def test_not_text_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(ToolError) as missing:
         files.load_json(tmp_path / "b.json")
     assert missing.value.code == 1
+    with pytest.raises(files.BadFile, match="/dev/null is not a regular file"):
+        files.load_json(Path("/dev/null"))
+
+
+def test_tables_that_are_none(said: Said, tmp_path: Path) -> None:
+    assert "'tables' is empty" in said("nvidia-h200-sweep.json", {**GOOD["nvidia-h200-sweep.json"], "tables": None})
+    assert results.newest([tmp_path / "a.json"]) == tmp_path / "a.json"
 
 
 def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(said: Said) -> None:

@@ -1,7 +1,6 @@
 """Stage 14 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
 
 import csv
-import json
 import os
 import re
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from measure import results
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Path(os.environ.get("BUILD", ROOT / "build")) / "14_several_gpus"
@@ -151,7 +151,7 @@ def test_what_is_recorded(tmp_path: Path) -> None:
     assert (failed.returncode, "2 GPUs: chunked bf16:4096x151936: wrong" in failed.stderr, out.exists()) == (1, True, False)
     done = tool(*options, STATUS="verified", **seen)  # type: ignore[arg-type]
     assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())["results"]
+    found = results.load(out, results.SEVERAL)["results"]
     times = {(one["gpus"], one["variant"]): one["time_us"] for one in found}
     assert times == {(gpus, name): time for gpus in (2, 4) for name, time in (("chunked", gpus), ("torch_eager", 1e6))}
     assert len(found) == 2 * (6 + 1)  # the lesson's shapes

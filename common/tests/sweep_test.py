@@ -140,7 +140,7 @@ class World(Repository):
         file = self.root / "out.json"
         code, out, err = self.sweep("--out", str(file), *arguments)
         assert (code, said in err) == (expected, True), err
-        return json.loads(file.read_text(encoding="utf-8")), out
+        return results.load(file, results.SWEEP), out
 
 
 @pytest.fixture
@@ -1137,7 +1137,7 @@ def test_only_the_whole_usual_sweep_replaces_the_recorded_file(world: World, mon
         patch.setattr(results, "commit_of", lambda *_, **__: (results.UNKNOWN, True))
         assert written() == (0, False, True)
     assert written() == (0, True, False)
-    data = json.loads(file.read_text(encoding="utf-8"))
+    data = results.load(file, results.SWEEP)
     assert data["recorded"]["command"] == "./run sweep"
     content, world.device["gpu"] = file.read_bytes(), "NVIDIA Fake 2"
     assert world.sweep()[0] == 0
@@ -1267,7 +1267,7 @@ def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
     for op, kind in results.SWEEPS.items():
         of_op = sweep_options.tables_of(op)
         tables = [{**table._asdict(), "shapes": list(map(str, table.shapes))} for table in of_op]
-        recorded = [results.load_json(path)["tables"] for path in (results.ROOT / "common/results").glob(f"*{kind}.json")]
+        recorded = [results.load(path, results.SWEEP)["tables"] for path in (results.ROOT / "common/results").glob(f"*{kind}.json")]
         assert recorded or op != "softmax"
         for of_one in recorded:
             assert of_one == [table for table in tables if table["name"] in [one["name"] for one in of_one]]

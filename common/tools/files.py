@@ -66,6 +66,8 @@ def load_json(path: Path) -> Any:
     """Raises BadFile that names the file when it is not JSON with finite numbers and no name twice; ToolError where it
     cannot be read."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # a device may never end
+            raise BadFile(f"{path} is not a regular file")
         text = path.read_text(encoding="utf-8")
         return json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object)
     except OSError as error:

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "common/harness/errors.h"
 #include "common/harness/operation.h"
 
 RecordedPercentages::RecordedPercentages(const std::string& file) {
-  std::ifstream stream(file);
+  std::error_code unknown;
+  bool is_whole = std::filesystem::is_regular_file(file, unknown);  // a device may never end
+  std::ifstream stream;
+  if (is_whole) stream.open(file);
   std::getline(stream, gpu_);
-  bool is_whole = true;
   for (Row row; is_whole && stream >> row.stage;) {
     stream >> row.variant >> row.dtype >> row.operation >> row.shape.rows >> row.shape.cols >> row.percent;
     is_whole = !stream.fail();

@@ -21,6 +21,7 @@ from command import Parser, ToolError, file_to_write
 from files import load_json, write_whole
 from measure import results
 from measure.results import Json, Shape
+from measure.schema import check_each
 
 
 class Lesson(NamedTuple):
@@ -199,7 +200,7 @@ def checked(reports: list[Json]) -> tuple[Json, Json, list[Json]]:
     if any(report["machine"] != machine or report["settings"] != settings for report in reports):
         raise ToolError("the stages report different machines or settings: record again")
     merged = merge(reports)
-    results.check_each(merged, results.RECORDING["results"], "results")
+    check_each(merged, results.RECORDING["results"], "results")
     return machine, settings, merged
 
 

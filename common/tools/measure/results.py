@@ -11,6 +11,7 @@ import contextlib
 import csv
 import datetime
 import io
+import itertools
 import json
 import os
 import re
@@ -23,15 +24,14 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from command import NoDevice, Parser, ToolError, Usage, output_of, started
 from files import BadFile, load_json, write_whole
+from measure.columns import packed, unpacked
+from measure.schema import DATE, OTHERS, Each, Json, are_texts, check, is_date, is_difference, is_number, shortened
 
 ROOT = Path(__file__).resolve().parents[3]
 ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 MACHINE_TIMEOUT_S = 120
-DATE = "%Y-%m-%dT%H:%M:%SZ"
 LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be in the next run
 STATUSES = ("verified", "wrong", "not applicable", "failed")
-
-Json = dict[str, Any]
 
 
 class Shape(NamedTuple):
@@ -316,99 +316,107 @@ def shape_of(entry: Json) -> Shape:
     return Shape(entry["dtype"], entry["rows"], entry["cols"])
 
 
+# --- The form of a recorded file --------------------------------------------------------------------
+
+
 def json_text(data: Json) -> str:
-    """JSON with one line per list element, so that a new recording gives a readable diff."""
+    """JSON with a line for each element of a list, so that a new recording gives a readable diff. See form_of()."""
 
-    def text(value: Any) -> str:
-        if not isinstance(value, list) or not value:
+    def text(value: Any, indent: str) -> str:
+        if isinstance(value, dict) and ("columns" in value or not indent):
+            begin, end, parts = *"{}", [f"{json.dumps(name)}: {text(one, indent + ' ')}" for name, one in value.items()]
+        elif isinstance(value, list) and value:
+            begin, end, parts = *"[]", [json.dumps(one, ensure_ascii=False) for one in value]
+        else:
             return json.dumps(value, ensure_ascii=False)
-        return "[\n" + ",\n".join("  " + json.dumps(element, ensure_ascii=False) for element in value) + "\n ]"
+        return f"{begin}\n" + ",\n".join(f"{indent} {part}" for part in parts) + f"\n{indent}{end}"
 
-    return "{\n" + ",\n".join(f" {json.dumps(key)}: {text(value)}" for key, value in data.items()) + "\n}\n"
+    return text({name: form_of(value) if isinstance(value, list) else value for name, value in data.items()}, "") + "\n"
+
+
+def form_of(rows: list[Json]) -> Json:
+    """The rows in columns. What is not applicable is no row: "not_applicable" has a line for each variant and reason, with its
+    shapes, and "variants" says in which order the rows were."""
+    shapes: dict[str, list[Shape]] = {}
+    for row in filter(is_not_applicable, rows):
+        alike = json.dumps({name: value for name, value in row.items() if name not in Shape._fields})
+        shapes.setdefault(alike, []).append(shape_of(row))
+    form = packed(list(itertools.filterfalse(is_not_applicable, rows)))
+    if shapes:
+        absent = [{**json.loads(alike), "shapes": list(map(str, sorted(shapes[alike])))} for alike in sorted(shapes)]
+        order = order_of(rows)
+        form["not_applicable"] = packed(sorted(absent, key=lambda one: order.index(variant_of(one))))
+        form["variants"] = order
+    return form
+
+
+def rows_of(form: Json, name: str) -> list[Json]:
+    """What is not applicable comes last. Raises ToolError."""
+    rows = unpacked(form, name)
+    if "not_applicable" in form:
+        check(form, {"variants": are_texts}, name)
+        where = f"{name}: not_applicable"
+        for number, alike in enumerate(unpacked(form["not_applicable"], where), start=1):
+            check(alike, {"shapes": are_texts}, f"{where} {number}")
+            shapes = map(parse_shape, alike.pop("shapes"))
+            rows += [{**alike, **shape._asdict()} for shape in shapes]
+    return rows
+
+
+def order_of(rows: list[Json]) -> list[str]:
+    """The variants in the order that they have at every shape."""
+    order: list[str] = []
+    for of_place in by_place(rows).values():
+        at = len(order)
+        for name in map(variant_of, reversed(of_place)):
+            if name not in order:
+                order.insert(at, name)
+            at = order.index(name)
+    return order
+
+
+def in_order(rows: list[Json], variants: list[str]) -> list[Json]:
+    """What is not applicable among the others of its shape and operation."""
+    number = {variant: n for n, variant in enumerate(variants)}
+
+    def at(row: Json) -> int:
+        return number.get(variant_of(row), len(number))
+
+    waiting = by_place(sorted(filter(is_not_applicable, rows), key=at))
+    others = list(itertools.filterfalse(is_not_applicable, rows))
+    last = {place(row): row for row in others if row["stage"]}  # the copy may stand anywhere
+    found = []
+    for row in others:
+        here = waiting.get(place(row), [])
+        while here and at(here[0]) < at(row):
+            found.append(here.pop(0))
+        found.append(row)
+        while here and row is last.get(place(row)):
+            found.append(here.pop(0))
+    return [*found, *itertools.chain(*waiting.values())]
+
+
+def by_place(rows: Iterable[Json]) -> dict[tuple[Shape, str], list[Json]]:
+    found: dict[tuple[Shape, str], list[Json]] = {}
+    for row in rows:
+        found.setdefault(place(row), []).append(row)
+    return found
+
+
+def place(row: Json) -> tuple[Shape, str]:
+    """The shape and the operation; without one where a variant does one alone."""
+    return shape_of(row), row.get("op", "")
+
+
+def variant_of(row: Json) -> str:
+    return f"{row['stage']} {row['variant']}"
+
+
+def is_not_applicable(row: Json) -> bool:
+    return row.get("status") == "not applicable"
 
 
 # --- What a recorded file must hold, before anything is made of it ---------------------------------
-
-
-class Each(NamedTuple):
-    """A list of objects, no two of the same place."""
-
-    one: str
-    schema: Json
-    then: Callable[[Json, str], None] = lambda _one, _where: None  # raises ToolError for what does not fit together
-    may_be_empty: bool = False
-
-
-OTHERS = "*"  # in an object's schema: kinds by regular expressions, for all names that it does not have
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """A kind is a regular expression, a range, None, bool, several of these, a list of as many, or a function."""
-    if isinstance(kind, tuple):
-        return any(fits(value, one) for one in kind)
-    if isinstance(kind, list):
-        return isinstance(value, list) and len(value) == len(kind) and all(map(fits, value, kind))
-    if isinstance(kind, str):
-        return isinstance(value, str) and re.fullmatch(kind, value) is not None
-    if isinstance(kind, range):
-        return type(value) is int and value in kind  # True is an int, too
-    return value is None if kind is None else type(value) is bool if kind is bool else kind(value)
-
-
-def is_difference(value: Any) -> bool:
-    return type(value) in (int, float)  # load_json lets finite ones through
-
-
-def is_number(value: Any) -> bool:
-    return is_difference(value) and value >= 0
-
-
-def is_date(value: Any) -> bool:
-    try:
-        return datetime.datetime.strptime(value, DATE).strftime(DATE) == value
-    except (TypeError, ValueError):
-        return False
-
-
-def are_texts(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
-
-
-def check(found: Any, schema: Json, where: str = "it") -> None:
-    """Raises ToolError that says which field is missing, or what is in it."""
-    if not isinstance(found, dict):
-        raise ToolError(f"{where} is {shortened(found)}")
-    named = {name: kind for name, kind in schema.items() if name != OTHERS}
-    for pattern, kind in schema.get(OTHERS, {}).items():
-        named |= {name: kind for name in found if name not in named and re.search(pattern, name)}
-    for name, kind in named.items():
-        if name not in found:
-            raise ToolError(f"{where} has no '{name}'")
-        if isinstance(kind, Each):
-            check_each(found[name], kind, name)
-        elif isinstance(kind, dict):
-            check(found[name], kind, name if where == "it" else f"{where}: {name}")
-        elif not fits(found[name], kind):
-            raise ToolError(f"{where}: '{name}' is {shortened(found[name])}")
-
-
-def check_each(found: Any, each: Each, name: str) -> None:
-    if not isinstance(found, list) or not (found or each.may_be_empty):
-        raise ToolError(f"'{name}' is {shortened(found) if found else 'empty'}")
-    places: dict[tuple[Any, ...], int] = {}
-    for number, one in enumerate(found, start=1):
-        where = f"{each.one} {number}"
-        check(one, each.schema, where)
-        each.then(one, where)
-        place = tuple(one[key] for key in (*PLACE, "op", "input", "gpus") if key in each.schema)
-        first = places.setdefault(place or (number,), number)
-        if first != number:
-            raise ToolError(f"{where} has the place of {each.one} {first}")
-
-
-def shortened(value: Any) -> str:
-    text = ascii(value) if isinstance(value, (str, int, float, type(None))) else type(value).__name__
-    return text if len(text) <= 60 else text[:60] + " ..."
 
 
 def check_result(result: Json, where: str) -> None:
@@ -505,15 +513,24 @@ PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu
 
 
 def load(path: Path, schema: Json) -> Json:
-    """A recorded file that holds what it must. Raises BadFile that names the file and the field."""
+    """A recorded file that holds what it must; also one whose lists are not in columns, as older ones. Raises BadFile that names
+    the file and the field."""
     data = load_json(path)
     try:
-        check(data, SWEEP if schema is RECORDING and isinstance(data, dict) and "tables" in data else schema)
-        names = [table["name"] for table in data.get("tables", ())]
+        check(data, {})
+        forms = {name: form for name, form in data.items() if isinstance(form, dict) and "columns" in form}
+        data |= {name: rows_of(form, name) for name, form in forms.items()}
+        schema = SWEEP if schema is RECORDING and "tables" in data else schema
+        check(data, schema)
+        for name in (name for name in forms if name in schema and "dtype" in schema[name].schema):
+            data[name] = in_order(data[name], forms[name].get("variants", []))
+        names = [table["name"] for table in data["tables"]] if schema is SWEEP else []
         if len(set(names)) != len(names):
             raise ToolError("two tables have the same name")
     except ToolError as error:
         raise BadFile(f"{path} is no results file: {error}") from error
+    except RecursionError:
+        raise BadFile(f"{path} is no results file: it is nested too deeply") from None
     return data
 
 
