@@ -61,7 +61,6 @@ def wrong_count(name: str, run: str, says: str, *changes: Change, at: str | None
 
 
 DTYPE = "common/harness/dtype.cuh"
-LAUNCHES = "common/harness/launches.cuh"
 GRID = "common/kernel/grid.cuh"
 PACK = "common/kernel/pack.cuh"
 NAIVE = "01_naive/naive.cuh"
@@ -109,6 +108,7 @@ MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 CHOICE = "common/rowwise/dispatch/choice.h"
 DISPATCH = "13_dispatch/main.cu"
+OPERATION = "common/kernel/row_operation.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
 MERGE = "common/kernel/block_merge.cuh"
@@ -117,16 +117,15 @@ MERGE = "common/kernel/block_merge.cuh"
 COMMON = (
     (DTYPE, "if (dtype == DType::f16) return function.template operator()<__half>(); => "),
     (DTYPE, "if (dtype == DType::bf16) return function.template operator()<__nv_bfloat16>(); => "),
-    (LAUNCHES, "Operations<Softmax, LogSoftmax>; => Operations<Softmax>;"),
+    (OPERATION, "OpList<Softmax, LogSoftmax>; => OpList<Softmax>;"),
     (GRID, "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
     (SPLIT, "max_grid_rows = 65535; => max_grid_rows = 2;"),
-    ("11_backward/main.cu", "Operations<SoftmaxBackward, LogSoftmaxBackward>; => Operations<SoftmaxBackward>;"),
-    ("12_fusion/main.cu", "Operations<CrossEntropy, SmoothedCrossEntropy>; => Operations<CrossEntropy>;"),
-    ("12_fusion/main.cu", "Operations<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => "
-                          "Operations<WithGradient<CrossEntropy>>;"),
-    ("12_fusion/main.cu", "LossesAndGradients = Operations<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,\n"
-                          "                                      WithGradient<SmoothedCrossEntropy>>; => "
-                          "LossesAndGradients = Operations<CrossEntropy, WithGradient<CrossEntropy>>;"),
+    (GRADIENT, "OpList<SoftmaxBackward, LogSoftmaxBackward>; => OpList<SoftmaxBackward>;"),
+    (ROW_LOSS, "Losses = OpList<CrossEntropy, SmoothedCrossEntropy>; => Losses = OpList<CrossEntropy>;"),
+    (ROW_LOSS, "OpList<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => OpList<WithGradient<CrossEntropy>>;"),
+    (ROW_LOSS, "LossesAndGradients = OpList<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,\n"
+               "                                  WithGradient<SmoothedCrossEntropy>>; => "
+               "LossesAndGradients = OpList<CrossEntropy, WithGradient<CrossEntropy>>;"),
     # Without Thrust.
     (THRUST, "const auto policy = thrust::cuda => "
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
@@ -184,7 +183,7 @@ GROUPS: dict[str, list[Mistake]] = {
     "02_fused_block_3": [
         wrong_count("a_block_for_every_row", "",
             "^fastertransformer_block_per_row: not so: a block loops over a head's rows",
-            (FUSED, "LaunchShape::block_per_head ? shape.cols : 1 => LaunchShape::block_per_head ? 1 : 1")),
+            (FUSED, "LaunchShape::block_per_head ? tensors.shape.cols : 1 => LaunchShape::block_per_head ? 1 : 1")),
         wrong_count("a_barrier_too_many_for_narrow_rows", "", "block barriers .*",
             (FUSED, "const RowResult<Op> result(max, sum); => if (cols < 100) __syncthreads();  // for nothing\n"
                     "    const RowResult<Op> result(max, sum);"), at="// for nothing"),
@@ -517,7 +516,7 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("words_of_a_pack_are_those_of_the_first", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
             "y: [0-9]+ of 700 elements wrong", (MASKED, "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;")),
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
-            ("12_fusion/separate_masked.cuh", "of.mask, -INFINITY}); => of.mask, 0});")),
+            ("12_fusion/separate_masked.cuh", "mask, -INFINITY}); => of.mask, 0});")),
         fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
             (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
             (NARROW_ROWS, "// What does not exist adds nothing. => // What does not exist is not added."),
@@ -532,11 +531,11 @@ GROUPS: dict[str, list[Mistake]] = {
     ],
     "13_dispatch_2": [
         Mistake("half_a_workspace", "dispatch --rows 3 --cols 151936", "simulator: .*write of 8 bytes .* past the end of",
-            ((DISPATCH, ".bytes = needed.bytes, => .bytes = needed.bytes / 2,"),), code=4),
+            ((DISPATCH, ".bytes = needed.workspace_bytes, => .bytes = needed.workspace_bytes / 2,"),), code=4),
     ],
     "13_dispatch_3": [
         Mistake("every_matrix_begins_at_a_pack", "dispatch --rows 40 --cols 8192 --offset 1", "simulator: .*misaligned",
-            ((DISPATCH, ".alignment = begins & -begins, => .alignment = 16,"),), code=4),
+            ((DISPATCH, "choose<Kernel>(matrix_of(problem), => choose<Kernel>([&] { Matrix matrix = matrix_of(problem); matrix.alignment = 16; return matrix; }(),"),), code=4),
     ],
     f"{SEVERAL_GPUS}_1": [
         wrong_result("sums_are_not_added_up", "two_all_reduces --rows 3 --cols 1000", "of 3000 elements wrong",
