@@ -48,6 +48,8 @@ struct ThrustCalls {
   }
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const T* x = tensors.x;
+    T* y = tensors.y;
     const auto [shifted, exps, row_max, row_sum] = NaiveWorkspace(tensors.workspace, tensors.shape);
     const std::int64_t n = tensors.shape.elements();
     const auto policy = thrust::cuda::par_nosync.on(stream);
@@ -58,11 +60,11 @@ struct ThrustCalls {
     const auto none = thrust::make_discard_iterator();
     const thrust::equal_to<std::int64_t> same_row;
 
-    thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(tensors.x, ToFloat{}), none,
+    thrust::reduce_by_key(policy, rows, rows + n, thrust::make_transform_iterator(x, ToFloat{}), none,
                           row_max, same_row, MaxOp{});
-    thrust::transform(policy, tensors.x, tensors.x + n, max_of_row, shifted, Subtract{});
+    thrust::transform(policy, x, x + n, max_of_row, shifted, Subtract{});
     thrust::transform(policy, shifted, shifted + n, exps, Exponential{});
     thrust::reduce_by_key(policy, rows, rows + n, exps, none, row_sum, same_row, SumOp{});
-    thrust::transform(policy, exps, exps + n, sum_of_row, tensors.y, Divide<T>{});
+    thrust::transform(policy, exps, exps + n, sum_of_row, y, Divide<T>{});
   }
 };

@@ -1,6 +1,6 @@
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 namespace {
 

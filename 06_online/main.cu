@@ -1,6 +1,6 @@
-#include "06_online/online.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
 
 namespace {
 

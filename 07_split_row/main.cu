@@ -1,7 +1,7 @@
-#include "07_split_row/row_exchange.cuh"
-#include "07_split_row/split_row.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/row_exchange.cuh"
+#include "common/rowwise/kernels/forward/split_row.cuh"
 
 Stage stage() {
   return {.name = "07_split_row",

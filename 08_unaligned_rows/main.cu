@@ -1,9 +1,9 @@
-#include "08_unaligned_rows/flat_span.cuh"
-#include "08_unaligned_rows/head_and_tail.cuh"
 #include "08_unaligned_rows/shifted.cuh"
 #include "08_unaligned_rows/traffic.h"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/flat_span.cuh"
+#include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
 Stage stage() {
   return {

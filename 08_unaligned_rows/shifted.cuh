@@ -2,7 +2,7 @@
 // neighbouring rows is masked.
 #pragma once
 
-#include "08_unaligned_rows/head_and_tail.cuh"
+#include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
 /// Those of the N elements from row[col] on that belong to the row; the others are zero.
 template <int N, class T>

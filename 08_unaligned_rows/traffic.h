@@ -1,8 +1,8 @@
 // What two variants of this stage read: the others read each element once.
 #pragma once
 
-#include "08_unaligned_rows/row_in_flight.cuh"
 #include "common/harness/variant.h"
+#include "common/rowwise/kernels/forward/row_in_flight.cuh"
 
 /// Reads the packs that a row's elements lie in, whole: where x begins at a pack.
 inline Traffic shifted_passes(const Problem& problem) {

@@ -1,9 +1,9 @@
 // Shared memory as no more than the place where the next row lands: this row is in registers, and its place is free again.
 #pragma once
 
-#include "06_online/online.cuh"
-#include "08_unaligned_rows/finish_row.cuh"
 #include "09_async_copy/own_packs.cuh"
+#include "common/rowwise/kernels/forward/finish_row.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
 
 /// Blocks that stay. Two rows are on an SM side by side: one in registers, where an element costs one exponential, and
 /// the next on its way to shared memory.

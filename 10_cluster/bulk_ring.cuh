@@ -2,7 +2,7 @@
 // that is read and written, two on their way.
 #pragma once
 
-#include "10_cluster/tickets.cuh"
+#include "common/rowwise/kernels/forward/tickets.cuh"
 
 constexpr int slots_of_ring = 3;
 

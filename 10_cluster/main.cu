@@ -1,10 +1,10 @@
 #include "10_cluster/bulk_ring.cuh"
-#include "10_cluster/cluster_registers.cuh"
-#include "10_cluster/cluster_row.cuh"
-#include "10_cluster/tickets.cuh"
-#include "10_cluster/unaligned_cluster.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/cluster_registers.cuh"
+#include "common/rowwise/kernels/forward/cluster_row.cuh"
+#include "common/rowwise/kernels/forward/tickets.cuh"
+#include "common/rowwise/kernels/forward/unaligned_cluster.cuh"
 
 Stage stage() {
   return {

@@ -4,9 +4,9 @@
 // saves is a matrix: where x is kept anyway, y need not be. Source: FlashAttention's backward (Dao et al.), which keeps log(d) + m.
 #pragma once
 
-#include "06_online/online.cuh"
-#include "08_unaligned_rows/finish_row.cuh"
-#include "11_backward/in_registers.cuh"
+#include "common/rowwise/kernels/backward/in_registers.cuh"
+#include "common/rowwise/kernels/forward/finish_row.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
 
 /// As SoftmaxBackward, of x and the pair of each row in place of y.
 struct RecomputedSoftmaxBackward {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "11_backward/recomputed.cuh"
-#include "11_backward/unaligned.cuh"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/backward/unaligned.cuh"
 
 /// y and dy twice; of log-softmax the sum is of dy alone.
 inline Traffic reads_for_the_sum_and_again(const Problem& problem) {

@@ -1,9 +1,9 @@
 // Forward and backward in one kernel each.
 #pragma once
 
-#include "08_unaligned_rows/head_and_tail.cuh"
-#include "11_backward/row_gradient.cuh"
 #include "12_fusion/masked_load_store.cuh"
+#include "common/kernel/row_gradient.cuh"
+#include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
 /// By a kernel of an earlier stage: Launcher::launch<Op>(load, store, shape, stream). rows = 0 does nothing. Throws CudaError.
 template <class Launcher>

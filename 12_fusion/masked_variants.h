@@ -1,9 +1,9 @@
 // The variants of softmax with scale, mask and dropout.
 #pragma once
 
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "12_fusion/separate_masked.cuh"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 namespace masked {
 namespace {

@@ -1,8 +1,8 @@
 // What is fused elsewhere, as kernels of their own: log-softmax of stage 06, then a pick, then the gradient.
 #pragma once
 
-#include "06_online/online.cuh"
-#include "12_fusion/row_loss.cuh"
+#include "common/kernel/row_loss.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
 
 /// Log-probabilities are stored as floats: in 16 bits the loss would have two or three digits.
 struct StoreFloats {

@@ -1,8 +1,8 @@
 // What is fused elsewhere, as kernels of their own: each has one of the functors.
 #pragma once
 
-#include "06_online/online.cuh"
 #include "12_fusion/masked_softmax.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
 
 /// A block for each row.
 template <int pack_size, class Load, class Store>

@@ -1,12 +1,12 @@
 // What the variants of the losses read and write.
 #pragma once
 
-#include "12_fusion/in_registers.cuh"
-#include "12_fusion/kept_row.cuh"
-#include "12_fusion/loss.cuh"
-#include "12_fusion/span_loss.cuh"
-#include "12_fusion/unaligned_cluster.cuh"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/loss/in_registers.cuh"
+#include "common/rowwise/kernels/loss/kept_row.cuh"
+#include "common/rowwise/kernels/loss/loss.cuh"
+#include "common/rowwise/kernels/loss/span_loss.cuh"
+#include "common/rowwise/kernels/loss/unaligned_cluster.cuh"
 
 inline bool makes_gradient(const Problem& problem) {
   return is_one_of(LossesWithGradient{}, problem.op);

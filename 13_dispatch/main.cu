@@ -1,7 +1,7 @@
-#include "11_backward/row_gradient.cuh"
-#include "12_fusion/row_loss.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
+#include "common/kernel/row_gradient.cuh"
+#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/launch.cuh"
 

@@ -11,8 +11,8 @@
 // sent. No GPU has to hold more than one cluster for that, nor as many as another one.
 #pragma once
 
-#include "10_cluster/tickets.cuh"
 #include "14_several_gpus/mailbox.cuh"
+#include "common/rowwise/kernels/forward/tickets.cuh"
 
 /// So many that a block has few threads: then registers allow as many blocks on an SM as shared memory does.
 constexpr int exchange_packs_per_thread = 16;

@@ -5,10 +5,10 @@
 // L2, and the exchange of a chunk runs behind the first read of the next: nearer to 2 from memory.
 #pragma once
 
-#include "07_split_row/split_row.cuh"
 #include "14_several_gpus/part.cuh"
 #include "14_several_gpus/ranks.h"
 #include "common/harness/cuda_handles.h"
+#include "common/rowwise/kernels/forward/split_row.cuh"
 
 /// blockIdx.x: the piece of the part, blockIdx.y: the row. messages: rows x gridDim.x.
 template <class Op, class T, int pack_size>

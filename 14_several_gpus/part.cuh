@@ -6,8 +6,8 @@
 // Sources: Megatron-LM's vocab-parallel cross-entropy makes two all-reduces, of maxima and of sums.
 #pragma once
 
-#include "12_fusion/row_loss.cuh"
 #include "common/kernel/load_store.cuh"
+#include "common/kernel/row_loss.cuh"
 
 /// What a GPU has of the problem: device memory.
 template <class T>

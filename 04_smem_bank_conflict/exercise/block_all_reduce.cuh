@@ -1,7 +1,7 @@
 // Given in the exercises from here on: the reduction that exercises 02.2 and 03.1 end with, in one.
 #pragma once
 
-#include "03_warp_reduce/warp_all_reduce.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 
 /// Every thread gets the result of all threads. The block has `num_warps` full warps, a power of two. Two
 /// barriers; it may be called again at once.

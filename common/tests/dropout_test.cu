@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "12_fusion/separate_masked.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 #include "common/tests/device_test.h"
 
 #if __has_include(<curand_philox4x32_x.h>)

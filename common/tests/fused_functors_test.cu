@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <vector>
 
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
-#include "06_online/online.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
+#include "common/rowwise/kernels/forward/online.cuh"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 #include "common/tests/device_test.h"
 
 namespace {

@@ -67,43 +67,44 @@ NAIVE = "01_naive/naive.cuh"
 THRUST = "01_naive/thrust_calls.cuh"
 REDUCE = "02_fused_block/block_reduce.cuh"
 FUSED = "02_fused_block/fused_block.cuh"
-WARP = "03_warp_reduce/warp_reduce.cuh"
+WARP = "common/rowwise/kernels/forward/warp_reduce.cuh"
 SMEM = "04_smem_bank_conflict/smem.cuh"
 UNCACHED = "05_uncached/uncached.cuh"
-SPLIT = "07_split_row/split_row.cuh"
-EXCHANGE = "07_split_row/row_exchange.cuh"
-CUT = "08_unaligned_rows/cut.cuh"
+WALK = "common/kernel/for_each_pack.cuh"
+SPLIT = "common/rowwise/kernels/forward/split_row.cuh"
+EXCHANGE = "common/rowwise/kernels/forward/row_exchange.cuh"
+CUT = "common/rowwise/kernels/forward/cut.cuh"
 SHIFTED = "08_unaligned_rows/shifted.cuh"
-SPAN = "08_unaligned_rows/flat_span.cuh"
-FLIGHT = "08_unaligned_rows/row_in_flight.cuh"
+SPAN = "common/rowwise/kernels/forward/flat_span.cuh"
+FLIGHT = "common/rowwise/kernels/forward/row_in_flight.cuh"
 PACKS = "09_async_copy/own_packs.cuh"
 LANDING = "09_async_copy/landing.cuh"
 BULK = "09_async_copy/bulk_copy.cuh"
 ASYNC = "common/kernel/async_copy.cuh"
-CLUSTER = "10_cluster/cluster_exchange.cuh"
-CLUSTER_ROW = "10_cluster/cluster_row.cuh"
-CLUSTER_REGISTERS = "10_cluster/cluster_registers.cuh"
-TICKETS = "10_cluster/tickets.cuh"
+CLUSTER = "common/kernel/cluster_exchange.cuh"
+CLUSTER_ROW = "common/rowwise/kernels/forward/cluster_row.cuh"
+CLUSTER_REGISTERS = "common/rowwise/kernels/forward/cluster_registers.cuh"
+TICKETS = "common/rowwise/kernels/forward/tickets.cuh"
 RING = "10_cluster/bulk_ring.cuh"
-UNALIGNED_CLUSTER = "10_cluster/unaligned_cluster.cuh"
-GRADIENT = "11_backward/row_gradient.cuh"
-IN_REGISTERS = "11_backward/in_registers.cuh"
-LANE_OF_ROW = "11_backward/lane_of_row.cuh"
-IN_SHARED = "11_backward/in_shared_memory.cuh"
-IN_CLUSTER = "11_backward/in_cluster.cuh"
-SPLIT_GRADIENT = "11_backward/split_gradient.cuh"
-EXCHANGE_GRADIENT = "11_backward/exchange_gradient.cuh"
-UNALIGNED = "11_backward/unaligned.cuh"
+UNALIGNED_CLUSTER = "common/rowwise/kernels/forward/unaligned_cluster.cuh"
+GRADIENT = "common/kernel/row_gradient.cuh"
+IN_REGISTERS = "common/rowwise/kernels/backward/in_registers.cuh"
+LANE_OF_ROW = "common/rowwise/kernels/backward/lane_of_row.cuh"
+IN_SHARED = "common/rowwise/kernels/backward/in_shared_memory.cuh"
+IN_CLUSTER = "common/rowwise/kernels/backward/in_cluster.cuh"
+SPLIT_GRADIENT = "common/rowwise/kernels/backward/split_gradient.cuh"
+EXCHANGE_GRADIENT = "common/rowwise/kernels/backward/exchange_gradient.cuh"
+UNALIGNED = "common/rowwise/kernels/backward/unaligned.cuh"
 RECOMPUTED = "11_backward/recomputed.cuh"
-SPAN_GRADIENT = "11_backward/flat_span.cuh"
-ROW_LOSS = "12_fusion/row_loss.cuh"
-LOSS = "12_fusion/loss.cuh"
-KEPT_ROW = "12_fusion/kept_row.cuh"
-LOSS_IN_CLUSTER = "12_fusion/in_cluster.cuh"
-CLUSTER_LOSS = "12_fusion/cluster_loss.cuh"
-LOSS_OF_ANY_WIDTH = "12_fusion/unaligned_cluster.cuh"
-NARROW_ROWS = "12_fusion/narrow_rows.cuh"
-SPAN_LOSS = "12_fusion/span_loss.cuh"
+SPAN_GRADIENT = "common/rowwise/kernels/backward/flat_span.cuh"
+ROW_LOSS = "common/kernel/row_loss.cuh"
+LOSS = "common/rowwise/kernels/loss/loss.cuh"
+KEPT_ROW = "common/rowwise/kernels/loss/kept_row.cuh"
+LOSS_IN_CLUSTER = "common/rowwise/kernels/loss/in_cluster.cuh"
+CLUSTER_LOSS = "common/rowwise/kernels/loss/cluster_loss.cuh"
+LOSS_OF_ANY_WIDTH = "common/rowwise/kernels/loss/unaligned_cluster.cuh"
+NARROW_ROWS = "common/rowwise/kernels/loss/narrow_rows.cuh"
+SPAN_LOSS = "common/rowwise/kernels/loss/span_loss.cuh"
 MASKED = "12_fusion/masked_load_store.cuh"
 MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
 CHOICE = "common/rowwise/dispatch/choice.h"
@@ -231,7 +232,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (REDUCE_OP, "static constexpr float identity = -INFINITY; => "
                         "static constexpr float identity = -1e4f;")),
         wrong_count("backwards_is_forwards", "", "^large_block and reversed_second_pass: all counters are the same",
-            (UNCACHED, "(direction == Direction::forward ? pack : num_packs - 1 - pack) => pack")),
+            (WALK, "(direction == Direction::forward ? pack : num_packs - 1 - pack) => pack")),
         wrong_count("no_hint_for_the_reads", "", "^cache_hints: not so: the last read and the write have cache hints",
             (UNCACHED, "__ldcs(reinterpret_cast<const decltype(Pack<T, N>::word)*>(source)) => "
                        "*reinterpret_cast<const decltype(Pack<T, N>::word)*>(source)")),
@@ -305,7 +306,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (SPAN, "    __syncthreads();\n    copy_out => \n    copy_out"), at="store_pack(global + cut.col_of_pack(pack)"),
         wrong_count("a_warp_too_many", "--variant head_and_tail",
             "^head_and_tail: (special_function_lanes|shuffles|block_barriers): ",
-            ("08_unaligned_rows/head_and_tail.cuh", "shape.cols / N; => shape.cols / N + 1;")),
+            ("common/rowwise/kernels/forward/head_and_tail.cuh", "shape.cols / N; => shape.cols / N + 1;")),
     ],
     "09_async_copy_1": [
         fault("a_group_is_not_waited_for", "own_packs --rows 7 --cols 10000",
@@ -398,7 +399,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (UNALIGNED, "    __pipeline_wait_prior(0);\n    __syncthreads();\n =>     __pipeline_wait_prior(0);\n"),
             (FLIGHT, "= static_cast<float>(address[i]); => = float(address[i]);"), at="= float(address[i]);", file=FLIGHT),
         wrong_result("single_elements_do_not_count", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements wrong",
-            ("11_backward/head_and_tail.cuh", "    add_packs<Op>(sum, y_single, dy_single);\n => ")),
+            ("common/rowwise/kernels/backward/head_and_tail.cuh", "    add_packs<Op>(sum, y_single, dy_single);\n => ")),
         wrong_result("the_sum_of_the_first_part", "flat_span --rows 40 --cols 129", "[0-9]+ of 5160 elements wrong",
             (SPAN_GRADIENT, "sums[part * rows_of_block + row]); => sums[row]);")),
         wrong_result("the_pair_of_the_first_row", "recomputed --rows 7 --cols 1000 --op recomputed_softmax_backward",
@@ -458,7 +459,7 @@ GROUPS: dict[str, list[Mistake]] = {
             "dx: 1 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
             (ROW_LOSS, "is_ignored_ ? 0 : __expf => is_ignored_ ? 0 * value : __expf")),
         wrong_result("shifts_are_rounded_however_large", "one_read --rows 7 --cols 1000 --input lowest", "6 of 7 elements wrong",
-            ("12_fusion/running_pair.cuh", "return fabsf(max) < 0x1p30f; => return max > -1e38f;")),
+            ("common/kernel/running_pair.cuh", "return fabsf(max) < 0x1p30f; => return max > -1e38f;")),
         wrong_result("the_series_reaches_too_far", "one_read --rows 7 --cols 3",
             "[1-7] of 7 elements wrong. first at row [0-6], column 0: got [0-9.]+, expected [0-9.]+",
             (ROW_LOSS, "rest < 0x1p-5f ? => rest < 2 ?")),
@@ -471,7 +472,7 @@ GROUPS: dict[str, list[Mistake]] = {
             (CLUSTER_LOSS, "&states[cluster.block_rank() * warps + warp] => &states[warp]"),
             at="ptx::st_async(cluster.map_shared_rank(place, 0)"),
         wrong_result("every_row_has_the_same_pairs", "split_row --rows 7 --cols 10000", "first at row 1, column 0",
-            ("12_fusion/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
+            ("common/rowwise/kernels/loss/split_loss.cuh", "states[row * parts + i]); => states[i]);")),
         fault("a_block_behind_the_label_writes_the_loss", "unaligned_cluster --rows 3 --cols 1001 --op cross_entropy_gradient",
             "race: write of 4 bytes of global memory",
             (LOSS_OF_ANY_WIDTH, "0 <= label_here && label_here < cols : => label_here < cols :"),
@@ -516,13 +517,13 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("words_of_a_pack_are_those_of_the_first", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
             "y: [0-9]+ of 700 elements wrong", (MASKED, "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;")),
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
-            ("12_fusion/separate_masked.cuh", "mask, -INFINITY}); => of.mask, 0});")),
+            ("12_fusion/separate_masked.cuh", "mask, -INFINITY}); => mask, 0});")),
         fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
             (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
             (NARROW_ROWS, "// What does not exist adds nothing. => // What does not exist is not added."),
             at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file=NARROW_ROWS),
         wrong_result("below_the_maximum_of_a_thread", "in_registers --rows 7 --cols 1001 --op cross_entropy_gradient", "elements wrong",
-            ("12_fusion/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
+            ("common/rowwise/kernels/loss/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
     ],
     "13_dispatch_1": [
         # The result is right: only what is counted shows that another kernel ran.

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "11_backward/in_registers.cuh"
 #include "common/harness/device_vector.h"
+#include "common/rowwise/kernels/backward/in_registers.cuh"
 #include "common/tests/device_test.h"
 
 namespace {

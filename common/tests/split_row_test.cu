@@ -4,11 +4,11 @@
 #include <functional>
 #include <vector>
 
-#include "07_split_row/row_exchange.cuh"
-#include "07_split_row/split_row.cuh"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
+#include "common/rowwise/kernels/forward/row_exchange.cuh"
+#include "common/rowwise/kernels/forward/split_row.cuh"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -24,14 +24,13 @@ struct Variant {
 
 template <class Launcher>
 Variant variant(const char* name) {
-  return {name,
-          [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
-            Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols},
-                                               workspace, shape, stream);
-          },
-          [](Shape shape) {
-            return Launcher::needs({.rows = shape.rows, .cols = shape.cols}).workspace_bytes;
-          }};
+  return {
+      name,
+      [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
+        Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, workspace,
+                                           shape, stream);
+      },
+      [](Shape shape) { return Launcher::needs({.rows = shape.rows, .cols = shape.cols}).workspace_bytes; }};
 }
 
 /// A matrix, its softmax, and what a launch needs besides.

@@ -168,11 +168,11 @@ json.dump({{**{launch}, "events": [{{"block": block}}]}}, open(os.environ["SIM_T
 
 
 def test_files_of_another_checkout_are_found_in_this_one() -> None:
-    assert watch.file_below("/elsewhere/softmax/06_online/online.cuh", ROOT) == "06_online/online.cuh"
-    assert watch.file_below("06_online/online.cuh", ROOT) == "06_online/online.cuh"
-    assert watch.file_below("/usr/include/none.h", ROOT) == watch.file_below("../06_online/online.cuh", ROOT) == ""
-    place = "/usr/local/cuda/include/sm_30.hpp:4 from /x/06_online/online.cuh:92 from 06_online/main.cu:7"
-    assert watch.places_of(place, ROOT) == [("06_online/online.cuh", 92), ("06_online/main.cu", 7)]
+    assert watch.file_below("/elsewhere/softmax/common/rowwise/kernels/forward/online.cuh", ROOT) == "common/rowwise/kernels/forward/online.cuh"
+    assert watch.file_below("common/rowwise/kernels/forward/online.cuh", ROOT) == "common/rowwise/kernels/forward/online.cuh"
+    assert watch.file_below("/usr/include/none.h", ROOT) == watch.file_below("../common/rowwise/kernels/forward/online.cuh", ROOT) == ""
+    place = "/usr/local/cuda/include/sm_30.hpp:4 from /x/common/rowwise/kernels/forward/online.cuh:92 from 06_online/main.cu:7"
+    assert watch.places_of(place, ROOT) == [("common/rowwise/kernels/forward/online.cuh", 92), ("06_online/main.cu", 7)]
 
 
 # ---- In a browser

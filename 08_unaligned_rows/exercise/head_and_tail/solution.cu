@@ -1,7 +1,7 @@
 // Exercise 08.1, write it, 15 minutes: head, packs and tail
 //
 // The head ends at the first multiple of 16 bytes, or with the row.
-#include "03_warp_reduce/warp_all_reduce.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
 
 constexpr int warps_per_block = 4;

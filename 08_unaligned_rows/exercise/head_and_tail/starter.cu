@@ -3,7 +3,7 @@
 // A warp takes a row of any width. Rows of an odd width begin anywhere, and a pack of four floats must begin
 // at a multiple of 16 bytes. So a row is cut: single elements up to the first such place (the head), packs,
 // and single elements that fill no pack (the tail). The kernel does the rest; the cut is missing.
-#include "03_warp_reduce/warp_all_reduce.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
 
 constexpr int warps_per_block = 4;

@@ -1,15 +1,15 @@
 // The gradients of softmax and log-softmax: the launchers of the kernels, those of stage 11.
 #include <stdexcept>
 
-#include "11_backward/exchange_gradient.cuh"
-#include "11_backward/flat_span.cuh"
-#include "11_backward/head_and_tail.cuh"
-#include "11_backward/in_cluster.cuh"
-#include "11_backward/in_registers.cuh"
-#include "11_backward/in_shared_memory.cuh"
-#include "11_backward/split_gradient.cuh"
-#include "11_backward/unaligned.cuh"
 #include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/kernels/backward/exchange_gradient.cuh"
+#include "common/rowwise/kernels/backward/flat_span.cuh"
+#include "common/rowwise/kernels/backward/head_and_tail.cuh"
+#include "common/rowwise/kernels/backward/in_cluster.cuh"
+#include "common/rowwise/kernels/backward/in_registers.cuh"
+#include "common/rowwise/kernels/backward/in_shared_memory.cuh"
+#include "common/rowwise/kernels/backward/split_gradient.cuh"
+#include "common/rowwise/kernels/backward/unaligned.cuh"
 
 namespace rowwise {
 

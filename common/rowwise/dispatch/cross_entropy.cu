@@ -1,15 +1,15 @@
 // Cross-entropy, alone and with its gradient: the launchers of the kernels, those of stage 12.
 #include <stdexcept>
 
-#include "12_fusion/cluster_loss.cuh"
-#include "12_fusion/in_registers.cuh"
-#include "12_fusion/kept_row.cuh"
-#include "12_fusion/loss.cuh"
-#include "12_fusion/narrow_rows.cuh"
-#include "12_fusion/span_loss.cuh"
-#include "12_fusion/split_loss.cuh"
-#include "12_fusion/unaligned_cluster.cuh"
 #include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/kernels/loss/cluster_loss.cuh"
+#include "common/rowwise/kernels/loss/in_registers.cuh"
+#include "common/rowwise/kernels/loss/kept_row.cuh"
+#include "common/rowwise/kernels/loss/loss.cuh"
+#include "common/rowwise/kernels/loss/narrow_rows.cuh"
+#include "common/rowwise/kernels/loss/span_loss.cuh"
+#include "common/rowwise/kernels/loss/split_loss.cuh"
+#include "common/rowwise/kernels/loss/unaligned_cluster.cuh"
 
 namespace rowwise {
 

@@ -1,17 +1,17 @@
 // Softmax and log-softmax: the launchers of the kernels, most of them of stages 03 to 10.
 #include <stdexcept>
 
-#include "03_warp_reduce/warp_reduce.cuh"
-#include "06_online/online.cuh"
-#include "07_split_row/row_exchange.cuh"
-#include "08_unaligned_rows/flat_span.cuh"
-#include "08_unaligned_rows/head_and_tail.cuh"
-#include "08_unaligned_rows/row_in_flight.cuh"
-#include "10_cluster/cluster_registers.cuh"
-#include "10_cluster/cluster_row.cuh"
-#include "10_cluster/tickets.cuh"
-#include "10_cluster/unaligned_cluster.cuh"
 #include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/kernels/forward/cluster_registers.cuh"
+#include "common/rowwise/kernels/forward/cluster_row.cuh"
+#include "common/rowwise/kernels/forward/flat_span.cuh"
+#include "common/rowwise/kernels/forward/head_and_tail.cuh"
+#include "common/rowwise/kernels/forward/online.cuh"
+#include "common/rowwise/kernels/forward/row_exchange.cuh"
+#include "common/rowwise/kernels/forward/row_in_flight.cuh"
+#include "common/rowwise/kernels/forward/tickets.cuh"
+#include "common/rowwise/kernels/forward/unaligned_cluster.cuh"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 namespace rowwise {
 

@@ -3,9 +3,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "11_backward/row_gradient.cuh"
-#include "12_fusion/row_loss.cuh"
 #include "common/kernel/cuda_check.h"
+#include "common/kernel/row_gradient.cuh"
+#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/launch.cuh"
 #include "common/rowwise/include/rowwise/softmax.h"

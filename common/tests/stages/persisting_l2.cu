@@ -2,11 +2,11 @@
 // input, with all that can be set aside for that, and leaves it so. The second must take its usual time.
 #include <algorithm>
 
-#include "03_warp_reduce/warp_reduce.cuh"
 #include "common/harness/ceiling.h"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/launches.cuh"
+#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 int attribute(cudaDeviceAttr which) {
   int value = 0;

@@ -1,9 +1,9 @@
 // A stage for tests: gradients that are wrong on purpose, beside one that is right. What the harness knows of these
 // operations must find every one.
-#include "11_backward/row_gradient.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/kernel/cuda_check.h"
+#include "common/kernel/row_gradient.cuh"
 
 constexpr int block_size = 256;
 enum class Lie {

@@ -1,0 +1,75 @@
+// Both rows in shared memory, in the matrix's own type: as own_packs of stage 09, whose block holds one row.
+#pragma once
+
+#include "common/kernel/async_copy.cuh"
+#include "common/kernel/block_merge.cuh"
+#include "common/kernel/persistent_blocks.cuh"
+#include "common/kernel/row_gradient.cuh"
+
+/// Bytes of so many elements, in lines of 128 bytes: asynchronous copies from line to line are faster.
+template <class T>
+constexpr __host__ __device__ std::int64_t bytes_of_lines(std::int64_t cols) {
+  return round_up(cols * std::int64_t{sizeof(T)}, 128);
+}
+
+/// A block for each row. A thread requests its packs of both rows and rereads exactly these, without a barrier.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    shared_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
+  constexpr int N = elements_per_16_bytes<T>;
+  extern __shared__ __align__(128) unsigned char buffer[];  // the row of y, then that of dy
+  __shared__ typename Op::State storage[32];
+  T* const kept_y = reinterpret_cast<T*>(buffer);
+  T* const kept_dy = reinterpret_cast<T*>(buffer + bytes_of_lines<T>(shape.cols));
+  const int num_packs = static_cast<int>(shape.cols / N);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t first = row * shape.cols;
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      for_each_pack_of_group(group, num_packs, [&](int pack) {
+        request_pack(kept_y, y + first, pack, reads);
+        request_pack(kept_dy, dy + first, pack, reads);
+      });
+      __pipeline_commit();
+    }
+
+    typename Op::State sum{};
+#pragma unroll
+    for (int group = 0; group < copy_groups; ++group) {
+      __pipeline_wait_prior(copy_groups - 1 - group);
+      for_each_pack_of_group(group, num_packs, [&](int pack) {
+        add_packs<Op>(sum, load_pack<N>(kept_y + pack * N), load_pack<N>(kept_dy + pack * N));
+      });
+    }
+    sum = block_merge<Op>(sum, storage);
+
+    for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {
+      const Pack<T, N> result =
+          finish_packs<Op>(sum, load_pack<N>(kept_y + pack * N), load_pack<N>(kept_dy + pack * N));
+      store_pack(dx + first + pack * N, result);
+    }
+  }
+}
+
+/// Every row of the three matrices begins at a multiple of 16 bytes and is a multiple of them; two rows fit shared memory
+/// but for most_static_bytes.
+struct SharedMemory {
+  using Operations = BackwardOperations;
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
+    return at_most_columns(gpu.dynamic_bytes() / 2 / 128 * 128 / matrix.element_bytes, matrix,
+                           Why::shared_memory_for_two);
+  }
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const auto kernel = shared_backward<Op, T>;
+    const int shared_bytes = static_cast<int>(2 * bytes_of_lines<T>(tensors.shape.cols));
+    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    const int threads =
+        threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
+    kernel<<<grid_for(tensors.shape.rows), threads, shared_bytes, stream>>>(
+        tensors.y, tensors.dy, tensors.dx, tensors.shape, policy_of_reads<T>(3, tensors.shape));
+    CUDA_CHECK(cudaGetLastError());
+  }
+};

@@ -1,0 +1,72 @@
+// The loss and the gradient of rows of any width at any place: the blocks of a cluster keep a part each, which is a row that
+// begins somewhere else.
+#pragma once
+
+#include "common/kernel/cluster_exchange.cuh"
+#include "common/kernel/cluster_launch.cuh"
+#include "common/rowwise/kernels/loss/in_cluster.cuh"
+#include "common/rowwise/kernels/loss/kept_row.cuh"
+
+/// A cluster for each row: blockIdx.x / cluster size. Each block keeps all of its part.
+template <class Op, class T>
+__global__ void __launch_bounds__(1024)
+    unaligned_cluster_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Shape shape,
+                               int part_cols, L2Policy reads) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];
+  __shared__ ClusterExchange<Op> exchange;
+  exchange.start();
+  const cg::cluster_group cluster = cg::this_cluster();
+  const std::int64_t row = blockIdx.x / cluster.num_blocks();
+  const int first_col = static_cast<int>(cluster.block_rank()) * part_cols;
+  const int cols = max(min(static_cast<int>(shape.cols) - first_col, part_cols), 0);
+  const T* row_x = x + row * shape.cols;
+  const std::int64_t label = labels[row];  // used late, when it has come
+  const KeptRow<T, true> kept(buffer, row_x + first_col, cols, cols, reads);
+  ptx::barrier_cluster_wait();
+  const typename Op::State own = kept.template reduce<Op>();
+  const typename Op::State state = exchange.merge(own, 0);
+  // By the block that keeps x at the label; where the label is no column, by the first.
+  const std::int64_t label_here = label - first_col;
+  const bool is_column = 0 <= label && label < shape.cols;
+  const bool has_label = is_column ? 0 <= label_here && label_here < cols : first_col == 0;
+  if (has_label && threadIdx.x == blockDim.x - 1) {
+    loss[row] = loss_of_row<Op>(state, kept.kept_at(label_here).value(), label, shape.cols);
+  }
+  const RowGradient<Op> gradient(state, label, static_cast<int>(shape.cols));
+  kept.write(dx + row * shape.cols + first_col,
+             [&](auto& values, int col) { gradient(values, first_col + col); });
+#endif
+}
+
+/// Rows that a cluster holds; rows = 0 does nothing. Throws CudaError.
+struct UnalignedInCluster : MakesLossAndGradient {
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = has_clusters(gpu)) return refusal;
+    if (const Refusal refusal = InCluster::fits(matrix, most_kept_cols(gpu.shared_bytes, 1))) return refusal;
+    return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
+  }
+  static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
+
+  template <class Op, class T>
+  static auto kernel(const RowOnCluster& /*row*/) {
+    return unaligned_cluster_gradient<Op, T>;
+  }
+
+  /// As InCluster. What a part begins with may lie anywhere in a line.
+  static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
+    RowOnCluster row = InCluster::layout(round_up(row_bytes, 16), rows);
+    row.packs_per_thread = max(row.packs_per_thread, static_cast<int>(divide_up(row.part_packs, 1024)));
+    row.shared_bytes = static_cast<int>(bytes_with_place(row.shared_bytes));
+    return row;
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    const RowOnCluster row = layout(tensors.row_bytes(), tensors.shape.rows);
+    launch_clusters(kernel<Op, T>(row), row, tensors.shape.rows, stream, tensors.x, tensors.labels,
+                    tensors.loss, tensors.dx, tensors.shape, row.part_packs * elements_per_16_bytes<T>,
+                    policy_of_reads<T>(2, tensors.shape));
+  }
+};
