@@ -15,7 +15,7 @@ extern "C" {
 
 enum { ROWWISE_OK = 0, ROWWISE_BAD_ARGUMENT = 1, ROWWISE_CUDA_ERROR = 2 };
 
-/* Of the library that the program runs with: "0.1.0". Before 1.0 each minor version may change the interface. */
+/* The version of the library that the program runs with: "0.1.0". Before 1.0 each minor version may change the interface. */
 const char* rowwise_version(void);
 
 /* Of the last call of this thread that failed; valid until the next that fails. */
