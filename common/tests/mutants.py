@@ -592,11 +592,11 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     main = SOURCE / stage / "main.cu"  # its quoted names are looked for in the changed files first
-    # The library's dispatch is taken as it is built: no mistake is in it.
+    # The library's objects are taken as they are built: no mistake is in them.
     objects = build / "CMakeFiles"
-    dispatch = [path for path in (SOURCE / CHOICE).parent.glob("*.c*") if path.suffix in (".cu", ".cpp")]
-    parts = [objects / f"{stage}_parts.dir" / path.relative_to(SOURCE).with_name(f"{path.name}.o") for path in sorted(dispatch)]
-    parts = parts if stage == Path(DISPATCH).parent.name else []
+    library = build / "common/rowwise/CMakeFiles/rowwise_objects.dir/dispatch"
+    dispatch = [path for path in sorted((SOURCE / CHOICE).parent.glob("*.c*")) if path.suffix in (".cu", ".cpp")]
+    parts = [library / f"{path.name}.o" for path in dispatch] if stage == Path(DISPATCH).parent.name else []
     if stage == SEVERAL_GPUS:
         main, parts = main.with_name("variants.cu"), [objects / f"{stage}.dir" / stage / "main.cu.o", build / "simulator/libnccl.so"]
     database = build / "compile_commands.json"

@@ -11,7 +11,7 @@ SUFFIXES = "cmake cpp cu cuh h in jinja json md ptx py sh svg txt".split()
 MADE = ("build", ".tools", "mine.", ".exercise-progress.json")  # by the build, the set-up and the learner
 
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.M | re.S)
-CPP = re.compile(r"^```cpp\n(.*?)^```", re.M | re.S)
+CPP = re.compile(r"^```c(?:pp)?\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(
     r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$|<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)=\"([^\"]+)\"", re.M
@@ -91,11 +91,12 @@ def dead(root: Path) -> list[str]:
 
 
 def misquoted(root: Path) -> list[str]:
-    """Lines of C++ in the README or a stage's lesson that are in no source of the repository."""
-    sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".cu", ".cuh", ".h", ".cpp")]
+    """Lines of C and C++ in the README, a stage's lesson or the library's page that are in no source of the repository."""
+    sources = [file.read_text(encoding="utf-8") for file in files(root) if file.suffix in (".c", ".cu", ".cuh", ".h", ".cpp")]
     known = {line.strip() for source in sources for line in source.splitlines()} | {"", "..."}
     problems = []
-    for page in sorted([*root.glob("README.md"), *root.glob("[0-9][0-9]_*/README.md")]):
+    pages = ("README.md", "[0-9][0-9]_*/README.md", "common/rowwise/README.md")
+    for page in sorted(page for pages_of in pages for page in root.glob(pages_of)):
         text = page.read_text(encoding="utf-8")
         for block in CPP.finditer(text):
             for number, line in enumerate(block[1].splitlines(), text.count("\n", 0, block.start(1)) + 1):

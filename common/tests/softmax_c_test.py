@@ -28,7 +28,7 @@ class Library:
     """What the header declares, with its types."""
 
     def __init__(self) -> None:
-        self.lib = ctypes.CDLL(str(BUILD / "libsoftmax.so"))
+        self.lib = ctypes.CDLL(str(BUILD / "librowwise.so"))
         self.lib.rowwise_error.restype = c_char_p
         tail = [c_int64, c_int64, c_void_p, c_size_t, c_void_p]
         for name, pointers in {

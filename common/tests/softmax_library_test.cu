@@ -1,5 +1,7 @@
 // The library of stage 13 as a program calls it: right results for every operation, data type and alignment, with a workspace and
 // without; one clear error for each bad argument, after which nothing is written; and a choice that takes less than 2 us.
+#include <rowwise/softmax.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -13,7 +15,6 @@
 #include "common/harness/dtype.cuh"
 #include "common/harness/operation.h"
 #include "common/rowwise/dispatch/choice.h"
-#include "common/rowwise/include/rowwise/softmax.h"
 #include "common/tests/device_test.h"
 
 namespace {

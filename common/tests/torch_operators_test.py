@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
     pytest.skip("PyTorch finds no GPU", allow_module_level=True)
 
 ROOT = Path(__file__).resolve().parents[2]
-os.environ.setdefault("ROWWISE_LIBRARY", str(Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "libsoftmax.so"))
+os.environ.setdefault("ROWWISE_LIBRARY", str(Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "librowwise.so"))
 sys.path.insert(0, str(ROOT / "common/rowwise/python"))
 import torch_operators as rowwise  # noqa: E402
 

@@ -1,4 +1,6 @@
+// The C interface: each function checks its arguments, asks the table for a kernel and launches it.
 #include <array>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -8,7 +10,7 @@
 #include "common/kernel/row_loss.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/launch.cuh"
-#include "common/rowwise/include/rowwise/softmax.h"
+#include "common/rowwise/include/rowwise/softmax_c.h"
 
 namespace rowwise {
 
@@ -16,6 +18,38 @@ namespace {
 
 constexpr std::int64_t most_cols_with_labels = std::int64_t{1} << 30;
 constexpr std::size_t workspace_alignment = 16;
+
+struct Workspace {
+  void* data;
+  std::size_t bytes;
+};
+
+thread_local std::string last_error;
+
+/// Calls function(T*{}) with the type of the elements; what it throws becomes a code and rowwise_error().
+template <class Function>
+int guarded(rowwise_dtype dtype, Function function) {
+  try {
+    switch (dtype) {
+      case ROWWISE_F32:
+        function(static_cast<float*>(nullptr));
+        return ROWWISE_OK;
+      case ROWWISE_F16:
+        function(static_cast<__half*>(nullptr));
+        return ROWWISE_OK;
+      case ROWWISE_BF16:
+        function(static_cast<__nv_bfloat16*>(nullptr));
+        return ROWWISE_OK;
+    }
+    throw std::invalid_argument("dtype: " + std::to_string(static_cast<int>(dtype)) + " is none");
+  } catch (const std::invalid_argument& error) {
+    last_error = error.what();
+    return ROWWISE_BAD_ARGUMENT;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return ROWWISE_CUDA_ERROR;
+  }
+}
 
 [[noreturn]] void refuse(const std::string& what) {
   throw std::invalid_argument(what);
@@ -34,20 +68,20 @@ struct Argument {
 };
 
 template <class T>
-Argument matrix(const char* name, const T* data, Extent extent, bool is_written = false) {
-  return {name,      data,       static_cast<std::size_t>(extent.rows * extent.cols) * sizeof(T),
+Argument matrix(const char* name, const T* data, Shape shape, bool is_written = false) {
+  return {name,      data,       static_cast<std::size_t>(shape.rows * shape.cols) * sizeof(T),
           sizeof(T), is_written, true};
 }
 /// One that may be replaced: each element is read last by the thread that writes there.
 template <class T>
-Argument replaceable(const char* name, const T* data, Extent extent) {
-  Argument argument = matrix(name, data, extent);
+Argument replaceable(const char* name, const T* data, Shape shape) {
+  Argument argument = matrix(name, data, shape);
   argument.may_be_replaced = true;
   return argument;
 }
 template <class T>
-Argument column(const char* name, const T* data, Extent extent, bool is_written = false) {
-  return {name, data, static_cast<std::size_t>(extent.rows) * sizeof(T), sizeof(T), is_written};
+Argument column(const char* name, const T* data, Shape shape, bool is_written = false) {
+  return {name, data, static_cast<std::size_t>(shape.rows) * sizeof(T), sizeof(T), is_written};
 }
 
 void check_memory(const Argument& argument, int current_device) {
@@ -77,33 +111,33 @@ bool is_in_the_way(const Argument& written, const Argument& other) {
   return !apart && !in_place;
 }
 
-void check_extent(Extent extent, std::size_t element_bytes) {
+void check_shape(Shape shape, std::size_t element_bytes) {
   const auto text = [](std::int64_t number) { return std::to_string(number); };
-  if (extent.rows < 0 || extent.cols < 0) {
-    refuse("rows and cols must not be negative: " + text(extent.rows) + " x " + text(extent.cols));
+  if (shape.rows < 0 || shape.cols < 0) {
+    refuse("rows and cols must not be negative: " + text(shape.rows) + " x " + text(shape.cols));
   }
   const std::int64_t most_elements = any / static_cast<std::int64_t>(element_bytes);
-  if (extent.cols > 0 && extent.rows > most_elements / extent.cols) {
-    refuse(text(extent.rows) + " x " + text(extent.cols) + " elements are more than there are addresses");
+  if (shape.cols > 0 && shape.rows > most_elements / shape.cols) {
+    refuse(text(shape.rows) + " x " + text(shape.cols) + " elements are more than there are addresses");
   }
 }
 
 template <class T>
-void check_labelled_extent(Extent extent) {
-  check_extent(extent, sizeof(T));
-  if (extent.rows > 0 && (extent.cols < 1 || extent.cols > most_cols_with_labels)) {
-    refuse("cross-entropy: 1 to 2^30 columns, not " + std::to_string(extent.cols));
+void check_labelled_shape(Shape shape) {
+  check_shape(shape, sizeof(T));
+  if (shape.rows > 0 && (shape.cols < 1 || shape.cols > most_cols_with_labels)) {
+    refuse("cross-entropy: 1 to 2^30 columns, not " + std::to_string(shape.cols));
   }
 }
 
 /// The bytes that are asked for, whatever the alignment.
 template <class Kernel>
-std::size_t most_bytes(Extent extent, std::size_t element_bytes) {
+std::size_t most_bytes(Shape shape, std::size_t element_bytes) {
   std::size_t most = 0;
   const auto size = static_cast<std::int64_t>(element_bytes);
   for (const std::int64_t alignment : {size, std::int64_t{16}}) {
-    const Matrix matrix{.rows = extent.rows,
-                        .cols = extent.cols,
+    const Matrix matrix{.rows = shape.rows,
+                        .cols = shape.cols,
                         .element_bytes = size,
                         .alignment = alignment,
                         .lie_alike = alignment == 16};
@@ -114,9 +148,9 @@ std::size_t most_bytes(Extent extent, std::size_t element_bytes) {
 
 /// Checks everything, and launches with launch_kernel(kernel) what the table names.
 template <class Kernel, class T, std::size_t count, class Launch>
-void run(std::array<Argument, count> arguments, Extent extent, Workspace workspace, cudaStream_t stream,
+void run(std::array<Argument, count> arguments, Shape shape, Workspace workspace, cudaStream_t stream,
          Launch launch_kernel) {
-  if (extent.rows == 0 || extent.cols == 0) return;
+  if (shape.rows == 0 || shape.cols == 0) return;
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   for (const Argument& argument : arguments) check_memory(argument, device);
@@ -133,11 +167,8 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
     }
   }
 
-  Matrix matrix{.rows = extent.rows,
-                .cols = extent.cols,
-                .element_bytes = sizeof(T),
-                .alignment = 16,
-                .lie_alike = true};
+  Matrix matrix{
+      .rows = shape.rows, .cols = shape.cols, .element_bytes = sizeof(T), .alignment = 16, .lie_alike = true};
   std::optional<std::uintptr_t> past_pack;
   for (const Argument& argument : arguments) {
     if (!argument.is_matrix) continue;
@@ -154,7 +185,7 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
       refuse("such rows need a workspace of " + std::to_string(needed.workspace_bytes) + " bytes");
     }
     refuse("workspace: " + std::to_string(workspace.bytes) + " bytes are too few; workspace_bytes() says " +
-           std::to_string(most_bytes<Kernel>(extent, sizeof(T))));
+           std::to_string(most_bytes<Kernel>(shape, sizeof(T))));
   }
   (void)cudaGetLastError();  // of an earlier call, and would be taken for the launch's
   launch_kernel(kernel);
@@ -163,128 +194,131 @@ void run(std::array<Argument, count> arguments, Extent extent, Workspace workspa
   }
 }
 
-template <class Op, class T>
-void run_forward(const T* x, T* y, Extent extent, cudaStream_t stream, Workspace workspace) {
-  check_extent(extent, sizeof(T));
-  run<Forward, T>(std::array{replaceable("x", x, extent), matrix("y", y, extent, true)}, extent, workspace,
-                  stream, [&](Forward kernel) {
-                    const Tensors<T> tensors{
-                        .x = x, .y = y, .workspace = workspace.data, .shape = {extent.rows, extent.cols}};
-                    launch<Op>(kernel, tensors, stream);
-                  });
+template <class T>
+std::size_t bytes_for(rowwise_operation operation, Shape shape) {
+  const bool has_labels = operation >= ROWWISE_CROSS_ENTROPY;
+  has_labels ? check_labelled_shape<T>(shape) : check_shape(shape, sizeof(T));
+  if (shape.rows == 0 || shape.cols == 0) return 0;
+  if (operation <= ROWWISE_LOG_SOFTMAX) return most_bytes<Forward>(shape, sizeof(T));
+  if (!has_labels) return most_bytes<Backward>(shape, sizeof(T));
+  return operation > ROWWISE_CROSS_ENTROPY ? most_bytes<Gradient>(shape, sizeof(T))
+                                           : most_bytes<Loss>(shape, sizeof(T));
 }
 
-template <class Op, class T>
-void run_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStream_t stream, Workspace workspace) {
-  check_extent(extent, sizeof(T));
-  run<Backward, T>(
-      std::array{replaceable("y", y, extent), replaceable("dy", dy, extent), matrix("dx", dx, extent, true)},
-      extent, workspace, stream, [&](Backward kernel) {
-        const Tensors<T> tensors{.y = const_cast<T*>(y),
-                                 .dy = dy,
-                                 .dx = dx,
-                                 .workspace = workspace.data,
-                                 .shape = {extent.rows, extent.cols}};
-        launch<Op>(kernel, tensors, stream);
-      });
+template <class Op>
+int run_forward(rowwise_dtype dtype, const void* x_data, void* y_data, Shape shape, Workspace workspace,
+                void* on_stream) {
+  return guarded(dtype, [&]<class T>(T*) {
+    const auto x = static_cast<const T*>(x_data);
+    const auto y = static_cast<T*>(y_data);
+    const auto stream = static_cast<cudaStream_t>(on_stream);
+    check_shape(shape, sizeof(T));
+    run<Forward, T>(std::array{replaceable("x", x, shape), matrix("y", y, shape, true)}, shape, workspace,
+                    stream, [&](Forward kernel) {
+                      const Tensors<T> tensors{.x = x, .y = y, .workspace = workspace.data, .shape = shape};
+                      launch<Op>(kernel, tensors, stream);
+                    });
+  });
+}
+
+template <class Op>
+int run_backward(rowwise_dtype dtype, const void* y_data, const void* dy_data, void* dx_data, Shape shape,
+                 Workspace workspace, void* on_stream) {
+  return guarded(dtype, [&]<class T>(T*) {
+    const Tensors<T> tensors{.y = static_cast<T*>(const_cast<void*>(y_data)),
+                             .dy = static_cast<const T*>(dy_data),
+                             .dx = static_cast<T*>(dx_data),
+                             .workspace = workspace.data,
+                             .shape = shape};
+    const auto stream = static_cast<cudaStream_t>(on_stream);
+    check_shape(shape, sizeof(T));
+    run<Backward, T>(std::array{replaceable("y", tensors.y, shape), replaceable("dy", tensors.dy, shape),
+                                matrix("dx", tensors.dx, shape, true)},
+                     shape, workspace, stream, [&](Backward kernel) { launch<Op>(kernel, tensors, stream); });
+  });
 }
 
 }  // namespace
 
-template <class T>
-std::size_t workspace_bytes(Operation operation, Extent extent) {
-  using enum Operation;
-  const bool has_labels = operation >= cross_entropy;
-  has_labels ? check_labelled_extent<T>(extent) : check_extent(extent, sizeof(T));
-  if (extent.rows == 0 || extent.cols == 0) return 0;
-  if (operation <= log_softmax) return most_bytes<Forward>(extent, sizeof(T));
-  if (!has_labels) return most_bytes<Backward>(extent, sizeof(T));
-  return operation > cross_entropy ? most_bytes<Gradient>(extent, sizeof(T))
-                                   : most_bytes<Loss>(extent, sizeof(T));
-}
-
-template <class T>
-void softmax(const T* x, T* y, Extent extent, cudaStream_t stream, Workspace workspace) {
-  run_forward<Softmax>(x, y, extent, stream, workspace);
-}
-template <class T>
-void log_softmax(const T* x, T* y, Extent extent, cudaStream_t stream, Workspace workspace) {
-  run_forward<LogSoftmax>(x, y, extent, stream, workspace);
-}
-
-template <class T>
-void softmax_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStream_t stream,
-                      Workspace workspace) {
-  run_backward<SoftmaxBackward>(y, dy, dx, extent, stream, workspace);
-}
-template <class T>
-void log_softmax_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStream_t stream,
-                          Workspace workspace) {
-  run_backward<LogSoftmaxBackward>(y, dy, dx, extent, stream, workspace);
-}
-
-template <class T>
-void cross_entropy(const T* x, const std::int64_t* labels, float* loss, Extent extent, cudaStream_t stream,
-                   Workspace workspace) {
-  check_labelled_extent<T>(extent);
-  const std::array arguments{matrix("x", x, extent), column("labels", labels, extent),
-                             column("loss", loss, extent, true)};
-  run<Loss, T>(arguments, extent, workspace, stream, [&](Loss kernel) {
-    const Tensors<T> tensors{.x = x,
-                             .labels = labels,
-                             .loss = loss,
-                             .workspace = workspace.data,
-                             .shape = {extent.rows, extent.cols}};
-    launch<CrossEntropy>(kernel, tensors, stream);
-  });
-}
-template <class T>
-void cross_entropy_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, Extent extent,
-                            cudaStream_t stream, Workspace workspace) {
-  check_labelled_extent<T>(extent);
-  const std::array arguments{matrix("x", x, extent), column("labels", labels, extent),
-                             column("loss", loss, extent, true), matrix("dx", dx, extent, true)};
-  run<Gradient, T>(arguments, extent, workspace, stream, [&](Gradient kernel) {
-    const Tensors<T> tensors{.x = x,
-                             .dx = dx,
-                             .labels = labels,
-                             .loss = loss,
-                             .workspace = workspace.data,
-                             .shape = {extent.rows, extent.cols}};
-    launch<WithGradient<CrossEntropy>>(kernel, tensors, stream);
-  });
-}
-
-// What the library holds of the templates.
-
-template std::size_t workspace_bytes<float>(Operation, Extent);
-template void softmax(const float*, float*, Extent, cudaStream_t, Workspace);
-template void log_softmax(const float*, float*, Extent, cudaStream_t, Workspace);
-template void softmax_backward(const float*, const float*, float*, Extent, cudaStream_t, Workspace);
-template void log_softmax_backward(const float*, const float*, float*, Extent, cudaStream_t, Workspace);
-template void cross_entropy(const float*, const std::int64_t*, float*, Extent, cudaStream_t, Workspace);
-template void cross_entropy_gradient(const float*, const std::int64_t*, float*, float*, Extent, cudaStream_t,
-                                     Workspace);
-
-template std::size_t workspace_bytes<__half>(Operation, Extent);
-template void softmax(const __half*, __half*, Extent, cudaStream_t, Workspace);
-template void log_softmax(const __half*, __half*, Extent, cudaStream_t, Workspace);
-template void softmax_backward(const __half*, const __half*, __half*, Extent, cudaStream_t, Workspace);
-template void log_softmax_backward(const __half*, const __half*, __half*, Extent, cudaStream_t, Workspace);
-template void cross_entropy(const __half*, const std::int64_t*, float*, Extent, cudaStream_t, Workspace);
-template void cross_entropy_gradient(const __half*, const std::int64_t*, float*, __half*, Extent,
-                                     cudaStream_t, Workspace);
-
-template std::size_t workspace_bytes<__nv_bfloat16>(Operation, Extent);
-template void softmax(const __nv_bfloat16*, __nv_bfloat16*, Extent, cudaStream_t, Workspace);
-template void log_softmax(const __nv_bfloat16*, __nv_bfloat16*, Extent, cudaStream_t, Workspace);
-template void softmax_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, Extent,
-                               cudaStream_t, Workspace);
-template void log_softmax_backward(const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, Extent,
-                                   cudaStream_t, Workspace);
-template void cross_entropy(const __nv_bfloat16*, const std::int64_t*, float*, Extent, cudaStream_t,
-                            Workspace);
-template void cross_entropy_gradient(const __nv_bfloat16*, const std::int64_t*, float*, __nv_bfloat16*,
-                                     Extent, cudaStream_t, Workspace);
-
 }  // namespace rowwise
+
+using namespace rowwise;
+
+const char* rowwise_version(void) {
+  return ROWWISE_VERSION;
+}
+
+const char* rowwise_error(void) {
+  return last_error.c_str();
+}
+
+int rowwise_workspace_bytes(rowwise_operation operation, rowwise_dtype dtype, int64_t rows, int64_t cols,
+                            size_t* bytes) {
+  return guarded(dtype, [&]<class T>(T*) {
+    if (bytes == nullptr) refuse("bytes is null");
+    if (operation < ROWWISE_SOFTMAX || operation > ROWWISE_CROSS_ENTROPY_GRADIENT) {
+      refuse("operation: " + std::to_string(static_cast<int>(operation)) + " is none");
+    }
+    *bytes = bytes_for<T>(operation, {rows, cols});
+  });
+}
+
+int rowwise_softmax(rowwise_dtype dtype, const void* x, void* y, int64_t rows, int64_t cols, void* workspace,
+                    size_t workspace_bytes, void* stream) {
+  return run_forward<Softmax>(dtype, x, y, {rows, cols}, {workspace, workspace_bytes}, stream);
+}
+
+int rowwise_log_softmax(rowwise_dtype dtype, const void* x, void* y, int64_t rows, int64_t cols,
+                        void* workspace, size_t workspace_bytes, void* stream) {
+  return run_forward<LogSoftmax>(dtype, x, y, {rows, cols}, {workspace, workspace_bytes}, stream);
+}
+
+int rowwise_softmax_backward(rowwise_dtype dtype, const void* y, const void* dy, void* dx, int64_t rows,
+                             int64_t cols, void* workspace, size_t workspace_bytes, void* stream) {
+  return run_backward<SoftmaxBackward>(dtype, y, dy, dx, {rows, cols}, {workspace, workspace_bytes}, stream);
+}
+
+int rowwise_log_softmax_backward(rowwise_dtype dtype, const void* y, const void* dy, void* dx, int64_t rows,
+                                 int64_t cols, void* workspace, size_t workspace_bytes, void* stream) {
+  return run_backward<LogSoftmaxBackward>(dtype, y, dy, dx, {rows, cols}, {workspace, workspace_bytes},
+                                          stream);
+}
+
+int rowwise_cross_entropy(rowwise_dtype dtype, const void* x, const int64_t* labels, float* loss,
+                          int64_t rows, int64_t cols, void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded(dtype, [&]<class T>(T*) {
+    const Shape shape{rows, cols};
+    const Tensors<T> tensors{.x = static_cast<const T*>(x),
+                             .labels = labels,
+                             .loss = loss,
+                             .workspace = workspace,
+                             .shape = shape};
+    const auto on_stream = static_cast<cudaStream_t>(stream);
+    check_labelled_shape<T>(shape);
+    run<Loss, T>(std::array{matrix("x", tensors.x, shape), column("labels", labels, shape),
+                            column("loss", loss, shape, true)},
+                 shape, {workspace, workspace_bytes}, on_stream,
+                 [&](Loss kernel) { launch<CrossEntropy>(kernel, tensors, on_stream); });
+  });
+}
+
+int rowwise_cross_entropy_gradient(rowwise_dtype dtype, const void* x, const int64_t* labels, float* loss,
+                                   void* dx, int64_t rows, int64_t cols, void* workspace,
+                                   size_t workspace_bytes, void* stream) {
+  return guarded(dtype, [&]<class T>(T*) {
+    const Shape shape{rows, cols};
+    const Tensors<T> tensors{.x = static_cast<const T*>(x),
+                             .dx = static_cast<T*>(dx),
+                             .labels = labels,
+                             .loss = loss,
+                             .workspace = workspace,
+                             .shape = shape};
+    const auto on_stream = static_cast<cudaStream_t>(stream);
+    check_labelled_shape<T>(shape);
+    run<Gradient, T>(std::array{matrix("x", tensors.x, shape), column("labels", labels, shape),
+                                column("loss", loss, shape, true), matrix("dx", tensors.dx, shape, true)},
+                     shape, {workspace, workspace_bytes}, on_stream, [&](Gradient kernel) {
+                       launch<WithGradient<CrossEntropy>>(kernel, tensors, on_stream);
+                     });
+  });
+}

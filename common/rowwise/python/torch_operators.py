@@ -5,7 +5,7 @@
     loss = rowwise.cross_entropy(logits, labels)
 
 They are torch.ops.rowwise.*, with fake implementations, so that torch.compile and CUDA graphs take them, and with gradients. They
-call build/libsoftmax.so (cmake --build build --target softmax; or what the variable ROWWISE_LIBRARY names) through ctypes, on the
+call build/librowwise.so (cmake --build build --target rowwise; or what the variable ROWWISE_LIBRARY names) through ctypes, on the
 current stream of the tensor's device. float32, float16 and bfloat16. A dimension that is not the last, or not contiguous, is
 copied first.
 """
@@ -30,10 +30,10 @@ IGNORED_LABEL = -100
 
 @cache
 def _library() -> ctypes.CDLL:
-    built = Path(__file__).resolve().parents[3] / "build/libsoftmax.so"
+    built = Path(__file__).resolve().parents[3] / "build/librowwise.so"
     path = os.environ.get("ROWWISE_LIBRARY", str(built))
     if not Path(path).is_file():
-        raise RuntimeError(f"{path} is missing: cmake --build build --target softmax")
+        raise RuntimeError(f"{path} is missing: cmake --build build --target rowwise")
     library = ctypes.CDLL(path)
     library.rowwise_error.restype = c_char_p
     library.rowwise_workspace_bytes.argtypes = [c_int, c_int, c_int64, c_int64, ctypes.POINTER(c_size_t)]

@@ -2,7 +2,7 @@
 """Trains a small transformer to continue the lessons of this repository, character by character: twice, with PyTorch's softmax and
 cross-entropy and with the operators of torch_operators.py. Same weights, same batches: the same curve, but for rounding.
 
-    cmake --build build --target softmax && python3 common/rowwise/python/train_characters.py
+    cmake --build build --target rowwise && python3 common/rowwise/python/train_characters.py
 
 It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg beside this file.
 

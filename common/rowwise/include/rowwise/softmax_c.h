@@ -1,4 +1,4 @@
-/* softmax.h in C, for all languages that can call it: build/libsoftmax.so (cmake --build build --target softmax).
+/* The library's interface, for all languages that can call C: softmax.h is this in C++.
 
    Every function that returns int returns one of these codes. After one that is not ROWWISE_OK, nothing was written, and
    rowwise_error() says in a line what is wrong. What the arguments mean, and what the results are, softmax.h says. Any thread may
@@ -14,6 +14,9 @@ extern "C" {
 #endif
 
 enum { ROWWISE_OK = 0, ROWWISE_BAD_ARGUMENT = 1, ROWWISE_CUDA_ERROR = 2 };
+
+/* The version of the library that the program runs with: "0.1.0". Before 1.0 each minor version may change the interface. */
+const char* rowwise_version(void);
 
 /* Of the last call of this thread that failed; valid until the next that fails. */
 const char* rowwise_error(void);
