@@ -16,7 +16,6 @@ MAY_INCLUDE = {
     "common/harness/cli": rf"common/(kernel|harness)/(?!c/).*|{COUNTERS}",
     "common/harness/c": r"common/(kernel|harness)/(?!cli/).*|common/harness/cli/run_stage\.h",
     "common/sim": r"common/sim/.*",
-    "common/sim/tests": r"common/(sim|harness)/.*",
     "common/exercise": rf"common/(exercise|harness|kernel)/.*|{COUNTERS}",
     "common/primer": r"common/exercise/.*",
     "common/rowwise": r"common/(rowwise|kernel)/.*",

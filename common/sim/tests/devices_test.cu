@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
+#include "common/sim/tests/cuda_check.h"
 #include "common/sim/tests/expect_fault.cuh"
 
 namespace {

@@ -7,9 +7,8 @@
 #include <cstdio>
 #include <cub/block/block_reduce.cuh>
 
-#include "common/kernel/cuda_check.h"
-#include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
+#include "common/sim/tests/cuda_check.h"
 
 namespace {
 

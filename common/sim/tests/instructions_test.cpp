@@ -16,8 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/kernel/cuda_check.h"
-#include "common/harness/cuda_handles.h"
+#include "common/sim/tests/cuda_check.h"
 #include "common/sim/tests/instruction_table.h"
 
 namespace {
@@ -57,10 +56,7 @@ Options parse(int argc, char** argv) {
 
 #if CUDART_VERSION >= 12080
 
-struct Unloader {
-  void operator()(cudaLibrary_t library) const { (void)cudaLibraryUnload(library); }
-};
-using Library = std::unique_ptr<std::remove_pointer_t<cudaLibrary_t>, Unloader>;
+using Library = Owner<cudaLibrary_t, cudaLibraryUnload>;
 
 Library load(const std::string& ptx) {
   std::array<char, 4096> log{};
@@ -272,7 +268,7 @@ int run(const Options& options, const std::vector<Instruction>& instructions) {
       Results results;
       try {
         results = runner.run(library.get(), instruction);
-      } catch (const CudaError& error) {
+      } catch (const std::runtime_error& error) {
         fail(instruction, error.what());
         continue;
       }

@@ -10,8 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
-#include "common/harness/cuda_handles.h"
+#include "common/sim/tests/cuda_check.h"
 
 namespace {
 

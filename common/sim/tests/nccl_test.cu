@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
 #include "common/sim/tests/captured.h"
+#include "common/sim/tests/cuda_check.h"
 #include "common/sim/tests/expect_fault.cuh"
 
 // The layout of 2.28.7 is simulated; structures grew then.

@@ -11,10 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
-#include "common/harness/cuda_handles.h"
 #include "common/sim/counters.h"
 #include "common/sim/tests/captured.h"
+#include "common/sim/tests/cuda_check.h"
 
 namespace {
 

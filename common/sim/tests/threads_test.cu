@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
-#include "common/harness/cuda_handles.h"
+#include "common/sim/tests/cuda_check.h"
 #include "common/sim/tests/expect_fault.cuh"
 
 namespace {
