@@ -77,7 +77,6 @@ RECORDED = {
                   "causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward"),
     "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }  # fmt: skip
-RECORD_AGAIN = "python3 common/tests/counts.py --record build"
 
 # A stage and an operation whose variants do whole packs of 16 bytes alone.
 WHOLE_PACKS_ALONE = {"09_async_copy", "recomputed_softmax_backward"}
@@ -656,7 +655,7 @@ def check_recorded(executable: str, rows: list[Row], is_all: bool) -> None:
         sys.exit(3)
     if wrong:
         problems = [*first_of_each(rows, differs, executable), *(f"recorded, and no longer counted: {place}" for place in gone[:20])]
-        raise Failure("\n".join([*problems, f"{wrong} differ. record again and look at the diff: {RECORD_AGAIN}"]))
+        raise Failure("\n".join([*problems, f"{wrong} differ. record again and look at the diff: {recorded_counts.AGAIN}"]))
 
 
 def record(build: str) -> str:

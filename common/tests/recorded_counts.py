@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace as Row
 
+AGAIN = "python3 common/tests/counts.py --record build"
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "common/tools"))
 from measure.results import software_versions  # noqa: E402
@@ -49,7 +50,7 @@ def read(stage: str) -> tuple[str, dict[Place, Counts]]:
     for words in csv.reader(lines):
         place, dtypes, counts = words[: len(PLACE)], words[len(PLACE)], words[len(PLACE) + 1 :]
         recorded.update({(*place, dtype): tuple(counts) for dtype in dtypes.split()})
-    return comment.removeprefix("# "), recorded
+    return comment.removeprefix(f"# {AGAIN}: "), recorded
 
 
 def write(stage: str, made: str, rows: list[Row]) -> Path:
@@ -62,5 +63,5 @@ def write(stage: str, made: str, rows: list[Row]) -> Path:
     table.writerow((*PLACE, "dtypes", *COUNTERS))
     lines = ((*place, " ".join(of), *counts) for (place, counts), of in dtypes.items())
     table.writerows(sorted(lines, key=lambda line: line[:2]))  # a variant's together
-    file_of(stage).write_text(f"# {made}\n{text.getvalue()}", encoding="utf-8")
+    file_of(stage).write_text(f"# {AGAIN}: {made}\n{text.getvalue()}", encoding="utf-8")
     return file_of(stage)
