@@ -1,21 +1,26 @@
-"""How a recorded file writes a list of objects that have the same names: each name once, and a line of values for each object.
+"""The form of the recorded files: a list of objects is written as columns, with each name once and a line of values per object.
 
     {"all": {"op": "softmax"}, "columns": ["variant", "rows", {"ncu": ["sectors", "barriers"]}], "rows": [["packs", 8, [6, 0]]]}
 
-stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds what no object
-has otherwise. A column of objects has columns of its own, and [columns] where it is of lists of objects. A line is shorter if the
-object lacks the last columns, and is the object itself if it lacks others.
+stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds what is the same in
+every object. A column that holds objects names their columns, and one that holds lists of objects names them as [columns]. A line is
+shorter if the object lacks the last columns; it is the object itself if it lacks others.
+
+What is not applicable is no row of its own: "not_applicable" has a line for each variant and reason, with the shapes.
 """
 
+import itertools
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, Iterable
 
 from command import ToolError
-from measure.schema import Json, check
+from measure.schema import Json, are_texts, check
+from measure.shapes import Shape, parse_shape, shape_of
 
 
 def packed(objects: list[Json]) -> Json:
+    """The objects in columns."""
     first = objects[0] if objects else {}
     texts = {name: json.dumps(value) for name, value in first.items()}  # 1, 1.0 and True are equal, and not the same
     same = [name for name in first if all(name in one and json.dumps(one[name]) == texts[name] for one in objects)]
@@ -81,3 +86,102 @@ FORM: Json = {
     "columns": _are_columns,
     "rows": lambda value: isinstance(value, list),
 }
+
+
+# --- What is not applicable ------------------------------------------------------------------------
+
+
+def json_text(data: Json) -> str:
+    """JSON with a line for each element of a list, so that a new recording gives a readable diff. See form_of()."""
+
+    def text(value: Any, indent: str) -> str:
+        if isinstance(value, dict) and ("columns" in value or not indent):
+            begin, end, parts = *"{}", [f"{json.dumps(name)}: {text(one, indent + ' ')}" for name, one in value.items()]
+        elif isinstance(value, list) and value:
+            begin, end, parts = *"[]", [json.dumps(one, ensure_ascii=False) for one in value]
+        else:
+            return json.dumps(value, ensure_ascii=False)
+        return f"{begin}\n" + ",\n".join(f"{indent} {part}" for part in parts) + f"\n{indent}{end}"
+
+    return text({name: form_of(value) if isinstance(value, list) else value for name, value in data.items()}, "") + "\n"
+
+
+def form_of(rows: list[Json]) -> Json:
+    """The rows in columns; "variants" says where those that are not applicable stood among the others."""
+    shapes: dict[str, list[Shape]] = {}
+    for row in filter(is_not_applicable, rows):
+        alike = json.dumps({name: value for name, value in row.items() if name not in Shape._fields})
+        shapes.setdefault(alike, []).append(shape_of(row))
+    form = packed(list(itertools.filterfalse(is_not_applicable, rows)))
+    if shapes:
+        absent = [{**json.loads(alike), "shapes": list(map(str, sorted(shapes[alike])))} for alike in sorted(shapes)]
+        order = order_of(rows)
+        form["not_applicable"] = packed(sorted(absent, key=lambda one: order.index(variant_of(one))))
+        form["variants"] = order
+    return form
+
+
+def rows_of(form: Json, name: str) -> list[Json]:
+    """The rows that the form stands for, those that are not applicable last. Raises ToolError."""
+    rows = unpacked(form, name)
+    if "not_applicable" in form:
+        check(form, {"variants": are_texts}, name)
+        where = f"{name}: not_applicable"
+        for number, alike in enumerate(unpacked(form["not_applicable"], where), start=1):
+            check(alike, {"shapes": are_texts}, f"{where} {number}")
+            shapes = map(parse_shape, alike.pop("shapes"))
+            rows += [{**alike, **shape._asdict()} for shape in shapes]
+    return rows
+
+
+def order_of(rows: list[Json]) -> list[str]:
+    """The variants, in an order that agrees with the rows of every shape and operation."""
+    order: list[str] = []
+    for of_place in by_place(rows).values():
+        at = len(order)
+        for name in map(variant_of, reversed(of_place)):
+            if name not in order:
+                order.insert(at, name)
+            at = order.index(name)
+    return order
+
+
+def in_order(rows: list[Json], variants: list[str]) -> list[Json]:
+    """Moves each row that is not applicable to its variant's place among the rows of its shape and operation."""
+    number = {variant: n for n, variant in enumerate(variants)}
+
+    def at(row: Json) -> int:
+        return number.get(variant_of(row), len(number))
+
+    waiting = by_place(sorted(filter(is_not_applicable, rows), key=at))
+    others = list(itertools.filterfalse(is_not_applicable, rows))
+    last = {place(row): row for row in others if row["stage"]}  # behind them the copy's row may be far away
+    found = []
+    for row in others:
+        here = waiting.get(place(row), [])
+        while here and at(here[0]) < at(row):
+            found.append(here.pop(0))
+        found.append(row)
+        while here and row is last.get(place(row)):
+            found.append(here.pop(0))
+    return [*found, *itertools.chain(*waiting.values())]
+
+
+def by_place(rows: Iterable[Json]) -> dict[tuple[Shape, str], list[Json]]:
+    found: dict[tuple[Shape, str], list[Json]] = {}
+    for row in rows:
+        found.setdefault(place(row), []).append(row)
+    return found
+
+
+def place(row: Json) -> tuple[Shape, str]:
+    """The shape and the operation; without one where a variant does one alone."""
+    return shape_of(row), row.get("op", "")
+
+
+def variant_of(row: Json) -> str:
+    return f"{row['stage']} {row['variant']}"
+
+
+def is_not_applicable(row: Json) -> bool:
+    return row.get("status") == "not applicable"

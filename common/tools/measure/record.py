@@ -20,7 +20,8 @@ from typing import NamedTuple
 from command import Parser, ToolError, file_to_write
 from files import load_json, write_whole
 from measure import results
-from measure.results import Json, Shape
+from measure.columns import by_place
+from measure.results import Json
 from measure.schema import check_each
 
 
@@ -186,10 +187,7 @@ def merge(reports: list[Json]) -> list[Json]:
     stands for the shape and operation.
     """
     found = [result for report in reports for result in report["results"]]
-    copies: dict[tuple[Shape, str], list[Json]] = {}
-    for result in found:
-        if not result["stage"]:
-            copies.setdefault((results.shape_of(result), result["op"]), []).append(result)
+    copies = by_place(result for result in found if not result["stage"])
     ceilings = (sorted(of_shape, key=lambda r: r["time_us"])[(len(of_shape) - 1) // 2] for of_shape in copies.values())
     return [*(result for result in found if result["stage"]), *ceilings]
 

@@ -11,7 +11,6 @@ import contextlib
 import csv
 import datetime
 import io
-import itertools
 import json
 import os
 import re
@@ -20,45 +19,18 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from command import NoDevice, Parser, ToolError, Usage, output_of, started
 from files import BadFile, load_json, write_whole
-from measure.columns import packed, unpacked
-from measure.schema import DATE, OTHERS, Each, Json, are_texts, check, is_date, is_difference, is_number, shortened
+from measure.columns import by_place, in_order, json_text, rows_of
+from measure.schema import DATE, OTHERS, Each, Json, are_texts, check, is_date, is_difference, is_number
+from measure.shapes import ELEMENT_BYTES, Shape, parse_shape, shape_of
 
 ROOT = Path(__file__).resolve().parents[3]
-ELEMENT_BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 MACHINE_TIMEOUT_S = 120
 LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be in the next run
 STATUSES = ("verified", "wrong", "not applicable", "failed")
-
-
-class Shape(NamedTuple):
-    """One problem: element type and matrix size."""
-
-    dtype: str
-    rows: int
-    cols: int
-
-    def __str__(self) -> str:
-        return f"{self.dtype}:{self.rows}x{self.cols}"
-
-    @property
-    def tensor_bytes(self) -> int:
-        return self.rows * self.cols * ELEMENT_BYTES[self.dtype]
-
-
-SHAPE = re.compile(r"(f32|f16|bf16):([1-9][0-9]{0,14})x([1-9][0-9]{0,14})")
-
-
-def parse_shape(text: str) -> Shape:
-    """`f16:49152x1024` → Shape. Raises ToolError that says what is accepted."""
-    match = SHAPE.fullmatch(text)
-    if not match:
-        raise ToolError(f"shape {shortened(text)} is not DTYPE:ROWSxCOLS, for example f16:49152x1024")
-    return Shape(match[1], int(match[2]), int(match[3]))
-
 
 # Not among what is recorded, counted and swept: that is of one GPU.
 OF_SEVERAL_GPUS = "14_several_gpus"
@@ -312,110 +284,6 @@ def place_of(entry: Json) -> str:
     return f"{entry['stage']} {entry['variant']} {shape_of(entry)}"
 
 
-def shape_of(entry: Json) -> Shape:
-    return Shape(entry["dtype"], entry["rows"], entry["cols"])
-
-
-# --- The form of a recorded file --------------------------------------------------------------------
-
-
-def json_text(data: Json) -> str:
-    """JSON with a line for each element of a list, so that a new recording gives a readable diff. See form_of()."""
-
-    def text(value: Any, indent: str) -> str:
-        if isinstance(value, dict) and ("columns" in value or not indent):
-            begin, end, parts = *"{}", [f"{json.dumps(name)}: {text(one, indent + ' ')}" for name, one in value.items()]
-        elif isinstance(value, list) and value:
-            begin, end, parts = *"[]", [json.dumps(one, ensure_ascii=False) for one in value]
-        else:
-            return json.dumps(value, ensure_ascii=False)
-        return f"{begin}\n" + ",\n".join(f"{indent} {part}" for part in parts) + f"\n{indent}{end}"
-
-    return text({name: form_of(value) if isinstance(value, list) else value for name, value in data.items()}, "") + "\n"
-
-
-def form_of(rows: list[Json]) -> Json:
-    """The rows in columns. What is not applicable is no row: "not_applicable" has a line for each variant and reason, with its
-    shapes, and "variants" says in which order the rows were."""
-    shapes: dict[str, list[Shape]] = {}
-    for row in filter(is_not_applicable, rows):
-        alike = json.dumps({name: value for name, value in row.items() if name not in Shape._fields})
-        shapes.setdefault(alike, []).append(shape_of(row))
-    form = packed(list(itertools.filterfalse(is_not_applicable, rows)))
-    if shapes:
-        absent = [{**json.loads(alike), "shapes": list(map(str, sorted(shapes[alike])))} for alike in sorted(shapes)]
-        order = order_of(rows)
-        form["not_applicable"] = packed(sorted(absent, key=lambda one: order.index(variant_of(one))))
-        form["variants"] = order
-    return form
-
-
-def rows_of(form: Json, name: str) -> list[Json]:
-    """What is not applicable comes last. Raises ToolError."""
-    rows = unpacked(form, name)
-    if "not_applicable" in form:
-        check(form, {"variants": are_texts}, name)
-        where = f"{name}: not_applicable"
-        for number, alike in enumerate(unpacked(form["not_applicable"], where), start=1):
-            check(alike, {"shapes": are_texts}, f"{where} {number}")
-            shapes = map(parse_shape, alike.pop("shapes"))
-            rows += [{**alike, **shape._asdict()} for shape in shapes]
-    return rows
-
-
-def order_of(rows: list[Json]) -> list[str]:
-    """The variants in the order that they have at every shape."""
-    order: list[str] = []
-    for of_place in by_place(rows).values():
-        at = len(order)
-        for name in map(variant_of, reversed(of_place)):
-            if name not in order:
-                order.insert(at, name)
-            at = order.index(name)
-    return order
-
-
-def in_order(rows: list[Json], variants: list[str]) -> list[Json]:
-    """What is not applicable among the others of its shape and operation."""
-    number = {variant: n for n, variant in enumerate(variants)}
-
-    def at(row: Json) -> int:
-        return number.get(variant_of(row), len(number))
-
-    waiting = by_place(sorted(filter(is_not_applicable, rows), key=at))
-    others = list(itertools.filterfalse(is_not_applicable, rows))
-    last = {place(row): row for row in others if row["stage"]}  # the copy may stand anywhere
-    found = []
-    for row in others:
-        here = waiting.get(place(row), [])
-        while here and at(here[0]) < at(row):
-            found.append(here.pop(0))
-        found.append(row)
-        while here and row is last.get(place(row)):
-            found.append(here.pop(0))
-    return [*found, *itertools.chain(*waiting.values())]
-
-
-def by_place(rows: Iterable[Json]) -> dict[tuple[Shape, str], list[Json]]:
-    found: dict[tuple[Shape, str], list[Json]] = {}
-    for row in rows:
-        found.setdefault(place(row), []).append(row)
-    return found
-
-
-def place(row: Json) -> tuple[Shape, str]:
-    """The shape and the operation; without one where a variant does one alone."""
-    return shape_of(row), row.get("op", "")
-
-
-def variant_of(row: Json) -> str:
-    return f"{row['stage']} {row['variant']}"
-
-
-def is_not_applicable(row: Json) -> bool:
-    return row.get("status") == "not applicable"
-
-
 # --- What a recorded file must hold, before anything is made of it ---------------------------------
 
 
@@ -550,7 +418,7 @@ def as_fast(one: Json, other: Json) -> bool:
     return round(abs(one["percent_of_copy"] - other["percent_of_copy"]), 2) <= max(LEAST_LEAD, *spreads)
 
 
-def leaders(found: Iterable[Json]) -> list[Json]:
+def leaders(found: Iterable[Json], as_fast: Callable[[Json, Json], bool] = as_fast) -> list[Json]:
     """Who leads in a line of a table: the fastest, and whatever is as fast."""
     timed = [r for r in found if r["time_us"] is not None]
     best = fastest(timed)
@@ -571,10 +439,9 @@ class Recorded:
         self.settings: Json = data["settings"]
         self.results: list[Json] = data["results"]
         self.tables: list[Json] = data.get("tables", [])
-        self._at: dict[tuple[Shape, str], list[Json]] = {}
+        self._at = by_place(self.results)
         for result in self.results:
             result["reason"] = re.sub(COLOUR, "", result["reason"])
-            self._at.setdefault((shape_of(result), result["op"]), []).append(result)
 
     def at(self, shape: Shape, op: str = "softmax") -> list[Json]:
         """Every result of the operation at one shape, the copy ceiling (stage "") included."""

@@ -1,4 +1,4 @@
-"""What a recorded file must hold, before anything is made of it: kinds of values, and who does not fit them."""
+"""Checks that a recorded file holds what it must, before anything is made of it, and says which field does not."""
 
 import datetime
 import re
@@ -8,7 +8,7 @@ from command import ToolError
 
 Json = dict[str, Any]
 DATE = "%Y-%m-%dT%H:%M:%SZ"
-# What says which object it is; no two of a list are alike in these.
+# These say which object it is: no two of a list are the same in all of them.
 IDENTITY = ("stage", "variant", "dtype", "rows", "cols", "op", "input", "gpus")
 
 

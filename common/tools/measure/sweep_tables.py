@@ -3,6 +3,7 @@
 import math
 import statistics
 
+from measure.columns import by_place
 from measure.peers import Problem
 from measure.results import Json, as_fast, fastest, shape_of
 from measure.sweep_journal import SLOW, Measurement
@@ -106,13 +107,6 @@ def _in_columns(cells: list[list[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
 
 
-def _by_shape(results: list[Json]) -> dict[str, list[Json]]:
-    found: dict[str, list[Json]] = {}
-    for result in results:
-        found.setdefault(str(shape_of(result)), []).append(result)
-    return found
-
-
 def _how(data: Json) -> list[str]:
     """What was measured how, and how well."""
     results, settings = data["results"], data["settings"]
@@ -140,7 +134,8 @@ def _how(data: Json) -> list[str]:
 
 def text(data: Json) -> str:
     """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
-    results, by_shape = data["results"], _by_shape(data["results"])
+    results = data["results"]
+    by_shape = {str(shape): rows for (shape, _), rows in by_place(results).items()}
     peers = list(dict.fromkeys(r["stage"] for r in results if r["kind"] == "peer"))
     lines = []
     for table in data["tables"]:
@@ -167,7 +162,7 @@ def _rivals(rows: list[Json]) -> tuple[float | None, list[str]]:
 
 def ranking(data: Json) -> str:
     """A line for each shape, that at which the stages are furthest behind first; how many are behind."""
-    rivals = [_rivals(rows) for rows in _by_shape(data["results"]).values()]
+    rivals = [_rivals(rows) for rows in by_place(data["results"]).values()]
     rivals.sort(key=lambda one: math.inf if one[0] is None else one[0])
     cells = [["shape", "copy us", "% of copy", "best stage", "% of copy", "best peer", "points ahead"]]
     lines = ["", *_in_columns(cells + [line for _, line in rivals])]

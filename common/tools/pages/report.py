@@ -11,7 +11,7 @@ missing and could not be fetched.
 
 import re
 from pathlib import Path
-from typing import Iterable, NamedTuple
+from typing import NamedTuple
 
 from command import file_to_write
 from files import write_whole
@@ -78,13 +78,6 @@ def as_fast(one: Json, other: Json) -> bool:
     return results.as_fast(one, other) or percents[1] <= AS_FAST_RATIO * percents[0]
 
 
-def leaders(found: Iterable[Json]) -> list[Json]:
-    """The fastest, and whatever is as fast."""
-    timed = [result for result in found if result["time_us"] is not None]
-    best = results.fastest(timed)
-    return [result for result in timed if best and as_fast(result, best)]
-
-
 def recorded_shapes(sources: Sources) -> list[Json]:
     """For the form: the fastest at each shape, of the sweep where it has the shape, since that has the libraries, too."""
     found: dict[Shape, list[Json]] = {}
@@ -117,7 +110,7 @@ def published(sweep: Recorded) -> list[Json]:
         found = sweep.at(shape)
         stage, peer = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("stage", "peer"))
         best = [results.fastest(r for r in found if r["stage"] == name) for name in names]
-        return Compared(shape, sweep.copy(shape), stage, peer, leaders(filter(None, best)), best)
+        return Compared(shape, sweep.copy(shape), stage, peer, results.leaders(filter(None, best), as_fast), best)
 
     shapes = {table["name"]: charts.table_of(sweep, table["name"])[1] for table in sweep.tables}
     return [{**table, "names": names, "rows": list(map(row, shapes[table["name"]]))} for table in sweep.tables]
