@@ -1,3 +1,4 @@
+#include "05_uncached/uncached.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/forward/online.cuh"
