@@ -11,7 +11,7 @@ missing and could not be fetched.
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from command import file_to_write
 from files import write_whole
@@ -127,8 +127,15 @@ def all_results(sources: Sources) -> list[tuple[int, str, Json]]:
         order = [*dict.fromkeys(tables.values()), "no table"]
         names = ((tables.get(shape_of(result), "no table"), result) for result in sources.sweep.results)
         rows += [(1 + order.index(name), name, result) for name, result in names]
-    # The best of a shape first, what has no time last.
-    return sorted(rows, key=lambda row: (row[0], shape_of(row[2]), -(row[2]["percent_of_copy"] or 0)))
+    ops = list(dict.fromkeys(result["op"] for _, _, result in rows))
+
+    def key(row: tuple[int, str, Json]) -> tuple[Any, ...]:
+        """The best of a shape first, what has no time last, one operation after the other."""
+        place, _, result = row
+        percent = result["percent_of_copy"]
+        return place, shape_of(result), -(percent or 0), ops.index(result["op"]) if percent is None else 0
+
+    return sorted(rows, key=key)
 
 
 def page(sources: Sources) -> str:
