@@ -31,8 +31,9 @@ struct Softmax : ReducesToMaxSum {
   static __device__ float kept(float x, float max) { return __expf(x - max); }
   static __device__ float summand(float kept) { return kept; }
 
-  /// Once per row: per element, the division would be the longest instruction sequence of the kernel. Note
-  /// N8: the approximate division has no branch for special divisors, which a sum of at least 1 never is.
+  /// Once per row: per element, the division would be the longest instruction sequence of the kernel.
+  /// Note N8: the approximate division has no branch for special divisors, which a sum of at least 1 never
+  /// is.
   static __device__ float sum_term(float sum) { return __fdividef(1.0f, sum); }
   static __device__ float finish(float kept, float sum_term) { return kept * sum_term; }
 
