@@ -17,7 +17,7 @@ __device__ inline uint4 philox4x32(std::uint64_t counter, std::uint64_t key) {
   uint2 round_key{low(key), high(key)};
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
-    // Not as one product of 64 bits: of that nvcc 13.0 makes multiplications of 64 bits.
+    // Note N30: nvcc 13.0 would turn one product of 64 bits into multiplications of 64 bits.
     bits = {__umulhi(0xCD9E8D57, bits.z) ^ bits.y ^ round_key.x, 0xCD9E8D57 * bits.z,
             __umulhi(0xD2511F53, bits.x) ^ bits.w ^ round_key.y, 0xD2511F53 * bits.x};
     round_key.x += 0x9E3779B9;

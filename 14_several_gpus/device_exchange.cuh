@@ -17,8 +17,8 @@
 /// So many that a block has few threads: then registers allow as many blocks on an SM as shared memory does.
 constexpr int exchange_packs_per_thread = 16;
 
-/// Left to itself the compiler takes fewer registers than the 64 that 1024 threads may have, and the kernel is slower: hence the
-/// "at least 1 block".
+/// Note N16: without the minimum of 1 block, the compiler takes fewer registers than the 64 that 1024 threads
+/// may have, and the kernel is slower.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024, 1)
     exchange_parts(Part<T> part, int piece_packs, Mail mail, TicketCounter* tickets) {

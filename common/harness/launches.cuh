@@ -1,5 +1,5 @@
-// From a launcher to a Variant: the problem's dtype and operation become template arguments, and what the launcher refuses and needs
-// is asked of it.
+// Makes a Variant from a launcher: the problem's dtype and operation become template arguments, and the
+// launcher declares what it refuses and needs.
 #pragma once
 
 #include <stdexcept>
@@ -26,7 +26,7 @@ std::string option_for(OpList<Ops...>) {
   return names;
 }
 
-/// Calls function.template operator()<Op>() with the problem's operation, which is in the list.
+/// Calls function.template operator()<Op>() with the problem's operation, which must be in the list.
 template <class... Ops, class Function>
 void with_operation(OpList<Ops...>, const Problem& problem, Function function) {
   const auto try_operation = [&]<class Op>(Op) {
@@ -39,7 +39,7 @@ void with_operation(OpList<Ops...>, const Problem& problem, Function function) {
   }
 }
 
-/// The Plan function.template operator()<Op, T>() of the problem's operation and dtype.
+/// Returns the Plan function.template operator()<Op, T>() for the problem's operation and dtype.
 template <class List, class Function>
 Plan dispatch(List list, const Problem& problem, Function function) {
   Plan plan;
@@ -50,7 +50,7 @@ Plan dispatch(List list, const Problem& problem, Function function) {
   return plan;
 }
 
-/// The problem's tensors, by their names.
+/// The problem's tensors, assigned by their names.
 template <class T>
 Tensors<T> tensors_of(const Problem& problem, const Memory& memory) {
   Tensors<T> tensors{.seed = problem.seed, .workspace = memory.workspace, .shape = problem.shape};
@@ -72,7 +72,7 @@ Tensors<T> tensors_of(const Problem& problem, const Memory& memory) {
   return tensors;
 }
 
-/// The Plan launch.template operator()<Op>(tensors, stream).
+/// Returns the Plan that calls launch.template operator()<Op>(tensors, stream).
 template <class List, class Launch>
 Plan plan_of(const Problem& problem, const Memory& memory, Launch launch) {
   return dispatch(List{}, problem, [&]<class Op, class T>() -> Plan {
@@ -82,7 +82,7 @@ Plan plan_of(const Problem& problem, const Memory& memory, Launch launch) {
   });
 }
 
-// ---- What a Variant asks of its launcher.
+// ---- The parts of a Variant that come from its launcher.
 
 namespace of_launcher {
 
@@ -130,8 +130,8 @@ Workspace workspace(const Problem& problem, const Device& /*device*/) {
 
 }  // namespace of_launcher
 
-/// A line of a stage's table: the variant's name, its idea in a line, and what it reads and writes. A launcher that waits for the device
-/// says so by can_be_captured = false.
+/// A row of a stage's table: the variant's name, its idea in one line, and its reads and writes. A launcher
+/// that waits for the device declares can_be_captured = false.
 template <class Launcher>
 Variant variant(std::string name, std::string idea, std::function<Traffic(const Problem&)> traffic) {
   bool capturable = true;

@@ -2,7 +2,7 @@
 
 namespace {
 
-/// What would have to hold the row.
+/// The part of the GPU that would have to hold the row.
 std::string_view holder(Why why) {
   switch (why) {
     case Why::threads_of_block:

@@ -1,5 +1,5 @@
-// Copies from global to shared memory that need no registers and make no thread wait, and what kernels do around
-// them: the order in which packs are requested, tickets for rows, barriers that count bytes.
+// Copies from global to shared memory that need no registers and block no thread, and the code around them:
+// the order in which packs are requested, tickets for rows, and barriers that count bytes.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -33,17 +33,18 @@ __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
   }
 }
 
-// ---- Tickets: rows go to the blocks that have time for them, as customers to the counters of a post office.
+// ---- Tickets: rows go to the blocks that are free, as customers go to the counters of a post office.
 
 using TicketCounter = unsigned;
 
-/// The next of the tickets 0 to count - 1. A launch draws each once: atomicInc makes 0 of the counter with the last one, as
-/// the first found it, so that a launch can be replayed. The result is on its way for a while: use it late.
+/// Returns the next of the tickets 0 to count - 1. A launch draws each ticket once. With the last one,
+/// atomicInc sets the counter back to 0, so a launch can be replayed. The result arrives only after a memory
+/// latency: use it late.
 __device__ inline unsigned draw_ticket(TicketCounter* counter, std::int64_t count) {
   return atomicInc(counter, static_cast<unsigned>(count - 1));
 }
-/// What launchers have in common whose blocks draw rows. Numbers of rows have 32 bits, also those past the last, of which a block draws
-/// a few.
+/// The limits that all launchers with tickets share. A row number has 32 bits. That includes the few numbers
+/// past the last row that a block draws.
 struct DrawsRows {
   static constexpr std::int64_t most_rows = std::int64_t{1} << 31;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
@@ -54,13 +55,14 @@ struct DrawsRows {
   }
 };
 
-// ---- Bulk copies: one instruction of one thread, and a barrier in shared memory that counts the bytes that have
-// come. From compute capability 9.0 on.
+// ---- Bulk copies: one thread issues one instruction, and a barrier in shared memory counts the bytes that
+// have arrived. They need compute capability 9.0.
 
 using MemoryBarrier = std::uint64_t;
 
-/// To be called by one thread, for a barrier with one arrival, this one. Both addresses and the size are multiples of 16.
-/// `shared` is written by the copy unit ("async proxy"): what threads wrote there before needs a fence.
+/// One thread calls it, for a barrier with one arrival, which is this call. Both addresses and the size are
+/// multiples of 16. The copy unit ("async proxy") writes `shared`: if threads have written there before, a
+/// fence has to come first.
 __device__ inline void copy_bulk_async(void* shared, const void* global, std::uint32_t bytes,
                                        MemoryBarrier* arrived) {
   namespace ptx = cuda::ptx;
@@ -68,7 +70,7 @@ __device__ inline void copy_bulk_async(void* shared, const void* global, std::ui
   ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, shared, global, bytes, arrived);
 }
 
-/// Waits for the end of a phase of the barrier: those with even numbers have parity 0.
+/// Waits for the end of a phase of the barrier. Phases with even numbers have parity 0.
 __device__ inline void wait_for_phase(MemoryBarrier* barrier, unsigned parity) {
   while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) {
   }

@@ -1,19 +1,20 @@
-// How the threads of a block combine what each knows of a row, whatever the operation: for softmax the pair
-// (m, d), for others another State with a merge of its own.
+// How the threads of a block combine the states of their shares of a row, for any operation. For softmax a
+// state is the pair (m, d); other operations have a State with its own merge.
 #pragma once
 
 #include "common/kernel/row_operation.cuh"
 
-/// Exchange between the lanes of a warp: each gets the state of lane ^ mask. All 32 lanes call it together.
+/// Exchanges states between the lanes of a warp: each lane gets the state of lane ^ mask. All 32 lanes call
+/// it together.
 __device__ inline float shuffle_xor(float sum, int mask) {
   return __shfl_xor_sync(0xffffffff, sum, mask);
 }
 
-/// The maximum over the lanes of a warp. From compute capability 8.0 on it is one instruction, which knows integers alone:
-/// as such, floats without a sign are in order, those with one in reverse order.
+/// The maximum over the lanes of a warp. From compute capability 8.0 on this is one instruction, but only for
+/// integers: the bits of floats without a sign are ordered like the floats, those with a sign in reverse.
 __device__ inline float warp_max(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const auto order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };  // its own inverse
+  const auto order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };  // is its own inverse
   return __int_as_float(order(__reduce_max_sync(0xffffffff, order(__float_as_int(value)))));
 #else
 #pragma unroll
@@ -22,13 +23,14 @@ __device__ inline float warp_max(float value) {
 #endif
 }
 
-/// Merges the states of all lanes of a warp; every lane gets the result. Where lane i has the state of lane i % states,
-/// it takes fewer exchanges.
+/// Merges the states of all lanes of a warp; every lane gets the result. If lane i holds the state of lane i
+/// % states, fewer exchanges are enough.
 template <class Op, int states = 32>
 __device__ typename Op::State warp_merge(typename Op::State state) {
   if constexpr (requires { state.max; }) {  // MaxSum
-    // The maximum of all first, so that each sum is rescaled once. Pair by pair it would be two exponentials
-    // for each of the five exchanges, and each exchange would wait for those of the one before.
+    // The maximum of all lanes comes first, so that each sum is rescaled once. Merging pair by pair would
+    // need two exponentials in each of the five exchanges, and each exchange would wait for those of the one
+    // before.
     const float max = warp_max(state.max);
     float sum = state.sum * __expf(state.max - safe_shift(max));
 #pragma unroll
@@ -41,9 +43,9 @@ __device__ typename Op::State warp_merge(typename Op::State state) {
   }
 }
 
-/// Merges the states of all threads of a block; every thread gets the result. `storage`: shared, one state per
-/// warp; it may be written again only after another barrier. The block size is a multiple of 32; `warps`, a power of two,
-/// says how many where the compiler knows it.
+/// Merges the states of all threads of a block; every thread gets the result. `storage` is shared and holds
+/// one state per warp; it may be written again only after another barrier. The block size is a multiple of
+/// 32. `warps`, a power of two, is the number of warps if the compiler knows it; otherwise 0.
 template <class Op, int warps = 0>
 __device__ typename Op::State block_merge_once(typename Op::State state, typename Op::State (&storage)[32]) {
   const unsigned lane = threadIdx.x % 32;
@@ -52,14 +54,14 @@ __device__ typename Op::State block_merge_once(typename Op::State state, typenam
   if constexpr (warps == 1) return state;
   if (lane == 0) storage[warp] = state;
   __syncthreads();
-  // Every warp merges the warps' states for itself: that costs less than a second barrier to hand out the
+  // Every warp merges the states of all warps itself: that costs less than a second barrier to hand out the
   // result.
   if constexpr (warps > 0) return warp_merge<Op, warps>(storage[lane % warps]);
   return warp_merge<Op>(lane < blockDim.x / 32 ? storage[lane] : typename Op::State{});
 }
 
-/// The same for a loop over rows: one barrier before the result, one after it. The maximum and the sum one after
-/// the other took two each.
+/// The same for a loop over rows: one barrier before the result and one after it. Reducing the maximum and
+/// then the sum took two barriers each.
 template <class Op>
 __device__ typename Op::State block_merge(typename Op::State state, typename Op::State (&storage)[32]) {
   state = block_merge_once<Op>(state, storage);

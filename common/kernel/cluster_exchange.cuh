@@ -1,10 +1,11 @@
-// Stage 10: rows larger than an SM. The blocks of a cluster share a row: each holds a part of it in its shared memory, and
-// they send each other their pairs (m, d), straight into each other's shared memory.
+// From the stage cluster, for rows larger than an SM: the blocks of a cluster share a row. Each block holds a
+// part of the row in its shared memory, and the blocks send each other their pairs (m, d), directly into each
+// other's shared memory.
 //
-// Cost: 2 passes, 1 read and 1 write, and 8 bytes from each block of a cluster to each other for a row. That is one trip
-// from SM to SM, where stage 07 goes through the L2.
-// Sources: quack's softmax sends the pairs of a cluster's blocks by st.async to a mbarrier of each; the CUDA programming
-// guide describes clusters and distributed shared memory.
+// Cost: 2 passes, 1 read and 1 write. For each row, every block of a cluster sends 8 bytes to every block.
+// That is one trip from SM to SM; in the stage split_row the pairs go through the L2.
+// Sources: quack's softmax sends the pairs of a cluster's blocks by st.async to an mbarrier of each; the CUDA
+// programming guide describes clusters and distributed shared memory.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -20,10 +21,8 @@
 namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
 
-/// The most that a GPU can be asked for; more than 8 only where a kernel says so.
-
-/// Sends a value to the same place in each block of the cluster, lane i of a warp to block i. Its bytes complete a phase of
-/// the barrier there.
+/// Sends a value to the same place in each block of the cluster: lane i of a warp sends to block i. The bytes
+/// complete a phase of the barrier there.
 template <class Value>
 __device__ void send_to_all(Value* place, const Value& value, std::uint64_t* barrier) {
   const cg::cluster_group cluster = cg::this_cluster();
@@ -32,48 +31,50 @@ __device__ void send_to_all(Value* place, const Value& value, std::uint64_t* bar
   ptx::st_async(cluster.map_shared_rank(place, lane), value, cluster.map_shared_rank(barrier, lane));
 }
 
-/// Waits until a phase of the barrier is over: the first has parity 0, the next 1, and so on. What other blocks sent can be
-/// read then: for that it takes an acquire that reaches as far as they are, the cluster.
+/// Waits until a phase of the barrier is over: the first has parity 0, the next 1, and so on. Afterwards the
+/// values from other blocks can be read. That takes an acquire with the scope of the cluster.
 template <class Barrier>
 __device__ void wait_for_cluster(Barrier* barrier, unsigned parity) {
   while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, barrier, parity)) {
   }
 }
 
-/// In shared memory: what the blocks of a cluster send this one, row after row.
+/// In shared memory: the values that the blocks of a cluster send this one, row after row.
 ///
-/// What comes from others is there twice, for rows by turns, and that is enough. A block sends something of row i after it has
-/// received the pairs of row i - 1, from all. Each block sent its own of row i - 1 behind a barrier of its threads, when these
-/// were done with what they received of row i - 2. So nobody overwrites what somebody still has to read, and nobody counts
-/// bytes towards a phase before the last one.
+/// There are two copies of everything that comes from other blocks, used alternately by successive rows. Two
+/// are enough. A block sends something for row i only after it has received the pairs of row i - 1 from all
+/// blocks. Each block sent its pair of row i - 1 after a barrier of its threads, when these had finished with
+/// the values of row i - 2. So no block overwrites a value that another still has to read, and no bytes count
+/// towards a phase before the previous phase is over.
 ///
-/// No block leaves while another one still sends it something: it waits for the pairs of its last row, the last that are
-/// sent. Its own are out of its hands by then: they are in registers until they are in the memory of one that waits.
+/// No block exits while another one still sends to it: it waits for the pairs of its last row, and nothing is
+/// sent after those. A block may exit while its own pair is on its way, because the pair is in registers
+/// until it arrives in the memory of a block that waits.
 template <class Op>
 struct ClusterExchange {
   using State = typename Op::State;
 
-  // {} for the compiler: nothing is set in shared memory.
+  // The braces satisfy the compiler; nothing is initialised in shared memory.
   alignas(8) State pairs[2][most_blocks_of_cluster]{};
   State pairs_of_warps[32]{};
   State total{};
-  std::int64_t next_row[2]{};   ///< from the first block, where it draws tickets
-  MemoryBarrier received[2]{};  ///< one arrival each, of this block, and the bytes of all
+  std::int64_t next_row[2]{};   ///< sent by the first block, if it draws tickets
+  MemoryBarrier received[2]{};  ///< one arrival each, by this block, and the bytes of all
 
-  /// All threads call it. Between it and the first merge() comes ptx::barrier_cluster_wait(): before another block has
-  /// started, and its barriers are set up, nothing may be sent to it.
+  /// All threads call it. ptx::barrier_cluster_wait() must come between it and the first merge(): no block
+  /// may send to another one before that one has started and has initialised its barriers.
   __device__ void start() {
     if (threadIdx.x == 0) {
       ptx::mbarrier_init(&received[0], 1);
       ptx::mbarrier_init(&received[1], 1);
       ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     }
-    // The fence above is all that others have to know of. A release of everything would wait for the memory.
+    // Other blocks have to know only of the fence above. A release of everything would wait for the memory.
     ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   }
 
-  /// Merges the pairs of all threads of the cluster; each gets the result. round: how many there were before.
-  /// more_bytes: what else is sent to each block in this round.
+  /// Merges the pairs of all threads of the cluster; each thread gets the result. round: the number of
+  /// earlier calls. more_bytes: the number of other bytes that each block is sent in this round.
   __device__ State merge(State own, unsigned round, unsigned more_bytes = 0) {
     const cg::cluster_group cluster = cg::this_cluster();
     const unsigned turn = round % 2;
@@ -98,11 +99,11 @@ struct ClusterExchange {
   }
 };
 
-/// The packs of a row that a block of a cluster has.
+/// The packs of a row that one block of a cluster has.
 template <int N>
 struct PartOfCluster {
   int first_col;
-  int num_packs;  ///< at most part_packs; none, or less than none, where the row ends before this part
+  int num_packs;  ///< at most part_packs; 0 or negative if the row ends before this part
 
   __device__ PartOfCluster(int part_packs, std::int64_t cols) {
     const auto first_pack = static_cast<int>(cg::this_cluster().block_rank()) * part_packs;
@@ -111,7 +112,8 @@ struct PartOfCluster {
   }
 };
 
-/// Calls use(pack) for packs `begin` to `end` of this thread: it has one in blockDim.x of those of the block.
+/// Calls use(pack) for this thread's packs `begin` to `end`. A thread has every blockDim.x-th pack of its
+/// block.
 template <class Use>
 __device__ void for_own_packs(int begin, int end, int num_packs, Use use) {
 #pragma unroll

@@ -1,4 +1,5 @@
-// How a row is laid out on a cluster, and how clusters are launched: what the launchers of this stage share.
+// How a row is laid out on a cluster, and how clusters are launched: the code that the launchers with
+// clusters share.
 #pragma once
 
 #include <cuda/std/climits>
@@ -7,7 +8,7 @@
 #include "common/kernel/current_device.cuh"
 #include "common/kernel/tensors.h"
 
-/// The part of a row that a block has, in packs of 16 bytes: whole lines of 128 bytes.
+/// The size of a block's part of a row, in packs of 16 bytes: whole lines of 128 bytes.
 constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
   return static_cast<int>(round_up(divide_up(row_bytes / 16, cluster_size), 8));
 }
@@ -16,44 +17,46 @@ struct RowOnCluster {
   int cluster_size;
   int part_packs;
   int packs_per_thread;  ///< at most
-  int shared_bytes;      ///< of a block, beside the exchange
+  int shared_bytes;      ///< per block, besides the exchange
   int least_block_size = 128;
   [[nodiscard]] int block_size() const {
     return max(static_cast<int>(round_up(divide_up(part_packs, packs_per_thread), 32)), least_block_size);
   }
-  /// Of a grid, which has INT_MAX blocks.
+  /// A grid has at most INT_MAX blocks.
   [[nodiscard]] std::int64_t most_clusters() const { return INT_MAX / cluster_size; }
 };
 
 inline Refusal has_clusters(const Gpu& gpu) {
   return gpu.compute_capability >= 9 ? Refusal{} : Refusal{Why::clusters};
 }
-/// Whether each row can have such a cluster.
+/// Whether the GPU and the grid can give each row such a cluster.
 inline Refusal has_cluster_each(const RowOnCluster& row, const Matrix& matrix, const Gpu& gpu) {
   if (row.cluster_size > gpu.largest_cluster) return {Why::cluster_size, row.cluster_size};
   return at_most_rows(row.most_clusters(), matrix, Why::grid);
 }
 
-/// Columns of a row whose blocks, so many, have parts of at most so many bytes: whole lines of 128 bytes.
+/// The columns of a row that is divided over cluster_size blocks, whose parts have at most part_bytes bytes,
+/// in whole lines of 128 bytes.
 constexpr std::int64_t most_cols_of_parts(std::int64_t part_bytes, int cluster_size, const Matrix& matrix) {
   return part_bytes / 128 * 128 * cluster_size / matrix.element_bytes;
 }
 
-/// Takes rows of at most most_cols columns, by the launcher's clusters.
+/// Accepts rows of at most most_cols columns, if the launcher's clusters fit.
 template <class Launcher>
 Refusal fits_cluster(const Matrix& matrix, const Gpu& gpu, std::int64_t most_cols, Why why) {
   if (const Refusal refusal = at_most_columns(most_cols, matrix, why)) return refusal;
   return has_cluster_each(Launcher::layout(matrix.row_bytes(), matrix.element_bytes), matrix, gpu);
 }
 
-/// Takes whole packs, at least one for each lane of a warp in each block.
+/// Accepts rows of whole packs, with at least one pack for each lane of a warp in each block.
 inline Refusal has_packs_for_each_lane(const Matrix& matrix, int cluster_size) {
   if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
   const std::int64_t least_cols = cluster_size * 32 * 16 / matrix.element_bytes;
   return matrix.cols >= least_cols ? Refusal{} : Refusal{Why::too_few_columns, least_cols};
 }
 
-/// Takes whole packs, if the shared memory of the launcher's clusters holds them: its `slots` parts in each block.
+/// Accepts rows of whole packs, if the shared memory of the launcher's clusters holds them, with `slots`
+/// parts per block.
 template <class Launcher>
 Refusal fits_shared_memory_of_cluster(const Matrix& matrix, const Gpu& gpu) {
   if (const Refusal refusal = has_clusters(gpu)) return refusal;
@@ -63,7 +66,8 @@ Refusal fits_shared_memory_of_cluster(const Matrix& matrix, const Gpu& gpu) {
                                 Why::shared_memory_of_cluster);
 }
 
-/// Says what the kernel must be allowed before it is launched so. `size` must live as long as what is returned.
+/// Sets the attributes that the kernel needs for such a launch, and returns its configuration. `size` must
+/// live as long as the returned value.
 template <class Kernel>
 cudaLaunchConfig_t cluster_config(Kernel kernel, const RowOnCluster& row, std::int64_t clusters,
                                   cudaLaunchAttribute& size) {
@@ -84,14 +88,14 @@ cudaLaunchConfig_t cluster_config(Kernel kernel, const RowOnCluster& row, std::i
   return config;
 }
 
-/// How many such clusters the GPU holds at a time; 0: not even one.
+/// How many such clusters the GPU holds at a time; 0 if not even one fits.
 template <class Kernel>
 int clusters_at_once(Kernel kernel, const RowOnCluster& row) {
   cudaLaunchAttribute size{};
   const cudaLaunchConfig_t config = cluster_config(kernel, row, 1, size);
   int clusters = 0;
   if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess) {
-    (void)cudaGetLastError();  // a size that this GPU does not know
+    (void)cudaGetLastError();  // this GPU does not support the size
     return 0;
   }
   return clusters;
@@ -106,7 +110,8 @@ void launch_clusters(void (*kernel)(Parameters...), const RowOnCluster& row, std
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// With the layout and the kernel that the launcher has for such rows, which may take more than these.
+/// Launches one cluster per row, with the launcher's layout and kernel for such rows. `more` are further
+/// arguments.
 template <class Launcher, class Op, class T, class... More>
 void launch_cluster_per_row(const Tensors<T>& tensors, cudaStream_t stream, More... more) {
   if (tensors.shape.rows == 0) return;

@@ -1,4 +1,5 @@
-// What CUDA_CHECK throws, for who catches it. Kernels and launchers do not include this header: it needs the host's library.
+// The exception that CUDA_CHECK throws, for code that catches it. Kernels and launchers do not include this
+// header, because it needs the host's standard library.
 #pragma once
 
 #include <cuda_runtime.h>

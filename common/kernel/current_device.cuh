@@ -1,4 +1,4 @@
-// What launchers ask of the current device. They throw CudaError.
+// Queries of the current device for launchers. They throw CudaError.
 #pragma once
 
 #include "common/kernel/cuda_check.h"
@@ -17,14 +17,14 @@ inline std::int64_t multiprocessors() {
   return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
-/// The most shared memory that a block may ask for.
+/// The most shared memory per block that a launch can request.
 inline int most_shared_bytes() {
   return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
 }
 
-/// What is read leaves the L2 last, where so many matrices of T, read or written, fill half of it or more: of smaller ones what
-/// is written may stay until the kernel has ended. From a quarter on, if there are more rows than SMs: where all rows are on
-/// their way at once, the first write comes after most of the reads.
+/// Whether reads should carry the hint that the L2 evicts their lines last, for a launch that reads and
+/// writes `matrices` matrices of T. Note N12: the hint pays if the matrices together fill half of the L2, and
+/// from a quarter of it on if there are more rows than SMs.
 template <class T>
 L2Policy policy_of_reads(int matrices, Shape shape) {
   const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};

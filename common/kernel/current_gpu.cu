@@ -31,7 +31,7 @@ int largest_cluster(int shared_bytes) {
     if (cudaOccupancyMaxActiveClusters(&clusters, fill_multiprocessor, &config) == cudaSuccess) {
       if (clusters > 0) return size;
     } else {
-      (void)cudaGetLastError();  // a size that this GPU does not know
+      (void)cudaGetLastError();  // this GPU does not support the size
     }
   }
   return 0;
@@ -48,6 +48,6 @@ const Gpu& current_gpu() {
   gpu.multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   gpu.shared_bytes = most_shared_bytes();
   gpu.largest_cluster = gpu.compute_capability < 9 ? 0 : largest_cluster(most_shared_bytes());
-  gpu.device = device;  // last: if a device has failed, nothing is known of it
+  gpu.device = device;  // last: if a query fails, the device is queried again
   return gpu;
 }

@@ -35,7 +35,7 @@ __device__ void for_each_pack(const Load& load, std::int64_t row, std::int64_t c
   }
 }
 
-/// No more threads than a row has work for, in whole warps.
+/// The block size: at most `largest`, and no more threads than a row has work for, in whole warps.
 template <int pack_size>
 unsigned block_size_for(std::int64_t cols, unsigned largest) {
   const std::int64_t useful = round_up(divide_up(cols / pack_size, uncached_packs_in_flight), 32);

@@ -1,8 +1,9 @@
-// What a launcher says of itself before a launch: which matrices it refuses, and what it needs beside them. The harness, the tests and
-// the dispatch ask here, so each limit is written once, in the launcher:
-//   static Refusal refuses(const Matrix&, const Gpu&)    none: it takes every matrix
-//   static Need needs(const Matrix&)                     none: it needs nothing
-// refuses may be a template of the operation. The words for a refusal are in common/harness/refusal.cpp, so that kernels need no strings.
+// What a launcher declares before a launch: which matrices it refuses, and what it needs besides them. The
+// harness, the tests and the dispatch read it here, so each limit is written once, in the launcher:
+//   static Refusal refuses(const Matrix&, const Gpu&)    if it is missing, every matrix is accepted
+//   static Need needs(const Matrix&)                     if it is missing, nothing is needed
+// refuses() may be a template of the operation. common/harness/refusal.cpp puts a refusal into words, so that
+// kernels need no strings.
 #pragma once
 
 #include <cuda/std/cstddef>
@@ -10,14 +11,14 @@
 
 #include "common/kernel/shape.h"
 
-/// The matrices of an operation, as far as they matter to who takes them. All have the same shape and type.
+/// The matrices of an operation, as far as launchers need to know them. All have the same shape and type.
 struct Matrix {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t element_bytes;
   std::int64_t
       alignment;   ///< bytes, at most 16: the largest power of two at whose multiples all matrices begin
-  bool lie_alike;  ///< all matrices begin equally far past a pack of 16 bytes
+  bool lie_alike;  ///< all matrices have the same offset from a multiple of 16 bytes
 
   [[nodiscard]] constexpr Shape shape() const { return {rows, cols}; }
   [[nodiscard]] constexpr std::int64_t row_bytes() const { return cols * element_bytes; }
@@ -29,36 +30,37 @@ struct Matrix {
   [[nodiscard]] constexpr bool in_single_elements() const { return !in_packs(2 * element_bytes); }
   /// The largest power of two that divides the bytes of a row.
   [[nodiscard]] constexpr std::int64_t odd_pack_bytes() const { return row_bytes() & -row_bytes(); }
-  /// As in_packs, with packs of at most 8 bytes, of which a row has an odd number.
+  /// As in_packs, with packs of at most 8 bytes, and an odd number of them per row.
   [[nodiscard]] constexpr bool in_odd_packs() const {
     return odd_pack_bytes() <= 8 && alignment % odd_pack_bytes() == 0;
   }
 };
 
-/// The most shared memory that a kernel declares, if it asks for more at its launch; alignment loses some of it.
+/// The most shared memory that a kernel may declare statically if it also requests some at its launch.
+/// Alignment uses up a part of it.
 inline constexpr std::int64_t most_static_bytes = 1024;
-/// Of a cluster on any GPU, and not portable beyond 8.
+/// The largest cluster on any GPU. More than 8 blocks are not portable.
 inline constexpr int most_blocks_of_cluster = 16;
 
-/// The current device, as far as it matters.
+/// The current device, as far as launchers need to know it.
 struct Gpu {
   int device = -1;
   int compute_capability = 0;  ///< its major number
   int multiprocessors = 0;
-  std::int64_t shared_bytes = 0;  ///< the most that a block may ask for
+  std::int64_t shared_bytes = 0;  ///< the most that a block may have
   int largest_cluster = 0;        ///< blocks of a cluster, if each fills a multiprocessor; 0: no clusters
-  /// The most that a block may ask for at its launch.
+  /// The most that a block may request at its launch.
   [[nodiscard]] constexpr std::int64_t dynamic_bytes() const { return shared_bytes - most_static_bytes; }
 };
-/// Asked once per thread, and again when another device is current. Throws CudaError.
+/// Queried once per thread, and again if another device is current. Throws CudaError.
 const Gpu& current_gpu();
 
-/// Why a launcher refuses a matrix. `number` is what Refusal::number says.
+/// Why a launcher refuses a matrix. `number` below is Refusal::number.
 enum class Why {
   none,
   whole_packs,      ///< rows are not packs of `number` bytes
   odd_packs,        ///< rows are not an odd number of packs of at most 8 bytes
-  other_places,     ///< the matrices do not lie equally far past a pack
+  other_places,     ///< the matrices have different offsets from a multiple of 16 bytes
   full_lanes,       ///< the lanes of a warp, with packs of `number` columns, are not all full
   too_few_columns,  ///< fewer than `number`: a warp of some block would have an idle lane
   tickets,          ///< more than `number` rows: tickets have 32 bits
@@ -67,7 +69,7 @@ enum class Why {
   clusters,         ///< the GPU has no clusters
   bulk_copies,      ///< the GPU has no bulk copies
   cluster_size,     ///< the GPU holds no cluster of `number` blocks
-  // From here on: more than `number` columns, because of
+  // From here on, a row has more than `number` columns, because of the following limit.
   columns,
   threads_of_block = columns,
   one_pack_of_lanes,
@@ -98,10 +100,10 @@ struct Refusal {
   constexpr explicit operator bool() const { return why != Why::none; }
 };
 
-/// What a launch needs beside the matrices.
+/// What a launch needs besides the matrices.
 struct Need {
   std::size_t workspace_bytes = 0;
-  bool zeroed = false;  ///< the workspace is 0 before a launch, and each launch leaves it so
+  bool zeroed = false;  ///< the workspace is 0 before a launch, and each launch leaves it 0
   bool clusters = false;
 };
 
@@ -119,7 +121,7 @@ constexpr Refusal columns_fit_32_bits(const Matrix& matrix) {
   return at_most_columns(most_cols_of_index, matrix, Why::index);
 }
 
-/// What the launcher says, or what it means if it says nothing.
+/// The launcher's refuses(), or no refusal if it has none.
 template <class Launcher, class Op>
 Refusal refusal_of(const Matrix& matrix, const Gpu& gpu) {
   if constexpr (requires { Launcher::template refuses<Op>(matrix, gpu); }) {

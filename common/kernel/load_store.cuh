@@ -1,13 +1,14 @@
-// How a kernel from stage 03 on reaches memory: through a Load and a Store functor, so that whatever comes
-// before the softmax (scale, mask) or after it (dropout) can be fused in without touching the kernel.
-// The idea is OneFlow's (its softmax kernels take LOAD and STORE template parameters).
+// How kernels reach memory: through a Load and a Store functor, so that whatever comes before the softmax
+// (scale, mask) or after it (dropout) can be fused in without touching the kernel. The idea is OneFlow's (its
+// softmax kernels take LOAD and STORE template parameters).
 //
-// A Load reads N neighbouring columns of a row, in two steps, so that a kernel can have many reads on their
-// way before it waits for the first:
+// A Load reads N neighbouring columns of a row in two steps, so that a kernel can have many reads in flight
+// before it waits for the first:
 //   template <int N> __device__ auto fetch(std::int64_t row, std::int64_t col) const     issues the reads
-//   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   uses what came
+//   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   converts them
 // A Store writes them:
-//   template <int N> __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const
+//   template <int N> __device__
+//   void store(const float (&values)[N], std::int64_t row, std::int64_t col) const
 // and both say on the host whether packs of N elements cover every row, aligned:
 //   template <int N> bool fits_packs() const
 // `col` is the first of the N columns, a multiple of N; N > 1 is used only where fits_packs<N>() is true.
@@ -39,7 +40,7 @@ struct DirectLoad {
   }
 };
 
-/// What it reads is to leave the L2 last.
+/// Its reads carry the hint that the L2 evicts them last.
 template <class T>
 struct EvictLastLoad : DirectLoad<T> {
   template <int N>
@@ -63,12 +64,13 @@ struct DirectStore {
   }
 };
 
-/// What Load::fetch<N> returns. Without declval: its header would be a second of each compilation.
+/// The type that Load::fetch<N> returns. It does without declval, whose header would add a second to each
+/// compilation.
 template <class Load, int N>
 using Fetched = decltype(static_cast<const Load*>(nullptr)->template fetch<N>(0, 0));
 
 /// Calls launch.template operator()<N>() with the widest packs that cover the rows on both sides: 16 bytes of
-/// the input's type, or single elements. A Load with `of_whole_packs` knows already.
+/// the input's type, or single elements. A Load with `of_whole_packs` is known to fit 16 bytes.
 template <class Load, class Store, class Launch>
 void with_widest_packs(const Load& load, const Store& store, Launch launch) {
   constexpr int N = elements_per_16_bytes<typename Load::Element>;
@@ -81,8 +83,8 @@ void with_widest_packs(const Load& load, const Store& store, Launch launch) {
   }
 }
 
-/// A launcher of functors, launch<Op>(load, store, shape, stream) or with a workspace before the shape, as one of tensors: it reads x
-/// through Load, and writes y.
+/// Makes a launcher of tensors from a launcher of functors, launch<Op>(load, store, shape, stream), or the
+/// same with a workspace before the shape. It reads x through Load and writes y.
 template <class Launcher, template <class> class Load = DirectLoad>
 struct FromXToY : Launcher {
   template <class Op, class T>

@@ -6,21 +6,21 @@
 
 #include <cuda/std/cfloat>
 
-/// Of no element: -inf and 0. Not 0 and 0: a row of -200 would give 0 / 0.
+/// The default is the pair of no element, -inf and 0. With 0 and 0, a row of -200 would give 0 / 0.
 struct MaxSum {
   float max = -INFINITY;
   float sum = 0;
 };
 
-/// What to subtract before exp: the maximum, but never -inf. Where all elements so far are -inf, exp(-inf -
-/// -inf) would be NaN; with the lowest float it is exp(-inf) = 0, and a row that starts with masked elements
-/// comes out right. Subtracting 0 there would do for merging, but not for fused_register_softmax of stage 06:
-/// see its factor `to_row`.
+/// The value to subtract before exp: the maximum, but never -inf. If all elements so far are -inf, exp(-inf -
+/// -inf) would be NaN. With the lowest float it is exp(-inf) = 0, and a row that starts with masked elements
+/// comes out right. Subtracting 0 would be enough for merging, but not for fused_register_softmax of the
+/// stage online: see its factor `to_row`.
 __device__ inline float safe_shift(float max) {
   return fmaxf(max, -FLT_MAX);
 }
 
-/// The pair of both parts together: what was summed against the smaller maximum is rescaled.
+/// The pair of both parts together: the sum that belongs to the smaller maximum is rescaled.
 __device__ inline MaxSum merge(MaxSum a, MaxSum b) {
   const float max = fmaxf(a.max, b.max);
   const float shift = safe_shift(max);

@@ -7,7 +7,7 @@
 
 #include <cuda/std/cstdint>
 
-/// The built-in type of as many bytes.
+/// The built-in type with that many bytes.
 template <int bytes>
 struct Word;
 template <>
@@ -29,8 +29,8 @@ struct Word<16> {
 template <int bytes>
 using WordOf = typename Word<bytes>::Type;
 
-/// Holds a built-in word, not `T elements[N]`: nvcc copies an array of __half element by element, eight
-/// 2-byte loads (LDG.E.U16 in the SASS) where one of 16 bytes was meant.
+/// It holds a built-in word instead of `T elements[N]`. Note N1: nvcc copies an array of __half element by
+/// element.
 template <class T, int N>
 struct Pack {
   static_assert(sizeof(T) * N <= 16 && (sizeof(T) * N & (sizeof(T) * N - 1)) == 0,
@@ -58,13 +58,13 @@ __device__ Pack<T, N> make_pack(const float (&values)[N]) {
   return pack;
 }
 
-/// By one access.
+/// Loads a pack with one access.
 template <int N, class T>
 __device__ Pack<T, N> load_pack(const T* address) {
   return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
 }
-/// In global memory. As an instruction of its own: where the packs of each row begin elsewhere, nvcc 13.0
-/// makes four stores of 4 bytes of a store of 16 through a pointer.
+/// Stores a pack in global memory with one access. Note N2: nvcc 13.0 may turn a store of 16 bytes through a
+/// pointer into four of 4 bytes, so this one is an instruction in assembly.
 template <class T, int N>
 __device__ void store_pack(T* address, const Pack<T, N>& pack) {
   if constexpr (sizeof(pack) == 16) {

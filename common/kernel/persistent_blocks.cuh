@@ -1,17 +1,18 @@
-// How many threads and blocks a launch has whose blocks fill the GPU.
+// The numbers of threads and blocks of a launch whose blocks fill the GPU.
 #pragma once
 
 #include "common/kernel/current_device.cuh"
 #include "common/kernel/grid.cuh"
 
-/// Threads of a block for a row of so many packs: four packs each, but no more threads than an SM takes with 64
-/// registers, shared among the blocks whose shared memory it holds: 1024.
+/// Threads per block for a row of num_packs packs. A thread gets four packs, but the blocks that share an SM
+/// have at most 1024 threads together, because an SM holds that many with 64 registers each.
 inline int threads_for(std::int64_t num_packs, std::int64_t shared_bytes, std::int64_t most_shared_bytes) {
   const std::int64_t most = 2 * shared_bytes > most_shared_bytes ? 1024 : 512;
   return static_cast<int>(min(round_up(divide_up(num_packs, 4), 32), most));
 }
 
-/// A kernel<<<blocks, threads, shared_bytes>>> with as many blocks as the GPU holds at a time, but no more than rows.
+/// The grid of kernel<<<blocks, threads, shared_bytes>>> with persistent blocks: as many as the GPU holds at
+/// a time, but at most one per row.
 template <class... Parameters>
 unsigned blocks_that_stay(void (*kernel)(Parameters...), int threads, int shared_bytes, std::int64_t rows) {
   int blocks = 0;

@@ -1,4 +1,4 @@
-// The two reductions of a softmax, one after the other, as stages 01 to 05 do them.
+// The two reductions of a softmax, which the first stages do one after the other.
 #pragma once
 
 /// fmaxf drops NaN, which is fine: the NaN comes back through exp(NaN - max).

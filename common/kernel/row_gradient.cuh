@@ -1,10 +1,13 @@
-// Stage 11: the gradient. Two matrices are read, y and dy, and one is written; of a row there is one sum to know.
+// From the stage backward: the gradient. A kernel reads two matrices, y and dy, and writes one; all it has to
+// know of a row is one sum.
 //
-// Cost: 3 passes, 2 reads and 1 write. Each file has one of the shapes that earlier stages found good, with two rows where
-// there was one: registers of a warp (03), of a block (06), shared memory (09), a cluster (10), a split row (07), and rows
-// that no pack divides (08). recomputed.cuh reads x in place of y.
-// Sources: PyTorch's and OneFlow's softmax backward are these formulas; quack keeps both rows on chip likewise. The sum in
-// two floats is Dekker's and Knuth's arithmetic (Ogita, Rump and Oishi, "Accurate sum and dot product").
+// Cost: 3 passes, 2 reads and 1 write. Each kernel keeps two rows in a place where an earlier stage kept one:
+// the registers of a warp (warp_reduce) or of a block (online), shared memory (async_copy), a cluster
+// (cluster), a split row (split_row), and rows that no pack divides (unaligned_rows). recomputed.cuh of the
+// stage reads x instead of y.
+// Sources: PyTorch's and OneFlow's softmax backward use these formulas; quack keeps both rows on chip as
+// well. The sum in two floats is Dekker's and Knuth's arithmetic (Ogita, Rump and Oishi, "Accurate sum and
+// dot product").
 #pragma once
 
 #include "common/kernel/block_merge.cuh"
@@ -13,7 +16,7 @@
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/shape.h"
 
-// ---- What is done to a row. State{} is the sum of no element.
+// ---- The operations on a row. State{} is the sum of no element.
 
 /// For y = softmax(x): dx = y (dy - sum of y dy).
 struct SoftmaxBackward {
@@ -51,14 +54,15 @@ struct LogSoftmaxBackward {
 
 using BackwardOperations = OpList<SoftmaxBackward, LogSoftmaxBackward>;
 
-// ---- The sum in two floats: what the first had to round off is in the second.
+// ---- The sum in two floats: the second holds the rounding error of the first.
 
 struct TwoFloats {
   float sum = 0;
   float rest = 0;
 };
 
-/// a + b without any error: the rounded sum, and what was rounded off. _rn: never to be made into a fused multiply-add.
+/// a + b without any error: the rounded sum and its rounding error. The _rn functions are never contracted
+/// into a fused multiply-add.
 __device__ inline TwoFloats exact_sum(float a, float b) {
   const float sum = __fadd_rn(a, b);
   const float of_b = __fadd_rn(sum, -a);
@@ -70,8 +74,8 @@ __device__ inline TwoFloats shuffle_xor(TwoFloats value, int mask) {
   return {shuffle_xor(value.sum, mask), shuffle_xor(value.rest, mask)};
 }
 
-/// As SoftmaxBackward, also where y is nearly 1 and the sum therefore nearly dy: few of the digits of their difference are
-/// those of a sum in one float.
+/// SoftmaxBackward, also accurate if y is nearly 1. The sum is then nearly dy, and a sum in one float would
+/// have only few of the digits of their difference.
 struct AccurateSoftmaxBackward {
   static constexpr const char* name = SoftmaxBackward::name;
   using State = TwoFloats;
@@ -92,9 +96,9 @@ struct AccurateSoftmaxBackward {
   }
 };
 
-// ---- What the kernels do with packs.
+// ---- Operations on packs.
 
-/// True when packs of N elements cover the rows of all three.
+/// True if packs of N elements cover the rows of all three matrices.
 template <int N, class T>
 bool all_fit_packs(const T* y, const T* dy, const T* dx, std::int64_t cols) {
   return rows_fit_packs<N>(y, cols) && rows_fit_packs<N>(dy, cols) && rows_fit_packs<N>(dx, cols);

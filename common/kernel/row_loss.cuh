@@ -1,11 +1,13 @@
-// Stage 12: a kernel that is not run is the fastest. Cross-entropy is log-softmax, a pick of one column and a gradient; as one
-// kernel it reads x once, and no probability is ever written.
+// From the stage fusion: the fastest kernel is one that does not run. Cross-entropy is log-softmax, a choice
+// of one column and a gradient; in one kernel x is read once, and no probability is ever written.
 //
-// Cost: the loss alone 1 pass, 1 read; with the gradient 2, 1 read and 1 write. The pair (m, d) of a row says all that both
-// need: loss = log(d) + (m - x[label]), dx = exp(x - m) / d, less 1 at the label. So the loss can stream a row and keep nothing
-// (loss.cuh, split_loss.cuh, cluster_loss.cuh); for the gradient the row stays on the SM, in registers (in_registers.cuh,
-// narrow_rows.cuh), in shared memory (kept_row.cuh, span_loss.cuh) or in that of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
-// Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for what else need not be written.
+// Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a
+// row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So
+// the loss can stream a row and keep nothing (loss.cuh, split_loss.cuh, cluster_loss.cuh). For the gradient
+// the row stays on the SM, in registers (in_registers.cuh, narrow_rows.cuh), in shared memory (kept_row.cuh,
+// span_loss.cuh) or in the shared memory of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
+// Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for other matrices that need
+// not be written.
 #pragma once
 
 #include "common/kernel/block_merge.cuh"
@@ -17,29 +19,32 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-// ---- What is done to a row. State{} is that of no element; Own is what a thread makes its share of the row's state of. Of the
-// values that are added to it, those that do not exist must be no_element. state(pair, below): of elements of which both are known.
+// ---- The operations on a row. State{} is the state of no element. A thread collects its share of the row in
+// an Own, from which it gets a State. Missing elements must be added as no_element. state(pair, below) makes
+// a State of elements for which both are known.
 
 struct AllExist {
   __device__ bool operator()(int /*value*/) const { return true; }
 };
 
-/// Of a row's sum, of which one term is 1. __logf takes 2 instructions, logf some 20, and on narrow rows they are time. But beside a
-/// loss near 0 the error of __logf, up to 4e-7, would be large: there a series takes its place, with at most 1e-5 of the loss.
+/// The logarithm of a row's sum, one term of which is 1. Note N22: __logf is much shorter than logf. Near 1
+/// its error of up to 4e-7 would be large compared with the loss, so there a series replaces it, with an
+/// error of at most 1e-5 of the loss.
 __device__ inline float log_of_sum(float sum) {
   const float rest = sum - 1;
-  // As a multiply-add it would hold the third in a register, the 33rd of some kernels, and fewer blocks would fit an SM.
+  // Note N22: a fused multiply-add would keep the third in one more register, and fewer blocks would fit on
+  // an SM.
   const float series = rest - rest * rest * (0.5f - __fmul_rn(rest, 1.0f / 3));
   return rest < 0x1p-5f ? series : __logf(sum);
 }
 
-/// How far elements are below the largest of them, added up. Their own sum would lose the digits of the mean beside a large maximum,
-/// as the logarithm would, and overflow sooner.
+/// The sum of (maximum - element). A plain sum of the elements could overflow, and next to a large maximum
+/// their mean would lose digits.
 struct BelowMax {
   float sum = 0;
   float count = 0;
 
-  /// Each is a number, or it is not there.
+  /// Adds the elements for which exists(i) is true; those must be numbers.
   template <int N, class Exists>
   __device__ void add(float max, const float (&values)[N], Exists exists) {
 #pragma unroll
@@ -48,7 +53,7 @@ struct BelowMax {
       count += exists(i) ? 1 : 0;
     }
   }
-  /// Below a larger one.
+  /// Converts the sum to a larger maximum.
   __device__ void raise(float from, float to) {
     if (count > 0 && from < to) sum += count * (to - from);
   }
@@ -65,7 +70,7 @@ struct CrossEntropy : ReducesToMaxSum {
     __device__ void add(const float (&values)[N], Exists /*exists*/ = {}) {
       pair_.add(values);
     }
-    /// Where it is known which of them is the largest.
+    /// For values whose maximum is known already.
     template <int N, class Exists = AllExist>
     __device__ void add_below(float max, const float (&values)[N], Exists /*exists*/ = {}) {
       pair_.add_below(max, values);
@@ -77,9 +82,9 @@ struct CrossEntropy : ReducesToMaxSum {
   };
   static __device__ State state(MaxSum pair, BelowMax /*below*/) { return pair; }
   static __device__ MaxSum pair(State row) { return row; }
-  /// The loss of a row of so many columns, of which x_label is that of the label.
+  /// The loss of a row of `cols` columns; x_label is x[label].
   static __device__ float loss(State row, float x_label, float /*cols*/) {
-    // Not max + log(sum) - x_label: beside a large maximum the logarithm would lose its digits.
+    // Not max + log(sum) - x_label: next to a large maximum the logarithm would lose its digits.
     return log_of_sum(row.sum) + (row.max - x_label);
   }
 };
@@ -132,7 +137,7 @@ struct SmoothedCrossEntropy {
   }
 };
 
-/// The same in an operation that asks for the gradient, too.
+/// The same operation, when the gradient is wanted as well.
 template <class Op>
 struct WithGradient : Op {
   static constexpr const char* name = Op::name_with_gradient;
@@ -145,29 +150,31 @@ constexpr bool has_gradient<WithGradient<Op>> = true;
 using Losses = OpList<CrossEntropy, SmoothedCrossEntropy>;
 using LossesWithGradient = OpList<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>;
 
-/// What launchers of the loss alone have in common: any width up to 2^30 columns, at any place.
+/// The limits that all launchers of the loss alone share: they take rows of up to 2^30 columns at any
+/// address.
 struct MakesLoss {
   using Operations = Losses;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
 };
-/// The same with the gradient.
+/// The same for launchers of the loss and the gradient.
 struct MakesLossAndGradient {
   using Operations = LossesWithGradient;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) { return columns_fit_32_bits(matrix); }
 };
-/// The same for both: with the gradient or without it.
+/// The operations of launchers that compute the loss with or without its gradient.
 using LossesAndGradients = OpList<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,
                                   WithGradient<SmoothedCrossEntropy>>;
 
 // ---- The end of a row.
 
-/// An element of a row that is read early, and converted late: a conversion waits for the read. NaN where there is no such
-/// column; then nothing is read.
+/// An element that is loaded early and converted late, because a conversion waits for the load. If there is
+/// no such column, nothing is loaded, and the value is NaN.
 template <class T>
 class Element {
  public:
   __device__ Element(const T* row, std::int64_t col, std::int64_t cols) : exists_(0 <= col && col < cols) {
-    element_.word = 0;  // said of the word, so that nvcc 13.0 does not read a zero from memory
+    // Note N26: the word is set, so that nvcc 13.0 does not load a zero from memory.
+    element_.word = 0;
     if (exists_) element_ = load_pack<1>(row + col);
   }
   __device__ float value() const {
@@ -183,12 +190,12 @@ class Element {
 
 template <class Op>
 __device__ float loss_of_row(typename Op::State row, float x_label, std::int64_t label, std::int64_t cols) {
-  // Of an ignored row, too: on narrow rows a branch would take longer.
+  // Computed for ignored rows, too. Note N24: on narrow rows a branch would be slower.
   const float loss = Op::loss(row, x_label, static_cast<float>(cols));
   return label == ignored_label ? 0 : loss;
 }
 
-/// Elements of a row become their gradients.
+/// Turns elements of a row into their gradients.
 template <class Op>
 class RowGradient {
  public:
@@ -196,7 +203,8 @@ class RowGradient {
       : max_(Op::pair(row).max),
         power_(max_),
         factor_of_exponentials_(Softmax::sum_term(Op::pair(row).sum)),
-        // Rounded as IEEE 754 asks for: with the other, nvcc 13.0 gives cluster_gradient 44 registers instead of the 50 it was timed with.
+        // An IEEE division. Note N23: with the approximate one, cluster_gradient gets 44 registers instead of
+        // 50.
         factor_(1 / Op::pair(row).sum),
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),
@@ -204,19 +212,20 @@ class RowGradient {
         is_usual_(!is_ignored_ && PowersBelow::is_near(max_)) {
     if (is_usual_) factor_ *= power_.correction(max_);
     if (0 <= label && label < cols) return;
-    // Not in everywhere_: where labels are not smoothed that is a constant, and to keep it one saves the clusters 12 registers.
+    // Note N23: without label smoothing, everywhere_ is a constant. Setting it to NaN here would cost 12
+    // registers.
     factor_ = NAN;
     factor_of_exponentials_ = is_ignored_ ? 0 : NAN;
     if (Op::smoothing > 0 && is_ignored_) everywhere_ = 0;
     label_ = -1;
   }
-  /// of_exponentials: of those below `shift`.
+  /// For exponentials relative to `shift`: of_exponentials() then takes exp(x - shift).
   __device__ RowGradient(typename Op::State row, std::int64_t label, int cols, float shift)
       : RowGradient(row, label, cols) {
     if (!is_ignored_) factor_of_exponentials_ *= __expf(shift - max_);
   }
 
-  /// `values` begin at column col.
+  /// `values` begin at column `col`.
   template <int N>
   __device__ void operator()(float (&values)[N], int col) const {
     if (is_usual_) {
@@ -229,14 +238,15 @@ class RowGradient {
     subtract_at_label(values, col);
   }
 
-  /// Of their exponentials, exp(x - m), or exp(x - shift). Those of an ignored row must be 0. by_branch: false where a warp has
-  /// several rows; a branch that some of its lanes take is slower there than a comparison for each element.
+  /// Turns exponentials, exp(x - m) or exp(x - shift), into gradients. In an ignored row they must be 0.
+  /// by_branch is false if a warp has several rows. Note N24: a branch that only some of its lanes take is
+  /// slower there than one comparison per element.
   template <bool by_branch = true, int N>
   __device__ void of_exponentials(float (&values)[N], int col) const {
     beside_label(values);
     subtract_at_label<by_branch>(values, col);
   }
-  /// The same of columns beside the label, and at it.
+  /// Does the same for columns other than the label; at_label() does it for the label.
   template <int N>
   __device__ void beside_label(float (&exponentials)[N]) const {
 #pragma unroll
@@ -249,7 +259,7 @@ class RowGradient {
  private:
   template <bool by_branch = true, int N>
   __device__ void subtract_at_label(float (&values)[N], int col) const {
-    // Once for N elements. A compare for each would be as much work as its exponential.
+    // One check for N elements: a comparison per element would cost as much as its exponential.
     if (by_branch && (label_ < col || label_ >= col + N)) return;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -262,7 +272,7 @@ class RowGradient {
   float factor_of_exponentials_;
   float factor_;
   float everywhere_;
-  int label_;  ///< -1: no column
+  int label_;  ///< -1: the label is not a column
   bool is_ignored_;
-  bool is_usual_;  ///< neither ignored nor far
+  bool is_usual_;  ///< not ignored, and max_ is near
 };

@@ -1,18 +1,19 @@
-// What kernels are templated on: an operation on a row, as a type. All arithmetic is float, whatever type the
-// matrix is stored in.
+// The template parameter of the kernels: an operation on a row, as a type. All arithmetic is float, whatever
+// type the matrix is stored in.
 //
-// An operation has a State, what is known of a part of a row: State{} is that of no element, add() adds
-// elements, merge() merges two parts. And it has the last step, which makes results of elements once the
-// state of the whole row is known. `name` is the operation's name on the command line.
+// An operation has a State, the information about a part of a row: State{} is the state of no element, add()
+// adds elements, and merge() merges two parts. It also has the last step, which turns elements into results
+// once the state of the whole row is known. `name` is the operation's name on the command line.
 #pragma once
 
 #include "common/kernel/max_sum.cuh"
 
-/// The operations that a launcher does: `using Operations = OpList<...>` in it; none: softmax and log-softmax.
+/// The operations of a launcher, which has `using Operations = OpList<...>`. Without it the launcher does
+/// softmax and log-softmax.
 template <class... Ops>
 struct OpList {};
 
-/// The State of both: the pair (m, d).
+/// The State of both is the pair (m, d).
 struct ReducesToMaxSum {
   using State = MaxSum;
   template <int N>
@@ -25,17 +26,18 @@ struct ReducesToMaxSum {
 /// y = exp(x - max) / sum
 struct Softmax : ReducesToMaxSum {
   static constexpr const char* name = "softmax";
-  /// What a kernel may keep of an element between the sum and the last step, so that each element costs one
-  /// exponential; and what that element adds to the sum.
+  /// The value that a kernel may keep of an element between the sum and the last step, so that each element
+  /// costs one exponential; and the term that the element adds to the sum.
   static __device__ float kept(float x, float max) { return __expf(x - max); }
   static __device__ float summand(float kept) { return kept; }
 
-  /// Once per row: per element, the division would be the longest instruction sequence of the kernel. Rounded as IEEE 754 asks
-  /// for, it has a branch for divisors that a sum of 1 and more never is; in rows of a few packs all of the row waits for it.
+  /// Once per row: per element, the division would be the longest instruction sequence of the kernel.
+  /// Note N8: the approximate division has no branch for special divisors, which a sum of at least 1 never
+  /// is.
   static __device__ float sum_term(float sum) { return __fdividef(1.0f, sum); }
   static __device__ float finish(float kept, float sum_term) { return kept * sum_term; }
 
-  /// Where `kept` is relative to the maximum of a part of the row, `to_row` is the result of that maximum.
+  /// If `kept` is relative to the maximum of a part of the row, `to_row` is the result of that maximum.
   static __device__ float finish_part(float kept, float to_row) { return kept * to_row; }
 };
 

@@ -1,23 +1,26 @@
-// The pair (m, d) of a thread's elements, at one multiply-add and one exponential for each: exp(x - m) is 2 to the power of
-// x c - m c with c = log2(e).
+// The pair (m, d) of a thread's elements, with one multiply-add and one exponential per element: exp(x - m)
+// is 2 to the power of x c - m c with c = log2(e).
 #pragma once
 
 #include "common/kernel/max_sum.cuh"
 
-/// Powers that are exp(x - max) but for a factor that all x have in common: what max c was rounded by.
+/// Powers that equal exp(x - max) except for a factor that is the same for all x. The factor comes from
+/// rounding max c.
 class PowersBelow {
  public:
   explicit __device__ PowersBelow(float max) { shift_ = __fmul_rn(max, log2_e); }
 
   __device__ float operator()(float x) const { return exp2f(fmaf(x, log2_e, -shift_)); }
-  /// Of those below `other` relative to these.
+  /// The factor that converts powers below `other` into powers below this maximum.
   __device__ float of(PowersBelow other) const { return exp2f(other.shift_ - shift_); }
-  /// The factor that makes them exp(x - max).
+  /// The factor that converts the powers into exp(x - max).
   __device__ float correction(float max) const { return exp2f(-fmaf(max, log2_e, -shift_)); }
 
-  /// Below a million at most 1/16 is rounded off. Further, the least powers would be zeros sooner than the exponentials. -inf is far.
+  /// Below a million, at most 1/16 is rounded off. Above it, the smallest powers would become 0 earlier than
+  /// the exponentials do. -inf counts as far.
   static __device__ bool is_near(float max) { return fabsf(max) < 1e6f; }
-  /// Of sums nobody asks for the least. Below 2^30 at most 64 is rounded off, and an exponent holds that.
+  /// Sums do not depend on the smallest powers. Below 2^30 at most 64 is rounded off, and an exponent can
+  /// hold that.
   static __device__ bool can_add_up(float max) { return fabsf(max) < 0x1p30f; }
 
  private:
@@ -25,7 +28,7 @@ class PowersBelow {
   float shift_;
 };
 
-/// The largest of them and of `max`.
+/// The largest of `values` and `max`.
 template <int N>
 __device__ float max_of(const float (&values)[N], float max = MaxSum{}.max) {
 #pragma unroll
@@ -39,7 +42,7 @@ class RunningPair {
   __device__ void add(const float (&values)[N]) {
     add_up_to(max_of(values, max_), values);
   }
-  /// Where the largest of them is known.
+  /// For values whose maximum, `largest`, is known already.
   template <int N>
   __device__ void add_below(float largest, const float (&values)[N]) {
     add_up_to(fmaxf(max_, largest), values);
@@ -51,10 +54,11 @@ class RunningPair {
   }
 
  private:
-  /// max: of what was added before, too.
+  /// max: the maximum of all elements, including those that were added before.
   template <int N>
   __device__ void add_up_to(float max, const float (&values)[N]) {
-    if (PowersBelow::can_add_up(max)) {  // asked before the powers are made, it costs nvcc ten registers less
+    // Note N25: tested before the powers are computed, it saves ten registers.
+    if (PowersBelow::can_add_up(max)) {
       const PowersBelow power(max);
       sum_ *= power.of(PowersBelow(max_));
 #pragma unroll
@@ -69,7 +73,8 @@ class RunningPair {
   }
 
   float max_ = MaxSum{}.max;
-  /// Of powers below max_, or, where those cannot add up, of exp(x - max_). The factor between them may be missing: where a maximum passes
-  /// that border, floats are 64 apart, and exp(-64) leaves nothing of what was added before.
+  /// The sum of powers below max_ or, if those cannot add up, of exp(x - max_). The conversion between the
+  /// two may be missing: where a maximum passes that limit, neighbouring floats are 64 apart, and exp(-64)
+  /// leaves nothing of the elements that were added before.
   float sum_ = 0;
 };

@@ -1,4 +1,4 @@
-// What a launcher is given: launch<Op>(const Tensors<T>&, cudaStream_t).
+// The argument of a launcher: launch<Op>(const Tensors<T>&, cudaStream_t).
 #pragma once
 
 #include "common/kernel/limits.h"
@@ -14,10 +14,10 @@ struct Tensors {
   T* dx = nullptr;               ///< rows x cols
   const std::int64_t* labels = nullptr;  ///< rows
   float* loss = nullptr;                 ///< rows
-  T* softmax = nullptr;  ///< rows x cols: masked softmax writes it beside y, and its gradient reads it
+  T* softmax = nullptr;  ///< rows x cols: masked softmax writes it and y, and its gradient reads it
   const std::int64_t* lengths = nullptr;  ///< rows: how many columns each row sees
-  std::uint64_t seed = 0;                 ///< for what is drawn
-  void* workspace = nullptr;              ///< of the launcher's needs()
+  std::uint64_t seed = 0;                 ///< for random numbers
+  void* workspace = nullptr;              ///< as the launcher's needs() describes it
   Shape shape;
   [[nodiscard]] std::int64_t row_bytes() const { return shape.cols * std::int64_t{sizeof(T)}; }
 };

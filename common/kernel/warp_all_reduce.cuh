@@ -1,4 +1,4 @@
-// Lanes of a warp combine one float each by exchanging registers: no shared memory, no barrier.
+// Lanes of a warp combine one float each by exchanging registers: there is no shared memory and no barrier.
 #pragma once
 
 /// All-reduce over groups of `group_width` neighbouring lanes (a power of two, at most 32): each lane gets
@@ -13,7 +13,7 @@ __device__ float warp_all_reduce(float value) {
   return value;
 }
 
-/// The same for several values at once: each exchange of one hides behind those of the others.
+/// The same for several values at once: each exchange overlaps those of the other values.
 template <class ReduceOp, int group_width, int count>
 __device__ void warp_all_reduce(float (&values)[count]) {
 #pragma unroll

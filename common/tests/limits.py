@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tests that each launcher of a stage does what it does not refuse: at its limit of columns it is verified, and one column beyond, or
-one pack, it is refused.
+"""Tests that each launcher of a stage computes every matrix that it does not refuse. At a launcher's limit of columns the result is
+verified; one column or one pack beyond, the launcher has to refuse.
 
     limits.py STAGE
 
-Rows begin at packs, in the middle of one, and one element off. Prints the limits.
+Rows begin at a pack, in the middle of a pack, and one element after it. The limits are printed.
 
 Exit codes: 0 all is right, 1 not, 3 the stage needs another GPU than the simulator's.
 """

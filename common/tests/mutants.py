@@ -520,7 +520,7 @@ GROUPS: dict[str, list[Mistake]] = {
             ("12_fusion/separate_masked.cuh", "mask, -INFINITY}); => mask, 0});")),
         fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
             (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
-            (NARROW_ROWS, "// What does not exist adds nothing. => // What does not exist is not added."),
+            (NARROW_ROWS, "// Missing elements are -inf: they add => // Missing elements are -inf: they do not add"),
             at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file=NARROW_ROWS),
         wrong_result("below_the_maximum_of_a_thread", "in_registers --rows 7 --cols 1001 --op cross_entropy_gradient", "elements wrong",
             ("common/rowwise/kernels/loss/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),

@@ -2,12 +2,12 @@
 
     python3 common/tools same_code BEFORE AFTER [--rows LIST] [--cols LIST] [--only NAME...]
 
-Kernels are compared by their names without namespaces, wherever they are now. A kernel whose PTX is the same has the same
-machine code. A kernel whose PTX differs is assembled by ptxas for compute capability 9.0, and its machine code is compared.
+Kernels are matched by their names without namespaces, even if they have moved to another file. Kernels with the same PTX have
+the same machine code. If the PTX differs, ptxas assembles it for compute capability 9.0, and the machine code is compared.
 Then every stage runs on the simulator, and each row of its CSV, with all counters, is compared with the row of the same
-variant, wherever that variant is now.
+variant, even if that variant has moved to another stage.
 
-Exit codes: 0 nothing differs but names and places; 1 something differs; 2 bad usage.
+Exit codes: 0 nothing differs except names and places; 1 something differs; 2 bad usage.
 """
 
 import argparse

@@ -1,16 +1,18 @@
-// Narrow rows that packs of 16 bytes do not cover: many as one span, as in stage 08.
+// From the stage backward: forward/flat_span.cuh with two rows, for narrow rows that packs of 16 bytes do not
+// cover. Note N18 has the choice of the part's width.
 #pragma once
 
 #include "common/kernel/row_gradient.cuh"
 #include "common/rowwise/kernels/forward/flat_span.cuh"
 
-/// Thread (r, p) has part p of the block's row r: at most part_packs packs of N elements, read once for the sum and once more for
-/// dx, which takes the place of dy: both lie equally far past a pack of 16 bytes.
+/// Thread (r, p) has part p of the block's row r: at most part_packs packs of N elements. It reads them once
+/// for the sum and again for dx, which takes the place of dy: both have the same offset from a pack of 16
+/// bytes.
 template <class Op, int N, class T>
 __global__ void __launch_bounds__(flat_span_most_threads)
     span_backward(const T* y, const T* dy, T* dx, Shape shape, int part_packs, int span_bytes,
                   L2Policy reads) {
-  extern __shared__ __align__(line_bytes) unsigned char buffer[];  // of y, of dy; then the sums of the parts
+  extern __shared__ __align__(line_bytes) unsigned char buffer[];  // y, then dy, then the sums of the parts
   auto* sums = reinterpret_cast<typename Op::State*>(buffer + 2 * span_bytes);
   const int cols = static_cast<int>(shape.cols);
   const int rows_of_block = static_cast<int>(blockDim.x);
@@ -62,11 +64,12 @@ __global__ void __launch_bounds__(flat_span_most_threads)
   }
 }
 
-/// Rows that begin in y, dy and dx at packs of at most 8 bytes, or at elements, and in dy and dx equally far past a pack of 16;
-/// rows = 0 does nothing. Throws CudaError.
+/// In y, dy and dx, rows begin at packs of at most 8 bytes, or at elements; dy and dx have the same offset
+/// from a pack of 16 bytes. rows = 0 does nothing. Throws CudaError.
 struct SpanOfTwoRows {
   using Operations = BackwardOperations;
-  static constexpr int most_cols_of_part = 17;  // of 34 it was up to 9 points slower, where rows are few
+  // Note N18: with 34, few rows were slower.
+  static constexpr int most_cols_of_part = 17;
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (!matrix.in_odd_packs()) return {Why::odd_packs};

@@ -1,4 +1,5 @@
-// Rows that no pack divides, both in registers: as head_and_tail of stage 08.
+// From the stage backward: forward/head_and_tail.cuh with two rows in registers, for rows that no pack
+// divides. At bf16 49152 x 1025 this reached 99.6 % of the ceiling (H200).
 #pragma once
 
 #include "common/kernel/row_gradient.cuh"
@@ -6,7 +7,8 @@
 #include "common/rowwise/kernels/backward/unaligned.cuh"
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
-/// A row's packs and single elements as in head_and_tail_softmax. y, dy and dx lie equally far past a pack.
+/// A row's packs and single elements as in head_and_tail_softmax. y, dy and dx have the same offset from a
+/// pack.
 template <class Op, int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
     head_and_tail_backward(const T* y, const T* dy, T* dx, Shape shape, unsigned boundary, L2Policy reads) {
@@ -24,7 +26,7 @@ __global__ void __launch_bounds__(1024)
     const bool has_single = single < cut.num_singles();
     const std::int64_t of_single = first + cut.col_of_single(single);
 
-    // What does not exist is zero, and adds nothing.
+    // Missing elements are 0 and add nothing to the sum.
     Pack<T, N> y_packs[packs_per_thread] = {};
     Pack<T, N> dy_packs[packs_per_thread] = {};
 #pragma unroll
@@ -54,14 +56,14 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// A row takes a pack of each matrix a thread as long as one warp is enough; then 16 elements. Of more in 16 bits nvcc 13.0 keeps
-/// the floats that it made for the sum, where it could make them again: twice the registers, and half the blocks on an SM.
+/// A thread gets one pack of each matrix as long as one warp is enough, then 16 elements. Note N19: with more
+/// elements of 16 bits, nvcc 13.0 keeps their floats, in twice the registers.
 template <int N>
 constexpr PackTile gradient_tiles[] = {
     {.packs_per_thread = 1, .most_packs = 32},
     {.packs_per_thread = 16 / N, .most_packs = widest_gradient_tile.cols() / N}};
 
-/// Through shared memory where the three do not lie equally far past a pack.
+/// Uses shared memory if the three matrices have different offsets from a pack.
 struct HeadAndTailOfTwoRows {
   using Operations = BackwardOperations;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {

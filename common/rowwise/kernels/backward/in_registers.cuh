@@ -1,4 +1,6 @@
-// Both rows in registers: of a group of lanes, as in stage 03, or of a block, as in stage 06.
+// From the stage backward: both rows in the registers of a group of lanes, as in forward/warp_reduce.cuh, or
+// of a block, as in forward/online.cuh. Beyond that, warp_registers reads packs of 8 and 4 bytes (20
+// percentage points at bf16 262144 x 100) and cuts 16-bit rows that packs of 16 bytes do not cover.
 #pragma once
 
 #include "common/kernel/current_device.cuh"
@@ -6,7 +8,7 @@
 #include "common/rowwise/kernels/backward/lane_of_row.cuh"
 #include "common/rowwise/kernels/forward/online.cuh"
 
-/// A group of lanes for each row, in one turn; see warp_softmax of stage 03.
+/// One group of lanes per row and no loop over rows; see warp_softmax.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     warp_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
@@ -20,7 +22,8 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   const std::int64_t first = row * cols;
   const auto col = [&](unsigned pack) { return (pack * tile.group_width + lane) * N; };
   const auto exists = [&](int pack) { return row < shape.rows && col(pack) < cols; };
-  // What does not exist is zero, and adds nothing. Lanes past the last row go on, too: a shuffle needs all lanes of the warp.
+  // Missing elements are 0 and add nothing to the sum. Lanes past the last row keep going: a shuffle needs
+  // all lanes of the warp.
   Pack<T, N> y_packs[tile.packs_per_lane] = {};
   Pack<T, N> dy_packs[tile.packs_per_lane] = {};
 #pragma unroll
@@ -44,7 +47,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   }
 }
 
-/// The same where packs do not cover the rows. Of rows that they do cover, nvcc 13.0 makes of this form up to 17 points less.
+/// The same for rows that packs do not cover. Note N20: if packs do cover the rows, this form is slower.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     cut_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
@@ -53,7 +56,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   constexpr int N = tile.pack_size;
   const LaneOfRow<tile, true> lane(dx, shape.rows, static_cast<int>(shape.cols));
   const std::int64_t first = lane.first();
-  // What does not exist is zero, and adds nothing.
+  // Missing elements are 0 and add nothing to the sum.
   Pack<T, N> y_packs[tile.packs_per_lane] = {};
   Pack<T, N> dy_packs[tile.packs_per_lane] = {};
 #pragma unroll
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
   }
 }
 
-/// A block for each row, which is made of packs of N elements.
+/// One block per row; rows are made of packs of N elements.
 template <class Op, int N, BlockTile tile, class T>
 __global__ void __launch_bounds__(tile.block_size)
     block_backward(const T* y, const T* dy, T* dx, Shape shape, L2Policy reads) {
@@ -129,20 +132,21 @@ __global__ void __launch_bounds__(tile.block_size)
   }
 }
 
-// ---- The launchers of this stage: the gradient of every row; rows = 0 does nothing. They throw CudaError, and
+// ---- The launchers: the gradient of every row; rows = 0 does nothing. They throw CudaError, and
 // std::invalid_argument for rows that are too wide for them.
 
-/// True when y, dy and dx begin equally far past a pack of 16 bytes.
+/// True if y, dy and dx have the same offset from a pack of 16 bytes.
 template <class T>
 bool lie_alike(const T* y, const T* dy, const T* dx) {
   return elements_past<16>(y) == elements_past<16>(dx) && elements_past<16>(dy) == elements_past<16>(dx);
 }
 
-/// The rows of a warp's registers: by the widest packs that cover those of all three, or cut, or by single elements.
+/// Rows that fit in the registers of a warp: they are read by the widest packs that cover the rows of all
+/// three matrices, or cut, or read by single elements.
 struct WarpRegisters {
   using Operations = BackwardOperations;
-  /// Whether rows that packs of 16 bytes do not cover are cut. lie_alike: all three begin equally far past such a pack. Of floats
-  /// head_and_tail is as fast.
+  /// Whether rows that packs of 16 bytes do not cover are cut. lie_alike: all three matrices have the same
+  /// offset from such a pack. For floats, head_and_tail is as fast.
   static constexpr bool can_cut(bool lie_alike, std::int64_t element_bytes) {
     return lie_alike && element_bytes == 2;
   }
@@ -151,7 +155,7 @@ struct WarpRegisters {
     return at_most_columns(most_cols, matrix, Why::registers_of_warp_for_two);
   }
 
-  /// The first of the tiles that fits. Their packs have N elements.
+  /// Launches the first tile that holds the row. All tiles have packs of N elements.
   template <class Op, int N, bool is_cut, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& tensors, cudaStream_t stream) {
     const std::int64_t in_packs = is_cut ? tensors.shape.cols / N * N : tensors.shape.cols;
@@ -169,7 +173,8 @@ struct WarpRegisters {
     });
   }
 
-  /// As few lanes as cover a row with `few` packs each; of a wider row all lanes have as many packs as one of `more`.
+  /// Uses the fewest lanes that cover the row with `few` packs each; for wider rows, all 32 lanes with one of
+  /// the numbers of packs in `more`.
   template <class Op, int N, int few, int... more, class T>
   static void launch_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto of = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
@@ -177,7 +182,8 @@ struct WarpRegisters {
       launch_tiles<Op, N, false, narrowest..., of(few, 4), of(few, 8), of(few, 16), of(few, 32),
                    of(more, 32)...>(tensors, stream);
     };
-    if constexpr (N * sizeof(T) == 4 && N > 1) {  // of which fewer lanes are slower
+    // Note N20: packs of 4 bytes are slower with fewer than four lanes.
+    if constexpr (N * sizeof(T) == 4 && N > 1) {
       launch.template operator()<>();
     } else {
       launch.template operator()<of(few, 1), of(few, 2)>();
@@ -191,13 +197,13 @@ struct WarpRegisters {
                  of(4, 32), of(5, 32), of(6, 32)>(tensors, stream);
   }
 
-  /// Up to so many columns, smaller packs or single elements are faster than a cut: up to four of a lane; of single elements only
-  /// where rows are few, 32 for each SM.
+  /// Up to this width, smaller packs or single elements are faster than a cut. That is four packs or elements
+  /// per lane; if there are more than 32 rows per SM, it is 40 columns for single elements.
   static std::int64_t most_uncut_cols(int width_of_packs, std::int64_t rows) {
     return width_of_packs == 1 && rows > 32 * multiprocessors() ? 40 : 4 * 32 * width_of_packs;
   }
 
-  /// Of narrow rows a lane has 16 bytes each, in whatever packs; of single elements four.
+  /// In narrow rows a lane gets 16 bytes, in packs of any size; of single elements it gets four.
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     if (tensors.shape.rows == 0) return;
@@ -231,8 +237,8 @@ void with_gradient_tile(std::int64_t cols, Launch launch) {
                             widest_gradient_tile>(cols, launch);
 }
 
-/// Every row of the three matrices begins at a pack of 16 bytes and is made of them, or of 8 bytes, which of few rows is faster than a
-/// head and a tail.
+/// In the three matrices, every row begins at a pack of 16 bytes and is made of such packs, or the same with
+/// packs of 8 bytes. With few rows, packs of 8 bytes are faster than a head and a tail.
 struct BlockRegisters {
   using Operations = BackwardOperations;
   static constexpr BlockTile widest_of_8_bytes{.block_size = 512, .elements_per_thread = 8};

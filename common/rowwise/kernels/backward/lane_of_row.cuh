@@ -1,19 +1,21 @@
-// What a lane has of a row that fits the registers of a warp: packs and, where these do not cover the row, single elements.
+// From the stages backward and fusion: a lane's share of a row that fits in the registers of a warp. It has
+// packs and, if these do not cover the row, single elements.
 #pragma once
 
 #include "common/rowwise/kernels/forward/cut.cuh"
 #include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
-/// As few lanes as hold a row share it, as in stage 03. Lanes past the last row have nothing, but take part in shuffles.
-/// is_cut: the packs begin at a boundary in the row, and the lanes have the single elements before and after them, too.
+/// As few lanes as hold a row share it, as in forward/warp_reduce.cuh. Lanes past the last row have nothing,
+/// but take part in shuffles. is_cut: the packs begin at a boundary in the row, and the lanes also have the
+/// single elements before and after them.
 template <RowTile tile, bool is_cut>
 class LaneOfRow {
  public:
   static constexpr int N = tile.pack_size;
   static constexpr int most_singles = is_cut ? divide_up(2 * (N - 1), tile.group_width) : 0;
-  static constexpr int room_for_singles = is_cut ? most_singles : 1;  // of an array
+  static constexpr int room_for_singles = is_cut ? most_singles : 1;  // the length of an array
 
-  /// Rows that are cut begin in all matrices equally far past a pack.
+  /// Rows that are cut have the same offset from a pack in all matrices.
   template <class T>
   __device__ LaneOfRow(const T* matrix, std::int64_t rows, int cols)
       : row_(row_of_thread()), has_row_(row_ < rows), cols_(cols), end_of_packs_(cols) {
@@ -28,7 +30,8 @@ class LaneOfRow {
     return item_of_block() * tile.rows_per_block() + threadIdx.x / tile.group_width;
   }
   __device__ std::int64_t row() const { return row_; }
-  /// The index of the row's first element. Of an unsigned number of columns nvcc makes less.
+  /// The index of the row's first element. Note N5: with an unsigned number of columns, nvcc needs fewer
+  /// instructions.
   __device__ std::int64_t first() const { return row_ * static_cast<unsigned>(cols_); }
   __device__ bool has_row() const { return has_row_; }
   __device__ bool is_first() const { return has_row_ && lane() == 0; }

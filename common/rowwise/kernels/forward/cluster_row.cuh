@@ -1,5 +1,6 @@
-// A cluster for each row. The row lies in shared memory in the matrix's own type; each thread requests its packs at once, by
-// copies that need no registers, and reads the same packs twice.
+// From the stage cluster: a cluster for each row, which is in shared memory in the matrix's own type. Each
+// thread requests its packs at once, by copies that need no registers, and reads the same packs twice. Beyond
+// that, reads carry the hint for the L2 if the matrices are large (Note N12).
 #pragma once
 
 #include "common/kernel/async_copy.cuh"
@@ -22,7 +23,8 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t row = ptx::get_sreg_clusterid_x();
   const T* part_x = x + row * shape.cols + part.first_col;
   T* part_y = y + row * shape.cols + part.first_col;
-  // As far past a line of 128 bytes as in global memory: copies that cross lines there and here take longer.
+  // The buffer begins as far past a line of 128 bytes as the part does in global memory. Note N15:
+  // asynchronous copies across lines are slower.
   T* kept = reinterpret_cast<T*>(buffer + reinterpret_cast<std::uintptr_t>(part_x) % 128);
 #pragma unroll
   for (int group = 0; group < copy_groups; ++group) {
@@ -54,18 +56,18 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
-/// Softmax (or log-softmax) of each row; rows = 0 does nothing. For what unsupported() says nothing of; throws CudaError.
+/// Softmax (or log-softmax) of each row; rows = 0 does nothing. Throws CudaError.
 template <int cluster_size_>
 struct ClusterRow {
   static constexpr int cluster_size = cluster_size_;
-  static constexpr int slots = 1;  ///< parts that lie in shared memory
+  static constexpr int slots = 1;  ///< parts per block in shared memory
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<ClusterRow>(matrix, gpu);
   }
   static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
-  /// Small parts make small blocks, of which many share an SM: while one exchanges or writes, others read.
+  /// Small parts make small blocks. Several of them share an SM: while one exchanges or writes, others read.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*element_bytes*/) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,
@@ -74,7 +76,7 @@ struct ClusterRow {
             .shared_bytes = part_packs * 16 + 128};
   }
 
-  /// Calls use(kernel) with the one for that layout.
+  /// Calls use(kernel) with the kernel for that layout.
   template <class Op, class T, class Use>
   static auto with_kernel(const RowOnCluster& layout, Use use) {
     return layout.packs_per_thread == 8 ? use(cluster_row_softmax<Op, T, 8>)

@@ -1,19 +1,20 @@
-// Stage 08: rows whose width no pack of 16 bytes divides. Each row starts somewhere else between two packs.
+// From the stage unaligned_rows: rows whose width no pack of 16 bytes divides. Each row starts at a different
+// offset from a pack.
 //
-// Cost: 2 passes. Stages 03 to 06 take such rows by single elements; here 16-byte accesses move all of a row
-// but its ends. Variants differ in what they do with these: single elements before the first pack and after
-// the last (head_and_tail), packs that reach into the neighbouring rows (shifted), several rows at once, so
-// that few of them have an end (flat_span), or shared memory that holds a wide row while it arrives
-// (row_in_flight).
-// Sources: PyTorch's softmax begins its rows at a pack's boundary before them, as `shifted` does; a scalar
+// Cost: 2 passes. Kernels of earlier stages read such rows by single elements; here 16-byte accesses move all
+// of a row except its ends. Variants differ in how they treat these: single elements before the first pack
+// and after the last (head_and_tail), packs that reach into the neighbouring rows (shifted, in the stage
+// only), several rows at once, so that few of them have an end (flat_span), or shared memory that holds a
+// wide row while it arrives (row_in_flight).
+// Sources: PyTorch's softmax begins its rows at the pack boundary before them, as `shifted` does; a scalar
 // prologue and epilogue around vector accesses, and rows as one flat range, are common practice.
 #pragma once
 
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 
-/// `count` elements that begin anywhere: `head` single ones up to a boundary, then `num_packs` aligned packs
-/// of N, then `tail` single ones.
+/// `count` elements that begin at any address: `head` single elements up to a boundary, then `num_packs`
+/// aligned packs of N, then `tail` single elements.
 template <int N>
 struct Cut {
   int head;
@@ -23,32 +24,32 @@ struct Cut {
   /// The packs begin at a multiple of `boundary` bytes, a power of two and at least a pack.
   template <class T>
   __device__ Cut(const T* begin, int count, unsigned boundary = N * sizeof(T)) {
-    // By masks: a remainder of 64 bits by a variable takes some hundred instructions.
+    // Note N14: masks are used, because a 64-bit remainder by a variable takes about a hundred instructions.
     const auto address = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(begin));
     head = min(static_cast<int>((0 - address & (boundary - 1)) / sizeof(T)), count);
     num_packs = (count - head) / N;
     tail = (count - head) % N;
   }
   __device__ int col_of_pack(int pack) const { return head + pack * N; }
-  /// Fewer than boundary / sizeof(T) + N.
+  /// The number of single elements is less than boundary / sizeof(T) + N.
   __device__ int num_singles() const { return head + tail; }
   __device__ int col_of_single(int single) const { return single < head ? single : single + num_packs * N; }
 };
 
-/// How many elements an address lies past the last multiple of so many bytes, a power of two.
+/// The number of elements from the last multiple of `boundary` bytes, a power of two, to the address.
 template <unsigned boundary, class T>
 __host__ __device__ int elements_past(const T* address) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(address) % boundary / sizeof(T));
 }
 
 constexpr unsigned line_bytes = 128;
-/// Where an element of global memory lies in a buffer that begins at a line: as far past a line as there.
-/// Asynchronous copies from line to line are about a tenth faster than those across lines.
+/// The place of an element of global memory in a buffer that begins at a line: as far past a line as in
+/// global memory. Note N15: asynchronous copies from line to line are faster than copies across lines.
 template <class T>
 __device__ T* place_in(unsigned char* buffer, const T* global) {
   return reinterpret_cast<T*>(buffer) + elements_past<line_bytes>(global);
 }
-/// Bytes of a buffer for so many that begin anywhere in a line.
+/// The size of a buffer for `bytes` bytes that begin anywhere in a line.
 __host__ __device__ constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
   return round_up(bytes, 16) + line_bytes;
 }

@@ -1,11 +1,12 @@
-// The arithmetic that the variants with a row in registers share; they differ in how it gets there.
+// From the stage unaligned_rows: the arithmetic that its variants with a row in registers share. It is that
+// of fused_register_softmax in the stage online, on an array of floats and with the merge as a parameter.
 #pragma once
 
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/kernel/row_operation.cuh"
 
-/// Stands for an element that does not exist: it adds exp(-inf) = 0 to the sum.
+/// Stands for a missing element: it adds exp(-inf) = 0 to the sum.
 constexpr float no_element = MaxSum{}.max;
 template <class T, int N>
 __device__ Pack<T, N> no_elements() {
@@ -15,14 +16,15 @@ __device__ Pack<T, N> no_elements() {
   return make_pack<T>(values);
 }
 
-/// Values i * N to i * N + N - 1: those of pack i.
+/// The values of pack i: i * N to i * N + N - 1.
 template <int N, int count>
 __device__ auto part_of(float (&values)[count], int i) -> float (&)[N] {
   return reinterpret_cast<float(&)[N]>(values[i * N]);
 }
 
-/// A thread's elements of a row become what Op keeps of them, one exponential an element, against the maximum of the thread's
-/// own, which is returned (see safe_shift). `own`: their pair.
+/// Replaces a thread's elements of a row by the values that Op keeps of them, with one exponential per
+/// element. They are relative to the thread's own maximum, which is returned (see safe_shift). `own` becomes
+/// their pair.
 template <class Op, int count>
 __device__ float keep_exponentials(float (&values)[count], MaxSum& own) {
   own = {};
@@ -37,7 +39,7 @@ __device__ float keep_exponentials(float (&values)[count], MaxSum& own) {
   return shift;
 }
 
-/// They become their results; merge(State) gives the state of the whole row. As fused_register_softmax of stage 06.
+/// Replaces the elements by their results; merge(State) returns the state of the whole row.
 template <class Op, int count, class Merge>
 __device__ void finish_row(float (&values)[count], Merge merge) {
   typename Op::State own;

@@ -1,5 +1,6 @@
-// A wide row: all of it, or as much as shared memory holds, is requested at once, by copies that need no
-// registers.
+// From the stage unaligned_rows, for wide rows: all of a row, or as much as shared memory holds, is requested
+// at once, by copies that need no registers. At f32 4096 x 50257 this reached 97.6 % of the copy's speed
+// (H200).
 #pragma once
 
 #include "common/kernel/async_copy.cuh"
@@ -11,7 +12,7 @@
 #include "common/kernel/tensors.h"
 #include "common/rowwise/kernels/forward/cut.cuh"
 
-/// Sends the first num_packs packs of a row on their way to shared memory, group by group.
+/// Requests the first num_packs packs of a row, to shared memory, group by group.
 template <int N, class T>
 __device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_packs, L2Policy reads) {
 #pragma unroll
@@ -23,7 +24,7 @@ __device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_
   }
 }
 
-/// N neighbouring elements that begin anywhere: by one access where they are aligned.
+/// Reads N neighbouring elements at any address, by one access if they are aligned.
 template <int N, class T>
 __device__ void read_neighbours(const T* address, float (&values)[N]) {
   if (elements_past<16>(address) == 0) {
@@ -34,8 +35,8 @@ __device__ void read_neighbours(const T* address, float (&values)[N]) {
   }
 }
 
-/// Keeps the row, or what comes before pack most_kept of it, and reads the rest again. Each thread
-/// merges its packs as they arrive, a group after the other; the L2 has the rest when it is read again.
+/// Keeps the row, or the packs before pack most_kept, and reads the rest again. Each thread merges its packs
+/// as they arrive, one group after the other; the second read of the rest finds it in the L2.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
     row_in_flight_softmax(const T* x, T* y, Shape shape, int most_kept, L2Policy reads) {
@@ -97,8 +98,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// How many packs of a row are kept, where a block has so many bytes of shared memory: all, or what is left
-/// of it by the states of 32 warps, what comes before the first pack and the single elements after the last.
+/// The number of packs of a row that are kept in shared_bytes of shared memory: all, or as many as fit next
+/// to the states of 32 warps, the elements before the first pack and those after the last.
 constexpr std::int64_t most_kept_packs(std::int64_t row_bytes, std::int64_t shared_bytes) {
   const std::int64_t most_bytes = shared_bytes - std::int64_t{sizeof(MaxSum[32])};
   return bytes_with_place(row_bytes) <= most_bytes ? divide_up(row_bytes, 16)
@@ -118,7 +119,7 @@ struct RowInFlight {
     const auto shared_bytes =
         static_cast<int>(min(bytes_with_place(row_bytes), most_bytes - std::int64_t{sizeof(MaxSum[32])}));
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    // An SM takes 1024 threads with some 60 registers, in one block or two.
+    // An SM holds 1024 threads with about 60 registers each, in one block or two.
     const int block_size = 2 * shared_bytes > most_bytes ? 1024 : 512;
     kernel<<<grid_for(tensors.shape.rows), block_size, shared_bytes, stream>>>(
         tensors.x, tensors.y, tensors.shape, static_cast<int>(kept_packs),

@@ -1,10 +1,13 @@
-// Clusters that stay, as many as the GPU holds, and draw a ticket for each row. Who has no row to finish takes the next, so
-// SMs that are slower, or share more of the memory's way, get fewer.
+// From the stage cluster: persistent clusters, as many as the GPU holds, draw a ticket for each row. A
+// cluster that is free takes the next row, so SMs that are slower, or get less of the memory's bandwidth, get
+// fewer rows. At bf16 256 x 1048576 this reached 86.9 % of the copy's speed; cluster_16, without tickets,
+// reached 75.7 % (H200).
 #pragma once
 
 #include "common/rowwise/kernels/forward/cluster_row.cuh"
 
-/// What the compiler is promised. Before compute capability 9.0 the kernel is empty, and an SM may hold 1024 threads alone.
+/// The minimum of blocks per SM, for __launch_bounds__. Before compute capability 9.0 the kernel is empty,
+/// and an SM may hold only 1024 threads.
 constexpr int ticket_blocks_per_sm(int packs_per_thread) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   return 1;
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
         Op::add(own, values);
       });
     }
-    // The ticket has had the time that the row took to arrive.
+    // The ticket was requested before the wait for the row, so it has had that time to arrive.
     if (draws) {
       next_row = __shfl_sync(0xffffffff, next_row, 0);
       send_to_all(&exchange.next_row[round % 2], next_row, &exchange.received[round % 2]);
@@ -80,7 +83,7 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
 #endif
 }
 
-/// As ClusterRow. The workspace is 0 before and after.
+/// Rows as for ClusterRow. The workspace is 0 before and after.
 struct Tickets {
   static constexpr int cluster_size = 16;
   static constexpr int slots = 1;
@@ -92,8 +95,8 @@ struct Tickets {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true, .clusters = true};
   }
 
-  /// Four packs a thread, as long as three such blocks fit an SM. With 16-bit types, whose packs take longer, eight are
-  /// faster.
+  /// Four packs per thread, as long as three such blocks fit on an SM. Note N28: 16-bit types take more time
+  /// per pack, and eight are faster.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t element_bytes) {
     const int part_packs = packs_of_part(row_bytes, cluster_size);
     return {.cluster_size = cluster_size,

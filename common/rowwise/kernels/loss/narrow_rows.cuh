@@ -1,4 +1,6 @@
-// Rows that fit the registers of a warp: as few lanes as hold one, as in stage 03. The loss alone, or with its gradient.
+// From the stage fusion: cross-entropy, with or without its gradient, of rows that fit in the registers of
+// one warp. As in forward/warp_reduce.cuh, each row gets only as many lanes as it needs. At bf16 262144 x 10
+// the loss reached 98.1 % of the ceiling; one warp per row (one_read) reached 4.0 % (H200).
 #pragma once
 
 #include "common/kernel/current_device.cuh"
@@ -6,7 +8,7 @@
 #include "common/rowwise/kernels/forward/finish_row.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 
-/// What a lane has of a row of x, all asked for before any of it is used.
+/// One lane's share of a row of x. The constructor issues all loads before any value is used.
 template <RowTile tile, bool is_cut, class T>
 class RowOfLanes : public LaneOfRow<tile, is_cut> {
   using Lane = LaneOfRow<tile, is_cut>;
@@ -29,13 +31,15 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     }
   }
 
-  /// Whether any lane of the warp has a row: its first row exists, if one does.
+  /// True if any lane of the warp has a row. Rows are handed out in order, so only the warp's first row has
+  /// to be checked.
   __device__ bool warp_has_row(std::int64_t rows) const {
     return Lane::row() - threadIdx.x % 32 / tile.group_width < rows;
   }
 
-  /// The state of the row, and in `values` the exponentials of its elements, of packs first. The maximum comes first, so that no
-  /// sum is rescaled, and each exponential is taken once.
+  /// Returns the state of the row and leaves the exponentials of the lane's elements in `values`, packs
+  /// first, then single elements. The maximum is known before the first exponential, so no sum is rescaled
+  /// and each exponential is computed once.
   template <class Op>
   __device__ typename Op::State reduce(float (&values)[elements]) const {
     float own_max = max_of<tile.packs_per_lane>(packs);
@@ -44,8 +48,8 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
         tile.group_width == 32 ? warp_max(own_max) : warp_all_reduce<MaxOp, tile.group_width>(own_max);
     const float shift = safe_shift(max);
     float sum = 0;
-    float below = 0;  // the maximum
-    // What does not exist adds nothing.
+    float below = 0;  // sum of (maximum - element), for label smoothing
+    // Missing elements are -inf: they add exp(-inf) = 0 to the sum.
     const auto add = [&](auto pack, auto& part, bool exists) {
       unpack(pack, part);
 #pragma unroll
@@ -57,7 +61,8 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     };
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
-      // A fifth pack is there for a few lanes alone. Where all of a warp have one row, the branch would take longer than it saves.
+      // Only a few lanes have a fifth pack, so the others skip it. Note N24: if the whole warp has one row,
+      // the branch costs more than it saves.
       if (tile.group_width < 32 && i >= 4 && N > 1 && !exists(i)) continue;
       add(packs[i], part_of<N>(values, i), exists(i));
     }
@@ -67,31 +72,35 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     }
     sum = warp_all_reduce<SumOp, tile.group_width>(sum);
     if (Op::smoothing > 0) below = warp_all_reduce<SumOp, tile.group_width>(below);
-    return Op::state({max, sum}, {.sum = below});  // it is merged no more: nobody asks how many they were
+    // No merge follows, so the number of elements is not needed.
+    return Op::state({max, sum}, {.sum = below});
   }
 };
 
-/// A group of lanes for each row, in one turn; see warp_softmax of stage 03. The loss alone. in_parts: the first packs of a row are
-/// added up while the last are on their way; otherwise all are kept until their maximum is known.
+/// The loss alone. One group of lanes per row and no loop over rows; see warp_softmax. in_parts: the first
+/// packs of a row are summed while the last ones are still in flight; otherwise all packs are kept until
+/// their maximum is known.
 template <class Op, RowTile tile, bool is_cut, bool in_parts, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
     narrow_rows_loss(const T* x, const std::int64_t* labels, float* loss, std::int64_t rows, int cols) {
   const std::int64_t row = RowOfLanes<tile, is_cut, T>::row_of_thread();
   std::int64_t label = ignored_label;
-  // x at the label waits for it: the label is asked for first, or in parts in the shadow of the packs.
+  // x[label] has to wait for the label. So the label is loaded first or, in parts, right after the packs,
+  // whose latency hides its own.
   if (!in_parts && row < rows) label = labels[row];
   const RowOfLanes<tile, is_cut, T> held(x, rows, cols);
   if (in_parts && row < rows) label = labels[row];
   const auto x_at_label = [&](bool reads) {
     return Element<T>(x + held.first(), label, reads && held.is_first() ? cols : 0);
   };
-  // The asm keeps nvcc from moving x at the label before the packs; ptxas moves it before some of them all the same, but not across a
-  // branch. With less than 64 bytes a lane the branch costs more than it saves; with four packs of 16-bit elements, too, but for cuts.
+  // Note N21: the asm keeps nvcc from moving the load of x[label] ahead of the packs, and the branch keeps
+  // ptxas from it. Below 64 bytes per lane the branch costs more than it saves. So it does for four packs of
+  // 16-bit elements, unless the row is cut.
   constexpr bool has_branch = tile.packs_per_lane * tile.pack_size * sizeof(T) >= 64 &&
                               (tile.packs_per_lane > 4 || sizeof(T) == 4 || is_cut);
   if (!has_branch) packs_are_asked_for();
   if (has_branch && !held.warp_has_row(rows)) return;
-  // On its way while the row is added up. In parts it is read last, when the L1 has it.
+  // In flight while the row is summed. In parts it is loaded last instead, when it is in the L1.
   const Element<T> early = x_at_label(!in_parts);
 
   typename Op::State state;
@@ -99,7 +108,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     float values[held.elements];
     state = held.template reduce<Op>(values);
   } else {
-    constexpr int at_once = 4;  // so that the sum is seldom rescaled
+    constexpr int at_once = 4;  // packs per step: the sum is rescaled once per step
     static_assert(tile.packs_per_lane % at_once == 0);
     typename Op::Own own;
 #pragma unroll
@@ -112,17 +121,18 @@ __global__ void __launch_bounds__(warp_reduce_block_size)
     }
     state = warp_merge<Op>(own.state());
   }
-  // Made by all lanes: a branch around it would take longer.
+  // All lanes compute it. Note N24: a branch around it would be slower.
   const Element<T> x_label = in_parts ? x_at_label(true) : early;
   const float row_loss = loss_of_row<Op>(state, x_label.value(), label, cols);
   if (held.is_first()) loss[held.row()] = row_loss;
 }
 
-/// Blocks that an SM must have the registers for. Left alone, nvcc 13.0 gives a lane some more than it needs.
+/// Minimum number of blocks per SM, for __launch_bounds__. Note N16: without it, nvcc 13.0 gives a lane a few
+/// registers more than it needs.
 template <int elements>
 constexpr int least_blocks = elements >= 80 ? 4 : 1;
 
-/// The same with the gradient. The parameters are 48 bytes, as in stage 03.
+/// The same, with the gradient.
 template <class Op, RowTile tile, bool is_cut, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLanes<tile, is_cut, T>::elements>)
     narrow_rows_gradient(const T* x, const std::int64_t* labels, float* loss, T* dx, std::int64_t rows,
@@ -130,9 +140,9 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   constexpr int N = tile.pack_size;
   RowOfLanes<tile, is_cut, T> held(with_policy(x, reads), rows, cols);
   const std::int64_t label = held.has_row() ? labels[held.row()] : ignored_label;
-  // x at the label waits for the label, and what is asked for after it waits, too: so it stands behind a branch, the one by which a
-  // warp without a row leaves. Of one or two packs x comes sooner before the branch. There a barrier of the warp, of which nvcc makes
-  // a NOP, keeps what compares the label behind the packs.
+  // Note N21: x[label] is loaded after the branch at which warps without a row exit, because compilers move
+  // no load across it. With one or two packs per lane, loading before the branch is faster. There
+  // __syncwarp(), which compiles to a NOP, keeps the comparison of the label after the loads of the packs.
   constexpr bool reads_before = !is_cut && tile.packs_per_lane <= 2;
   const bool warp_has_row = held.warp_has_row(rows);
   if (!reads_before && !warp_has_row) return;
@@ -140,7 +150,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   const Element<T> x_label(x + held.first(), label, held.is_first() ? cols : 0);
   if (reads_before && !warp_has_row) return;
   if (label == ignored_label) {
-    // Nothing of it, NaN for one, may reach dx.
+    // Nothing in an ignored row may reach dx, not even a NaN.
 #pragma unroll
     for (auto& pack : held.packs) pack = no_elements<T, N>();
 #pragma unroll
@@ -148,7 +158,7 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   }
   float values[held.elements];
   const typename Op::State state = held.template reduce<Op>(values);
-  // Made by all lanes: a branch around it would take longer.
+  // All lanes compute it. Note N24: a branch around it would be slower.
   const float row_loss = loss_of_row<Op>(state, x_label.value(), label, cols);
   if (held.is_first()) loss[held.row()] = row_loss;
   const RowGradient<Op> gradient(state, label, cols);
@@ -166,16 +176,17 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   }
 }
 
-/// Rows that the registers of a warp hold; rows = 0 does nothing. Throws CudaError, and std::invalid_argument for wider rows.
+/// Rows that the registers of a warp hold; rows = 0 does nothing. Throws CudaError, and std::invalid_argument
+/// for wider rows.
 struct NarrowRows {
   using Operations = LossesAndGradients;
 
-  // Of a lane, at most. The gradient keeps them unpacked, and the loss alone need not.
+  // Most packs per lane. The gradient keeps its elements unpacked, as floats; the loss alone need not.
   template <class Op>
   static constexpr int most_packs = has_gradient<Op> ? 12 : 32;
   static constexpr std::int64_t most_uncut_cols = 32 * 16;
 
-  /// Rows with their gradient are cut if x and dx begin equally far past a pack of 16 bytes.
+  /// With their gradient, rows can be cut only if x and dx have the same offset from a pack of 16 bytes.
   template <class Op>
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
     const std::int64_t pack = 16 / matrix.element_bytes;
@@ -184,7 +195,7 @@ struct NarrowRows {
                            Why::registers_of_warp);
   }
 
-  /// The first of the tiles that fits. Their packs have N elements.
+  /// Launches the first tile that holds the row. All tiles have packs of N elements.
   template <class Op, int N, bool is_cut, RowTile... tiles, class T>
   static void launch_tiles(const Tensors<T>& tensors, cudaStream_t stream) {
     const std::int64_t in_packs = is_cut ? tensors.shape.cols / N * N : tensors.shape.cols;
@@ -192,7 +203,8 @@ struct NarrowRows {
       const int cols = static_cast<int>(tensors.shape.cols);
       const dim3 grid = one_block_each(divide_up(tensors.shape.rows, tile.rows_per_block()));
       if constexpr (has_gradient<Op>) {
-        // Where what a lane writes is less than 16 bytes, the hint costs a point; of 16-bit rows that are cut for few lanes, three.
+        // Note N12: if a lane writes less than 16 bytes, or a cut 16-bit row has fewer than 32 lanes, the
+        // hint is slower.
         constexpr bool hints =
             N == elements_per_16_bytes<T> && !(is_cut && sizeof(T) == 2 && tile.group_width < 32);
         narrow_rows_gradient<Op, tile, is_cut><<<grid, warp_reduce_block_size, 0, stream>>>(
@@ -210,7 +222,9 @@ struct NarrowRows {
           launch_loss.template operator()<true>();
         } else if (tensors.shape.rows > most_rows_of_a_warp_each()) {
           launch_loss.template operator()<true>();
-        } else {  // the GPU has all of them at once, and is done when one is: in parts that is later
+        } else {
+          // All rows are on the GPU at once, so the kernel takes as long as one row, and in parts a row takes
+          // longer.
           launch_loss.template operator()<false>();
         }
       }
@@ -218,9 +232,10 @@ struct NarrowRows {
     });
   }
 
-  /// As few lanes as cover a row with four packs each, up to 8 packs with one or two; in a wider row all lanes have more. Where twice
-  /// as many lanes would be half empty, a lane has five or six packs. With their gradient, rows that are cut have fewer packs a lane. A
-  /// small matrix has to be done soon: its rows have more lanes.
+  /// Uses the fewest lanes that cover the row with four packs each (rows of up to 8 packs: one or two each;
+  /// rows too wide for 32 lanes: more than four). If doubling the lanes would leave half of them empty, each
+  /// gets five or six packs instead. With the gradient, cut rows have fewer packs per lane. In a small matrix
+  /// latency counts, so rows get more lanes.
   template <class Op, bool is_cut, bool is_small, class T>
   static void launch_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr int N = elements_per_16_bytes<T>;
@@ -260,16 +275,17 @@ struct NarrowRows {
     }
   }
 
-  // Rows that packs of 16 bytes do not cover are cut, but for narrow ones; and but for few rows, of which each has a warp: 32 for each
-  // SM.
+  // Rows that 16-byte packs do not cover are cut. Exceptions are narrow rows, and matrices of at most 32 rows
+  // per SM, where each row has a warp to itself.
   template <int N, class T>
   static constexpr std::int64_t most_cols_of_few_lanes = N > 1            ? 32 * N
                                                          : sizeof(T) == 2 ? 64
                                                                           : 40;
   static std::int64_t most_rows_of_a_warp_each() { return 32 * multiprocessors(); }
 
-  /// Packs of 8 bytes, or of 4. What lanes read of far columns stays in the L1, so the loss alone takes few lanes; what they write
-  /// there goes to the L2 each time. With few rows for each SM the matrix is soon done: more lanes.
+  /// Packs of 8 or 4 bytes. With few lanes per row, one access touches distant addresses. For reads that is
+  /// fine, because the L1 keeps the rest of what was fetched, so the loss alone uses few lanes; writes go to
+  /// the L2 every time. A matrix with few rows per SM gets more lanes per row, because it finishes quickly.
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& tensors, cudaStream_t stream) {
     constexpr auto tile = [](int packs, int lanes) { return RowTile{N, packs, lanes}; };
@@ -336,7 +352,8 @@ struct NarrowRows {
       return rows_fit_packs<n>(tensors.x, cols) && (!has_gradient<Op> || rows_fit_packs<n>(tensors.dx, cols));
     };
     const auto launch_wide = [&]<bool is_cut>() {
-      // 1024 lanes on each SM hold its packs. With their gradient, rows that are cut have a warp each while that many fit.
+      // Small: at most one pack for each of 1024 lanes per SM. For cut rows with the gradient: at most 32
+      // rows per SM, a warp each.
       const bool is_small = is_cut && has_gradient<Op> ? rows <= most_rows_of_a_warp_each()
                                                        : rows * cols / N <= multiprocessors() * 1024;
       return is_small ? launch_packs<Op, is_cut, true>(tensors, stream)
@@ -346,7 +363,7 @@ struct NarrowRows {
     const bool lie_alike = !has_gradient<Op> || elements_past<16>(tensors.x) ==
                                                     elements_past<16>(static_cast<const T*>(tensors.dx));
     const auto is_cut = [&]<int n>() {
-      // The loss alone is sooner done of a cut than of single elements of 16 bits.
+      // For the loss alone, cutting a row is faster than reading it as single 16-bit elements.
       const bool has_warp_each = rows <= most_rows_of_a_warp_each() && cols <= most_uncut_cols &&
                                  (has_gradient<Op> || n * sizeof(T) >= 4);
       return lie_alike && cols > most_cols_of_few_lanes<n, T> && !has_warp_each;

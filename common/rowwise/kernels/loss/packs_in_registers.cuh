@@ -1,4 +1,4 @@
-// What is done to packs of a row that are in registers.
+// From the stage fusion: operations on packs of a row that are in registers.
 #pragma once
 
 #include <type_traits>
@@ -7,7 +7,7 @@
 #include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/finish_row.cuh"
 
-/// The largest element of `count` packs; of 16-bit elements two by one instruction.
+/// The largest element of `count` packs. For 16-bit elements, one instruction compares two at a time.
 template <int count, class T, int N>
 __device__ float max_of(const Pack<T, N>* packs) {
   float max = MaxOp::identity;
@@ -34,7 +34,7 @@ __device__ float max_of(const Pack<T, N>* packs) {
   return max;
 }
 
-/// `count` packs at once are added to what a thread has of a row: its sum is rescaled once for all of them.
+/// Adds `count` packs to a thread's share of a row; the sum is rescaled once for all of them.
 template <int count, class Own, class T, int N, class Exists = AllExist>
 __device__ void add_packs(Own& own, const Pack<T, N>* packs, Exists pack_exists = {}) {
   float values[count * N];
@@ -43,7 +43,7 @@ __device__ void add_packs(Own& own, const Pack<T, N>* packs, Exists pack_exists 
   own.add_below(max_of<count>(packs), values, [&](int element) { return pack_exists(element / N); });
 }
 
-/// For the compiler, which would read x at the label before the packs, and to do so wait for the label.
+/// Note N21: keeps nvcc from loading x[label], and so waiting for the label, before the packs.
 __device__ inline void packs_are_asked_for() {
   asm volatile("" ::: "memory");
 }

@@ -1,4 +1,6 @@
-// Narrow rows that packs of 16 bytes do not cover: many as one span, as in stage 08. The loss alone, or with its gradient.
+// From the stage fusion: forward/flat_span.cuh for the loss alone or with its gradient, for narrow rows that
+// packs of 16 bytes do not cover. At bf16 262144 x 33, loss and gradient reached 92.4 % of the ceiling;
+// narrow_rows reached 64.0 % (H200).
 #pragma once
 
 #include "common/kernel/row_loss.cuh"
@@ -31,7 +33,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
 
     const T* const row_x = place_in(buffer, span_x) + row * cols;
     const int count = has_row ? cols - first_col : 0;
-    // Nothing of an ignored row, NaN for one, may reach dx.
+    // Nothing in an ignored row may reach dx, not even a NaN.
     const int exist = label == ignored_label ? 0 : count;
     float values[most_cols];
     read_part<N>(row_x + first_col, exist, values);
@@ -45,7 +47,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     const float shift = keep_exponentials<Softmax>(values, own);
     typename Op::State state = Op::state(own, below);
     if (parts > 1) states[thread] = state;
-    // All have read their elements: dx may lie otherwise than x.
+    // All threads have read their elements: dx may have another offset than x.
     if (parts > 1 || has_gradient<Op>) __syncthreads();
     if (parts > 1) {
       state = {};
@@ -53,7 +55,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
         state = Op::merge(state, states[part * rows_of_block + row]);
       }
     }
-    // By the thread that has x at the label, or by the row's first.
+    // The thread that has x[label] writes the loss or, if the label is not a column, the row's first thread.
     const bool is_column = 0 <= label && label < cols;
     if (is_column ? has_label : has_row && first_col == 0) {
       loss[first_row + row] = loss_of_row<Op>(state, x_label, label, cols);
@@ -64,7 +66,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
       const RowGradient<Op> gradient(state, label, cols, shift);
       gradient.beside_label(values);
       write_part<N>(row_dx + first_col, count, values);
-      // Once more, for one element: a comparison for each would be as much work as its exponential.
+      // One element is computed again: a comparison per element would cost as much as its exponential.
       if (has_label) row_dx[label] = static_cast<T>(gradient.at_label(__expf(x_label - shift)));
       __syncthreads();
       copy_out(span_dx, place_in(buffer, span_dx), rows * cols, thread, threads);

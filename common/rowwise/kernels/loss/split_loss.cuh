@@ -1,4 +1,5 @@
-// The loss of few rows: each is shared by many blocks, as stage 07 cuts it.
+// From the stage fusion: the loss of few rows, each shared by many blocks, as forward/split_row.cuh splits
+// it.
 #pragma once
 
 #include "common/rowwise/kernels/forward/split_row.cuh"
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(split_block_size)
   }
 }
 
-/// Second kernel: a warp for each row.
+/// Second kernel: one warp per row.
 template <class Op, class T>
 __global__ void __launch_bounds__(32)
     loss_of_parts(const T* x, const std::int64_t* labels, const typename Op::State* states, float* loss,
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(32)
   }
 }
 
-/// The workspace holds the states of the parts from one kernel to the next.
+/// The workspace holds the states of the parts between the two kernels.
 struct SplitLoss : MakesLoss {
   static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
   static Need needs(const Matrix& matrix) {

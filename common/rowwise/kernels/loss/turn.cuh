@@ -1,16 +1,18 @@
-// How a block walks over a row that is read once: turn by turn, each of several packs a thread.
+// From the stage fusion: how a block walks over a row that is read once. In each iteration ("turn") a thread
+// reads several packs.
 #pragma once
 
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 
-/// What a thread reads of some elements in one turn. That many loads are under way before it uses the first.
+/// A thread's loads of one iteration. All of them are in flight before the thread uses the first.
 template <class T, int packs_per_turn>
 class Turn {
  public:
   static constexpr int N = elements_per_16_bytes<T>;
 
-  /// The turn of the block that begins with first_pack. In the first one a thread has one of the single elements, too.
+  /// Loads the iteration of the block that begins with first_pack. In the first one, a thread also has one of
+  /// the single elements.
   __device__ void fetch(const T* elements, const Cut<N>& cut, int first_pack) {
     const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
     const T* const address = elements + cut.col_of_pack(pack);
@@ -23,7 +25,7 @@ class Turn {
     }
   }
 
-  /// Two packs at once, so that a sum is rescaled once for both: the registers have no room for more.
+  /// Adds two packs at a time, so that the sum is rescaled once for both; the registers cannot hold more.
   template <class Op>
   __device__ void add_to(typename Op::Own& own, const Cut<N>& cut, int first_pack) const {
     const int pack = first_pack + first_pack_of_thread<packs_per_turn>();
@@ -41,7 +43,7 @@ class Turn {
     own.add(value);
   }
 
-  /// Packs of the block in a turn.
+  /// The packs of the block in one iteration.
   static __device__ int step() {
     return packs_per_turn * static_cast<int>(blockDim.x);
   }
@@ -55,14 +57,14 @@ class Turn {
   Pack<T, 1> single_;
 };
 
-/// What this thread has of `count` elements, reduced.
+/// This thread's share of `count` elements, reduced.
 template <class Op, int packs_per_turn, class T>
 __device__ typename Op::Own reduce_elements(const T* elements, int count, unsigned boundary = line_bytes) {
   const Cut<elements_per_16_bytes<T>> cut(elements, count, boundary);
   typename Op::Own own;
   Turn<T, packs_per_turn> turn;
   int pack = 0;
-  do {  // once also where there are no packs
+  do {  // once even if there are no packs
     turn.fetch(elements, cut, pack);
     turn.template add_to<Op>(own, cut, pack);
     pack += turn.step();
@@ -70,7 +72,8 @@ __device__ typename Op::Own reduce_elements(const T* elements, int count, unsign
   return own;
 }
 
-/// Threads for a row of so many bytes: one pack for each load of a turn, and at least as many as a row has single elements.
+/// Threads for a row of `row_bytes` bytes: one pack per load of an iteration, and at least as many threads as
+/// a row has single elements.
 inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std::int64_t most_threads) {
   const std::int64_t threads = round_up(divide_up(row_bytes, 16 * packs_per_turn), 32);
   return static_cast<unsigned>(min(max(threads, std::int64_t{128}), most_threads));
