@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
     for (int group = 0; group < copy_groups; ++group) {
       for_each_pack_of_group(group, num_packs, [&](int pack) {
-        request_pack(kept_y, y + first, pack, reads);
-        request_pack(kept_dy, dy + first, pack, reads);
+        copy_async(kept_y + pack * N, y + first + pack * N, reads);
+        copy_async(kept_dy + pack * N, dy + first + pack * N, reads);
       });
       __pipeline_commit();
     }
