@@ -16,6 +16,12 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
+template <class T>
+__device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
+  constexpr int N = elements_per_16_bytes<T>;
+  copy_async(slot + pack * N, row + pack * N, reads);
+}
+
 /// Requests nothing where there is no such row; the groups are there all the same.
 template <class T>
 __device__ void request_row(T* slot, const T* row, int num_packs, L2Policy reads) {

@@ -7,17 +7,9 @@
 #include <cuda/ptx>
 
 #include "common/kernel/grid.cuh"
-#include "common/kernel/l2_policy.cuh"
 #include "common/kernel/limits.h"
-#include "common/kernel/pack.cuh"
 
 // ---- cp.async, in groups: a thread waits for its oldest copies while the later ones are still under way.
-
-template <class T>
-__device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
-  constexpr int N = elements_per_16_bytes<T>;
-  copy_async(slot + pack * N, row + pack * N, reads);
-}
 
 constexpr int copy_groups = 4;
 

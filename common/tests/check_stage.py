@@ -26,13 +26,13 @@ ALL = {
 OPS_OF = {  # what others do than softmax; the first is usual
     "11_backward": ["softmax_backward", "log_softmax_backward", "recomputed_softmax_backward"],
     "softmax_backward": ["softmax_backward", "log_softmax_backward"],
-    "12_fusion": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient",
-                  "causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
+    "12_cross_entropy": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
+    "13_masked_softmax": ["causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
     "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
-    "14_several_gpus": [*ALL["--op"], "cross_entropy"],
+    "15_several_gpus": [*ALL["--op"], "cross_entropy"],
 }
-OPS_OF["13_dispatch"] = [*ALL["--op"], *OPS_OF["softmax_backward"], *(op for op in OPS_OF["12_fusion"] if "cross_entropy" in op)]
+OPS_OF["14_dispatch"] = [*ALL["--op"], *OPS_OF["softmax_backward"], *OPS_OF["12_cross_entropy"]]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024"}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 

@@ -1,4 +1,4 @@
-"""Tests of the table of stage 13: it agrees with what is recorded, and of what does not somebody is told."""
+"""Tests of the table of stage 14: it agrees with what is recorded, and of what does not somebody is told."""
 
 import json
 import re
@@ -78,7 +78,7 @@ def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
 
 
 def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
-    sweep = [result("head_and_tail", "08_unaligned_rows", 90), result("dispatch", "13_dispatch", 99)]
+    sweep = [result("head_and_tail", "08_unaligned_rows", 90), result("dispatch", "14_dispatch", 99)]
     assert choices.disagreements(recorded(tmp_path, sweep)) == []
 
 

@@ -39,17 +39,18 @@ SHAPES_OF = {
         "--rows 9 --cols 3,6,270,417,642,1281 --variant warp_registers",
         "--rows 3 --cols 12,14,1348,1350,2052,2054 --variant block_registers",
     ],
-    "12_fusion": [
+    "12_cross_entropy": [
         "--rows 2 --cols 32000,65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
         "--rows 9 --cols 1301,5001 --variant narrow_rows",
     ],
+    "13_masked_softmax": ["--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ],
     # Around what the lines of the table end with, some of which are for few rows.
-    "13_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
+    "14_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
 }
 
 # On a GPU with few multiprocessors, for which few rows are many.
@@ -61,21 +62,22 @@ SHAPES_OF_MANY_ROWS = {
     # More rows than as many clusters take at once, and than they begin with in a ring of three.
     "10_cluster": ["--rows 64 --cols 4096 --variant tickets,bulk_ring"],
     "11_backward": ["--rows 46 --cols 2048", "--rows 652 --cols 33,65,201 --variant warp_registers"],
-    "12_fusion": [
+    "12_cross_entropy": [
         "--rows 182 --cols 33,50,60",
         "--rows 46 --cols 8192",  # so many that a cluster has few blocks
         "--rows 910 --cols 128,200,202 --variant narrow_rows",
         "--rows 334 --cols 520,648,1032 --variant narrow_rows",
     ],
+    "13_masked_softmax": ["--rows 182 --cols 33,50,60", "--rows 46 --cols 8192"],
 }
 
 # Stages whose launchers choose among so many kernels that their counts are recorded, not derived: of these operations, as
 # the tests ask for them.
 RECORDED = {
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
-    "12_fusion": ("cross_entropy", "cross_entropy_gradient",
-                  "causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward"),
-    "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
+    "12_cross_entropy": ("cross_entropy", "cross_entropy_gradient"),
+    "13_masked_softmax": ("causal_softmax", "causal_softmax_backward,padded_softmax,padded_softmax_backward"),
+    "14_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }  # fmt: skip
 
 # A stage and an operation whose variants do whole packs of 16 bytes alone.
@@ -422,15 +424,11 @@ def backward(r: Row) -> Expected:
         yield "global_load_requests", 2 * r.counted_global_store_requests
 
 
-def fusion(r: Row) -> Expected:
+def cross_entropy(r: Row) -> Expected:
     """Of the labels one in eight is ignored: there x is not read once more."""
     row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
-    if r.op.startswith(("causal", "padded")):
-        # Where no pack needs a check, the compiler may ask for a row's length once for all packs of a lane.
-        lengths = divide_up(r.cols, 32 * pack(r)) if r.op.startswith("padded") and r.variant == "masked_in_a_block" else 1
-        yield "passes", min(max(r.counted_passes, r.passes - 8 * (lengths - 1) / row_bytes), r.passes)
-    elif r.variant.startswith("unfused"):
+    if r.variant.startswith("unfused"):
         # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
         spared = 4 / r.size * (1 - counted_rows / r.rows) if r.variant == "unfused_gradient" else 0
         yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
@@ -448,6 +446,12 @@ def fusion(r: Row) -> Expected:
             yield "block_barriers", 0
         if r.variant == "flat_span":
             yield "shuffles", 0
+
+
+def masked_softmax(r: Row) -> Expected:
+    # If no pack needs a check, the compiler may ask for a row's length once for all packs of a lane.
+    lengths = divide_up(r.cols, 32 * pack(r)) if r.op.startswith("padded") and r.variant == "masked_in_a_block" else 1
+    yield "passes", min(max(r.counted_passes, r.passes - 8 * (lengths - 1) / (r.cols * r.size)), r.passes)
     if r.op.endswith("softmax_backward"):
         yield "special_function_lanes", 0
 
@@ -469,8 +473,9 @@ EXPECTED = {
     "09_async_copy": async_copy,
     "10_cluster": cluster,
     "11_backward": backward,
-    "12_fusion": fusion,
-    "13_dispatch": dispatched,
+    "12_cross_entropy": cross_entropy,
+    "13_masked_softmax": masked_softmax,
+    "14_dispatch": dispatched,
 }
 
 
@@ -607,8 +612,6 @@ def counted_rows(executable: str, *options: str) -> list[Row]:
     not_done = []
     if WHOLE_PACKS_ALONE & {stage, *options}:
         not_done.append("--offset [123]$|100003$|(warp|block)_registers$")
-    if "causal_softmax" in "".join(options):  # attention's has variants of its own
-        not_done.append("narrow_rows$")
     return [
         row
         for shape, multiprocessors in shapes if not any(re.search(pattern, shape) for pattern in not_done)

@@ -1,4 +1,4 @@
-// Stage 12's dropout: its random numbers are cuRAND's, the same seed drops the same elements, forward and backward and however
+// Stage 13's dropout: its random numbers are cuRAND's, the same seed drops the same elements, forward and backward and however
 // wide a pack is; and lengths that are no widths.
 #include <cmath>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "12_fusion/separate_masked.cuh"
+#include "13_masked_softmax/separate_masked.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
 #include "common/rowwise/kernels/forward/warp_reduce.cuh"

@@ -18,7 +18,7 @@ from learn import exercise as tool
 CHECKS = Path(os.environ.get("CHECKS", ROOT / "build/exercise")).resolve()
 
 # Every launcher, by a kernel that does all with one thread.
-ONE_THREAD = """#include "12_fusion/philox.cuh"
+ONE_THREAD = """#include "13_masked_softmax/philox.cuh"
 #include "common/exercise/launchers.cuh"
 __global__ void KERNEL(const float* x, float* y, std::int64_t first_row, Shape shape) {
   const std::int64_t row = (first_row + blockIdx.x) * shape.cols;

@@ -105,10 +105,10 @@ CLUSTER_LOSS = "common/rowwise/kernels/loss/cluster_loss.cuh"
 LOSS_OF_ANY_WIDTH = "common/rowwise/kernels/loss/unaligned_cluster.cuh"
 NARROW_ROWS = "common/rowwise/kernels/loss/narrow_rows.cuh"
 SPAN_LOSS = "common/rowwise/kernels/loss/span_loss.cuh"
-MASKED = "12_fusion/masked_load_store.cuh"
-MASKED_SOFTMAX = "12_fusion/masked_softmax.cuh"
+MASKED = "13_masked_softmax/masked_load_store.cuh"
+MASKED_SOFTMAX = "13_masked_softmax/masked_softmax.cuh"
 CHOICE = "common/rowwise/dispatch/choice.h"
-DISPATCH = "13_dispatch/main.cu"
+DISPATCH = "14_dispatch/main.cu"
 OPERATION = "common/kernel/row_operation.cuh"
 REDUCE_OP = "common/kernel/reduce_op.cuh"
 MAX_SUM = "common/kernel/max_sum.cuh"
@@ -132,21 +132,22 @@ COMMON = (
              "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     (THRUST, "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
-# Stage 14 has its kernels in another file than main.cu, and needs two devices and NCCL's library.
-SEVERAL_GPUS = "14_several_gpus"
+# Stage 15 has its kernels in another file than main.cu, and needs two devices and NCCL's library.
+SEVERAL_GPUS = "15_several_gpus"
 # Whose kernels' constants a stage takes.
-TAKES_FROM = {"11_backward": "07_split_row", "12_fusion": "07_split_row", SEVERAL_GPUS: "07_split_row"}
+TAKES_FROM = {"11_backward": "07_split_row", "12_cross_entropy": "07_split_row", SEVERAL_GPUS: "07_split_row"}
 # What a stage does in a group's run if it is not all the same.
 MORE_OPTIONS = {
     "01_naive": " --variant thread_per_row,block_per_row,block_per_row_division",  # Thrust is not there
     "11_backward": " --op softmax_backward,recomputed_softmax_backward",
-    "12_fusion": " --op cross_entropy,cross_entropy_gradient,causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward",
+    "12_cross_entropy": " --op cross_entropy,cross_entropy_gradient",
+    "13_masked_softmax": " --op causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward",
 }
 
 # By stage, and numbered where a stage has several. Without mistakes: all is well with small grids.
 GROUPS: dict[str, list[Mistake]] = {
-    # Stage 13 has the kernels of the others.
-    **{main.parent.name: [] for main in sorted(SOURCE.glob("[0-9][0-9]_*/main.cu")) if main.parent.name != "13_dispatch"},
+    # Stage 14 has the kernels of the others.
+    **{main.parent.name: [] for main in sorted(SOURCE.glob("[0-9][0-9]_*/main.cu")) if main.parent.name != "14_dispatch"},
     "01_naive_1": [
         fault("no_barrier_before_the_next_row", "block_per_row --rows 7 --cols 1000",
             "race: write of 4 bytes of shared memory",
@@ -425,7 +426,7 @@ GROUPS: dict[str, list[Mistake]] = {
                            "const auto exists = [&](int pack) { return col(pack) <= shape.cols; };"),
             at="if (!exists(pack)) continue;\n      y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
     ],
-    "12_fusion_1": [
+    "12_cross_entropy_1": [
         fault("the_label_is_not_checked", "one_read --rows 3 --cols 10",
             "read of 4 bytes of global memory at .*, which nobody has written yet",
             (ROW_LOSS, "if (exists_) element_ = load_pack<1>(row + col); => element_ = load_pack<1>(row + col);"),
@@ -447,7 +448,7 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("a_line_leaves_more_single_elements_than_threads", "cluster_registers --rows 7 --cols 1025", "elements wrong",
             (CLUSTER_LOSS, "blockDim.x < 96 ? 16 : line_bytes => line_bytes")),
     ],
-    "12_fusion_2": [
+    "12_cross_entropy_2": [
         wrong_result("an_ignored_row_is_multiplied_by_0", "narrow_rows --rows 7 --cols 10 --input one_pos_inf --op cross_entropy_gradient",
             "elements wrong", (NARROW_ROWS, "if (label == ignored_label) { => if (false) {")),
         fault("lanes_without_a_row_leave_the_others", "narrow_rows --rows 3 --cols 64 --op cross_entropy_gradient",
@@ -481,21 +482,10 @@ GROUPS: dict[str, list[Mistake]] = {
             (NARROW_ROWS, "tile(1, 16), tile(1, 32), => tile(1, 16),")),
         wrong_count("each_warp_reads_the_label", "--variant one_read --rows 3 --cols 8192", "^one_read: passes: ",
             (LOSS, "if (threadIdx.x == 0) label = labels[row];  // used late => label = labels[row];  // used late")),
-        wrong_count("what_nobody_sees_is_read", "--variant masked_in_a_block --op causal_softmax", "global loads .* bytes",
-            (MASKED, "if (fetched.seen > 0) fetched.pack = => fetched.pack ="), at="fetched.pack = load_pack<N>(x"),
     ],
-    "12_fusion_3": [
+    "12_cross_entropy_3": [
         wrong_result("the_label_is_of_the_first_part", "flat_span --rows 40 --cols 129 --op cross_entropy_gradient", "of 40 elements never written",
             (SPAN_LOSS, "has_label = first_col <= label && label < min(first_col + most_cols, cols); => has_label = label < min(most_cols, cols) && first_col == 0 && label >= 0;")),
-        wrong_result("a_row_that_sees_nothing_is_stored", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
-            "softmax: 100 of 700 elements wrong. first at row 2, column 0: got nan, expected 0",
-            (MASKED, "stored[i] = i < seen ? values[i] : 0; => stored[i] = values[i];")),
-        wrong_result("drawn_by_column_alone", "masked_online --rows 7 --cols 100 --op causal_softmax",
-            "y: [0-9]+ of 700 elements wrong. first at row [1-6]",
-            (MASKED, "const auto index = static_cast<std::uint64_t>(row * cols + col); => const auto index = static_cast<std::uint64_t>(col);")),
-        wrong_result("the_gradient_is_not_scaled", "masked_backward --rows 7 --cols 100 --op padded_softmax_backward",
-            "[0-9]+ of 700 elements wrong",
-            (MASKED_SOFTMAX, "Dropout::factor * attention_scale => Dropout::factor")),
         fault("sent_before_there_is_a_barrier", "cluster_registers --rows 3 --cols 40000", "which need not have started",
             (CLUSTER_LOSS, "  ptx::barrier_cluster_wait();  // until => //"), at="ptx::st_async(cluster.map_shared_rank(place, 0)"),
         wrong_result("packs_that_are_left_over_are_not_added", "cluster_registers --rows 3 --cols 10000", "2 of 3 elements wrong",
@@ -505,9 +495,30 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("half_of_the_lanes_are_merged", "narrow_rows --rows 7 --cols 10 --op cross_entropy_gradient", "elements wrong",
             (NARROW_ROWS, "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
     ],
-    "12_fusion_4": [
+    "12_cross_entropy_4": [
         fault("no_barrier_before_the_gradients_leave", "flat_span --rows 64 --cols 33 --op cross_entropy_gradient", "race: read of 16 bytes of shared memory",
             (SPAN_LOSS, "      __syncthreads();\n      copy_out => \n      copy_out"), at="copy_out(span_dx, place_in(buffer, span_dx)"),
+        fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
+            (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
+            (NARROW_ROWS, "// Missing elements are -inf: they add => // Missing elements are -inf: they do not add"),
+            at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file=NARROW_ROWS),
+        wrong_result("below_the_maximum_of_a_thread", "in_registers --rows 7 --cols 1001 --op cross_entropy_gradient", "elements wrong",
+            ("common/rowwise/kernels/loss/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
+    ],
+    "13_masked_softmax_1": [
+        wrong_count("what_nobody_sees_is_read", "--variant masked_in_a_block --op causal_softmax", "global loads .* bytes",
+            (MASKED, "if (fetched.seen > 0) fetched.pack = => fetched.pack ="), at="fetched.pack = load_pack<N>(x"),
+        wrong_result("a_row_that_sees_nothing_is_stored", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
+            "softmax: 100 of 700 elements wrong. first at row 2, column 0: got nan, expected 0",
+            (MASKED, "stored[i] = i < seen ? values[i] : 0; => stored[i] = values[i];")),
+        wrong_result("drawn_by_column_alone", "masked_online --rows 7 --cols 100 --op causal_softmax",
+            "y: [0-9]+ of 700 elements wrong. first at row [1-6]",
+            (MASKED, "const auto index = static_cast<std::uint64_t>(row * cols + col); => const auto index = static_cast<std::uint64_t>(col);")),
+        wrong_result("the_gradient_is_not_scaled", "masked_backward --rows 7 --cols 100 --op padded_softmax_backward",
+            "[0-9]+ of 700 elements wrong",
+            (MASKED_SOFTMAX, "Dropout::factor * attention_scale => Dropout::factor")),
+    ],
+    "13_masked_softmax_2": [
         wrong_result("a_pack_too_many", "masked_backward --rows 1 --cols 1000 --op causal_softmax_backward",
             "wrote 1 bytes past the output's end",
             (MASKED_SOFTMAX, "const int cols = static_cast<int>(shape.cols); => const int cols = static_cast<int>(shape.cols) + 4;")),
@@ -517,34 +528,28 @@ GROUPS: dict[str, list[Mistake]] = {
         wrong_result("words_of_a_pack_are_those_of_the_first", "masked_in_a_warp --rows 7 --cols 100 --op padded_softmax",
             "y: [0-9]+ of 700 elements wrong", (MASKED, "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;")),
         wrong_result("masked_after_the_softmax", "four_kernels --rows 7 --cols 100 --op causal_softmax", "softmax: [0-9]+ of 700 elements wrong",
-            ("12_fusion/separate_masked.cuh", "mask, -INFINITY}); => mask, 0});")),
-        fault("rows_behind_the_last_one", "narrow_rows --rows 3 --cols 10", "read of 8 bytes of global memory",
-            (LANE_OF_ROW, "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
-            (NARROW_ROWS, "// Missing elements are -inf: they add => // Missing elements are -inf: they do not add"),
-            at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file=NARROW_ROWS),
-        wrong_result("below_the_maximum_of_a_thread", "in_registers --rows 7 --cols 1001 --op cross_entropy_gradient", "elements wrong",
-            ("common/rowwise/kernels/loss/in_registers.cuh", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
+            ("13_masked_softmax/separate_masked.cuh", "mask, -INFINITY}); => mask, 0});")),
     ],
-    "13_dispatch_1": [
+    "14_dispatch_1": [
         # The result is right: only what is counted shows that another kernel ran.
         wrong_count("rows_are_not_looked_at", "--variant dispatch", r"dispatch: .*, and not ",
             (CHOICE, "rows <= static_cast<double>(line.most_rows) && matrix.cols => matrix.cols")),
     ],
-    "13_dispatch_2": [
+    "14_dispatch_2": [
         Mistake("half_a_workspace", "dispatch --rows 3 --cols 151936", "simulator: .*write of 8 bytes .* past the end of",
             ((DISPATCH, ".bytes = needed.workspace_bytes, => .bytes = needed.workspace_bytes / 2,"),), code=4),
     ],
-    "13_dispatch_3": [
+    "14_dispatch_3": [
         Mistake("every_matrix_begins_at_a_pack", "dispatch --rows 40 --cols 8192 --offset 1", "simulator: .*misaligned",
             ((DISPATCH, "choose<Kernel>(matrix_of(problem), => choose<Kernel>([&] { Matrix matrix = matrix_of(problem); matrix.alignment = 16; return matrix; }(),"),), code=4),
     ],
     f"{SEVERAL_GPUS}_1": [
         wrong_result("sums_are_not_added_up", "two_all_reduces --rows 3 --cols 1000", "of 3000 elements wrong",
-            ("14_several_gpus/two_all_reduces.cuh", "all_reduce(sums, is_loss<Op> ? 2 * rows : rows, ncclSum);\n => ")),
+            ("15_several_gpus/two_all_reduces.cuh", "all_reduce(sums, is_loss<Op> ? 2 * rows : rows, ncclSum);\n => ")),
         wrong_result("pairs_of_the_first_rank_alone", "host_collectives --rows 3 --cols 1000", "of 3000 elements wrong",
-            ("14_several_gpus/gathered_pairs.cuh", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
+            ("15_several_gpus/gathered_pairs.cuh", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
         wrong_result("what_others_say_is_not_read", "device_exchange --rows 3 --cols 4096", "of 12288 elements wrong",
-            ("14_several_gpus/mailbox.cuh", "from == mail.rank ? own : mail.wait_for<Op>(from, row, number) => own")),
+            ("15_several_gpus/mailbox.cuh", "from == mail.rank ? own : mail.wait_for<Op>(from, row, number) => own")),
     ],
 }  # fmt: skip
 

@@ -97,7 +97,7 @@ def test_values(lessons: Repository, marker: str, text: str) -> None:
 
 def of_several(name: str, **more: object) -> dict:
     shape = {"gpus": 2, "dtype": "f32", "rows": 8, "cols": 64, "op": "softmax"}
-    return {"stage": "14_several_gpus", "variant": name, **shape, "status": "verified", "reason": "", "copy_us": 3.0, **more}
+    return {"stage": "15_several_gpus", "variant": name, **shape, "status": "verified", "reason": "", "copy_us": 3.0, **more}
 
 
 def test_several_gpus(lessons: Repository) -> None:

@@ -314,6 +314,18 @@ def test_did_you_mean(checkout: Checkout) -> None:
     checkout.refused(2, "./run --colums 3", "unknown option '--colums'; did you mean --cols?; accepted: ")
 
 
+def test_what_was_renumbered_is_told(with_gpu: Checkout) -> None:
+    for old, now in {"12_fusion": "12_cross_entropy and 13_masked_softmax", "13_dispatch/": "14_dispatch"}.items():
+        with_gpu.refused(2, f"./run {old}", f"{old.rstrip('/')} is now {now}; the stages are 01_first 02_second 03_third\n")
+    with_gpu.programs.fake("python3")
+    with_gpu.refused(2, "./run exercise 12.2", "exercise 12.2 is now exercise 13.1\n")
+    for stage in ("13_masked", "14_dispatch"):
+        with_gpu.write(f"{stage}/main.cu")
+    commands = ("./run 3", "./run 14_dispatch", "./run 13", "./run 13", "./run 14")
+    told = ["13_dispatch is now 14_dispatch" in with_gpu.expect(0, command).err for command in commands]
+    assert told == [False, False, True, False, False]
+
+
 # ---- Two at once, and signals
 
 

@@ -1,10 +1,10 @@
-// Stage 14's exchange between two GPUs: many launches in a row, and a GPU that never sends. Needs two GPUs, or the simulator with
+// Stage 15's exchange between two GPUs: many launches in a row, and a GPU that never sends. Needs two GPUs, or the simulator with
 // SIM_DEVICES=2. The GPU's context is lost with the second test, which is therefore the last.
 #include <cstdio>
 #include <cstring>
 
-#include "14_several_gpus/device_exchange.cuh"
-#include "14_several_gpus/mail_windows.h"
+#include "15_several_gpus/device_exchange.cuh"
+#include "15_several_gpus/mail_windows.h"
 #include "common/harness/device.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/errors.h"

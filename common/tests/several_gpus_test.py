@@ -1,4 +1,4 @@
-"""Stage 14 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
+"""Stage 15 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
 
 import csv
 import os
@@ -12,7 +12,7 @@ import pytest
 from measure import results
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGE = Path(os.environ.get("BUILD", ROOT / "build")) / "14_several_gpus"
+STAGE = Path(os.environ.get("BUILD", ROOT / "build")) / "15_several_gpus"
 ROWS, COLS, SIZE = 16, 8192, 4
 VARIANTS = ["two_all_reduces", "host_collectives", "chunked", "device_exchange"]
 
@@ -131,7 +131,7 @@ FAKE_STAGE = f"""#!{sys.executable}
 import json, os, sys
 of = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-one = {{"stage": "14_several_gpus", "variant": "chunked", "dtype": of["--dtype"], "op": of["--op"], "rows": int(of["--rows"]),
+one = {{"stage": "15_several_gpus", "variant": "chunked", "dtype": of["--dtype"], "op": of["--op"], "rows": int(of["--rows"]),
        "cols": int(of["--cols"]), "status": os.environ["STATUS"], "reason": "", "time_us": len(gpus), "percent_of_copy": 1}}
 print(json.dumps({{"machine": {{"gpu": "NVIDIA Fake 1"}}, "results": [one]}}))
 """
@@ -141,7 +141,7 @@ echo '[{"stage": "peers", "variant": "torch_eager", "dtype": "f32", "op": "softm
 
 
 def test_what_is_recorded(tmp_path: Path) -> None:
-    for name, text in (("14_several_gpus", FAKE_STAGE), ("python", FAKE_PYTHON)):
+    for name, text in (("15_several_gpus", FAKE_STAGE), ("python", FAKE_PYTHON)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     out = tmp_path / "several.json"

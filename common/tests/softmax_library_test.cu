@@ -1,4 +1,4 @@
-// The library of stage 13 as a program calls it: right results for every operation, data type and alignment, with a workspace and
+// The library of stage 14 as a program calls it: right results for every operation, data type and alignment, with a workspace and
 // without; one clear error for each bad argument, after which nothing is written; and a choice that takes less than 2 us.
 #include <rowwise/softmax.h>
 

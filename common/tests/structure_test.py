@@ -26,15 +26,15 @@ OF_CUDA = re.compile(r"cuda_(bf16|fp16|pipeline|runtime)\.h|cuda/(ptx|std/\w+)|c
 
 
 def allowed_in(file: str) -> str:
-    """The rule for a file; a stage may include kernels' headers, the harness, and stages up to itself. 13 is about the library."""
+    """The rule for a file; a stage may include kernels' headers, the harness, and stages up to itself. 14 is about the library."""
     stage = re.match(r"(\d\d)_\w+/", file)
     if stage:
         earlier = "|".join(f"{number:02}" for number in range(1, int(stage[1]) + 1))
         exercise = "|common/exercise/.*" if "/exercise/" in file else ""
         # Lessons show the library's kernels until they have simpler ones of their own; one is about its dispatch.
-        library = "|common/rowwise/kernels/.*" + ("|common/rowwise/dispatch/.*" if file.startswith("13_dispatch/") else "")
-        # A header of kernels does without the harness, which tests them. (One of stage 14 has streams of its own.)
-        is_of_kernels = file.endswith(".cuh") and file != "14_several_gpus/gathered_pairs.cuh"
+        library = "|common/rowwise/kernels/.*" + ("|common/rowwise/dispatch/.*" if file.startswith("14_dispatch/") else "")
+        # A header of kernels does without the harness, which tests them. (One of stage 15 has streams of its own.)
+        is_of_kernels = file.endswith(".cuh") and file != "15_several_gpus/gathered_pairs.cuh"
         shared = "kernel" if is_of_kernels else "(kernel|harness)"
         return rf"common/{shared}/.*|({earlier})_\w+/.*{exercise}{library}"
     if file == "common/harness/launches.cuh":  # for stages, not for the harness

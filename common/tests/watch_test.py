@@ -219,7 +219,7 @@ def page_of(stage: str, runs: list[Json]) -> str:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_variant_steps_to_its_end(browser: Any, tmp_path: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if stage == "14_several_gpus":
+    if stage == "15_several_gpus":
         if not (BUILD / stage).exists():
             pytest.skip("built without NCCL")
         monkeypatch.setenv("SIM_DEVICES", "2")

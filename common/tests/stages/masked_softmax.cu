@@ -1,5 +1,5 @@
 // A stage for tests: softmax of what is seen, and dropout, as plain as can be, and wrong. A thread for each row.
-#include "12_fusion/masked_load_store.cuh"
+#include "13_masked_softmax/masked_load_store.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/kernel/cuda_check.h"

@@ -25,7 +25,7 @@ from files import write_whole
 from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
 
 TABLE = "common/rowwise/dispatch/choices.inc"
-STAGE = "13_dispatch"
+STAGE = "14_dispatch"
 MOST_POINTS = 3.0  # that the table may be behind before somebody has to look
 LINE_COSTS = 0.5  # a line more must gain as much: otherwise the table is not readable
 # Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
@@ -172,13 +172,13 @@ WORKS = [
         "Loss",
         "cross_entropy",
         {
-            "narrow_rows": "12_fusion",
-            "flat_span": "12_fusion",
-            "one_read": "12_fusion",
-            "drawn_rows": "12_fusion",
-            "split_row": "12_fusion",
-            "cluster_loss": "12_fusion",
-            "cluster_registers": "12_fusion",
+            "narrow_rows": "12_cross_entropy",
+            "flat_span": "12_cross_entropy",
+            "one_read": "12_cross_entropy",
+            "drawn_rows": "12_cross_entropy",
+            "split_row": "12_cross_entropy",
+            "cluster_loss": "12_cross_entropy",
+            "cluster_registers": "12_cross_entropy",
         },
         ("one_read",),
         ("flat_span",),
@@ -188,11 +188,11 @@ WORKS = [
         "Gradient",
         "cross_entropy_gradient",
         {
-            "narrow_rows": "12_fusion",
-            "flat_span": "12_fusion",
-            "in_registers": "12_fusion",
-            "unaligned_cluster": "12_fusion",
-            "kept_row": "12_fusion",
+            "narrow_rows": "12_cross_entropy",
+            "flat_span": "12_cross_entropy",
+            "in_registers": "12_cross_entropy",
+            "unaligned_cluster": "12_cross_entropy",
+            "kept_row": "12_cross_entropy",
         },
         ("kept_row",),
         ("flat_span",),

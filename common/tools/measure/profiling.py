@@ -52,7 +52,7 @@ RECORDED_BY_STAGE = {
 }
 
 # How these stages cut a row depends on the number of rows: they are not recorded at shapes with more than are counted.
-FEW_ROWS = ("07_split_row", "11_backward", "12_fusion", "13_dispatch")
+FEW_ROWS = ("07_split_row", "11_backward", "12_cross_entropy", "13_masked_softmax", "14_dispatch")
 
 LARGEST_SIZE = 1 << 40  # of rows and columns, as the stages have it
 STAGE_TIMEOUT_S = 120

@@ -33,7 +33,7 @@ LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
 # Not among what is recorded, counted and swept: that is of one GPU.
-OF_SEVERAL_GPUS = "14_several_gpus"
+OF_SEVERAL_GPUS = "15_several_gpus"
 
 
 def stage_names(root: Path) -> list[str]:
@@ -45,20 +45,14 @@ def stage_names(root: Path) -> list[str]:
 # several operations, a variant does one of them.
 OPERATIONS = {
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
-    "12_fusion": ("cross_entropy", "cross_entropy_gradient", "causal_softmax", "causal_softmax_backward"),
-    "13_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
+    "12_cross_entropy": ("cross_entropy", "cross_entropy_gradient"),
+    "13_masked_softmax": ("causal_softmax", "causal_softmax_backward"),
+    "14_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }
 
 
 def operations_of(stage: str) -> tuple[str, ...]:
     return OPERATIONS.get(stage, ("softmax",))
-
-
-def operations_at(stage: str, shape: Shape) -> list[str]:
-    """Those of attention where a matrix is of whole heads, with as many queries as keys, and the others elsewhere."""
-    of_heads = shape.rows % shape.cols == 0
-    ops = operations_of(stage)
-    return [op for op in ops if op.startswith("causal") == of_heads] or list(ops)
 
 
 def operation_of(stage: str) -> str:
@@ -455,10 +449,9 @@ class Recorded:
 
     def variants(self, stage: str, shape: Shape, op: str = "") -> list[Json]:
         """One stage's results in the order in which the stage lists its variants: of one operation, or of each variant's."""
-        wanted: list[Sequence[str]] = [(op,)] if op else [operations_at(stage, shape), operations_of(stage)]
+        ops: Sequence[str] = (op,) if op else operations_of(stage)
         # A shape may be recorded of some of them alone.
-        recorded = ([one for one in ops if (shape, one) in self._at] for ops in wanted)
-        ops = next(filter(None, recorded), wanted[0])
+        ops = [one for one in ops if (shape, one) in self._at] or ops
         found = of_its_operation(r for op in ops for r in self.at(shape, op) if r["stage"] == stage)
         if not found:
             raise ToolError(f"no result of stage {stage} at {shape} in {self.path.name}")

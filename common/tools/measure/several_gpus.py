@@ -1,4 +1,4 @@
-"""Measures stage 14 and PyTorch with NCCL on several GPUs of this machine, and writes common/results/<gpu>-several.json.
+"""Measures stage 15 and PyTorch with NCCL on several GPUs of this machine, and writes common/results/<gpu>-several.json.
 
     python3 common/tools several_gpus [--gpus N,...] [--python PYTHON]
 
@@ -104,7 +104,7 @@ def record(arguments: argparse.Namespace) -> Path:
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser("python3 common/tools several_gpus", "Measure stage 14 and PyTorch on several GPUs of this machine.")
+    parser = Parser("python3 common/tools several_gpus", "Measure stage 15 and PyTorch on several GPUs of this machine.")
     option = parser.add_argument
     option("--out", type=file_to_write, help="results file (default: common/results/<gpu>-several.json)")
     results.add_commit_option(parser)

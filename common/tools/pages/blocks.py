@@ -427,8 +427,7 @@ def counted_block(context: Context, stage: str, columns: str, shape: Shape | Non
     where = f"{shape_text(found[0])}, " if len(found) == 1 else ""
     beside = f"[beside a GPU]({context.link('common/results/simulator.md')})"
     how = f"counted by the simulator on the PTX of nvcc {context.counted['nvcc']} ({beside})"
-    ops = dict.fromkeys(op for each in found for op in results.operations_at(stage, each))
-    return table.text(f"<sub>{where}{', '.join(ops)}: {how}.</sub>")
+    return table.text(f"<sub>{where}{', '.join(results.operations_of(stage))}: {how}.</sub>")
 
 
 def profile_caption(context: Context, what: str, entry: Json) -> str:
@@ -560,7 +559,7 @@ EXCHANGE_US = 15.0
 
 
 class OfSeveralGpus:
-    """What is recorded of stage 14 and its peers, of one operation."""
+    """What is recorded of stage 15 and its peers, of one operation."""
 
     def __init__(self, path: Path, op: str) -> None:
         self.path, self.op = path, op
@@ -596,7 +595,7 @@ def of_several_gpus(context: Context, op: str, make: Callable[[OfSeveralGpus], s
 
 
 def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus: str = "2") -> str:
-    """Stage 14 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
+    """Stage 15 and its peers: microseconds, and percent of the copy of a part on all GPUs at once."""
     columns, number = shapes_in(shapes), int(gpus)
 
     def make(recorded: OfSeveralGpus) -> str:
@@ -643,7 +642,7 @@ def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> s
 
 
 def segments_block(context: Context) -> str:
-    """The picture of stage 13's table, which generate draws."""
+    """The picture of stage 14's table, which generate draws."""
     return f"![{segments.alt(context.root)}]({Path(segments.PICTURE).name})"
 
 

@@ -1,7 +1,7 @@
 """Writes the measured tables, charts and numbers into the lessons.
 
     python3 common/tools generate            rewrite README.md, NN_*/README.md, the primer, common/results/*.md, charts, and
-                                             the picture of stage 13's table
+                                             the picture of stage 14's table
     python3 common/tools generate --check    change nothing; exit 1 and name what differs
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
     python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
@@ -30,7 +30,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     counted NAME [SHAPE or SHAPES] columns=A,B,…   what the simulator counted: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
-    segments                          stage 13's picture, and in words who takes what
+    segments                          stage 14's picture, and in words who takes what
 Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE

@@ -1,4 +1,4 @@
-"""Draws who does what by the table of stage 13: rows upwards, columns to the right, for a GPU as the recorded one."""
+"""Draws who does what by the table of stage 14: rows upwards, columns to the right, for a GPU as the recorded one."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from measure.choices import TABLE, Line, Part, read_table
 
-PICTURE = "13_dispatch/segments.svg"
+PICTURE = "14_dispatch/segments.svg"
 MOST_COLS, MOST_ROWS = 500_000, 1 << 20
 LEAST_COLS = 8
 LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 280, 390

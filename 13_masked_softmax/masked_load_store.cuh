@@ -1,0 +1,237 @@
+// Softmax as attention has it: scores are scaled and masked before it, and dropout follows. All of that is done by what loads
+// and stores: the kernels are those of stages 03 and 06, as they are.
+//
+// Cost: forward 5/2 passes where the mask is causal, half a read and 2 writes: packs that nobody sees are not read. The
+// softmax is written because the gradient needs it, dropout's mask is not: it is drawn again. As kernels of their own
+// (separate_masked.cuh) the steps make 8 passes.
+// Sources: Megatron-LM's scaled_masked_softmax; Apex's softmax with dropout; the functors are OneFlow's.
+#pragma once
+
+#include "13_masked_softmax/philox.cuh"
+#include "common/kernel/constants.h"
+#include "common/kernel/load_store.cuh"
+#include "common/kernel/shape.h"
+#include "common/kernel/tensors.h"
+
+// ---- What a row sees, and what of it is kept.
+
+/// A row sees its first columns alone.
+struct Mask {
+  const std::int64_t* lengths;  ///< how many, for each row; nullptr: causal, row r sees columns 0 to r % cols
+  std::int64_t cols;
+
+  /// Columns that the row sees from `col` on; 0 or less: it sees none. A remainder for each pack: with 64 bits it would be the
+  /// longest instruction sequence of the kernel.
+  __device__ int seen_from(std::int64_t row, std::int64_t col) const {
+    const auto query = [&] { return static_cast<unsigned>(row) % static_cast<unsigned>(cols); };
+    const std::int64_t seen =
+        lengths == nullptr ? query() + 1 : min(max(lengths[row], std::int64_t{0}), cols);
+    return static_cast<int>(seen - col);
+  }
+};
+
+struct Dropout {
+  std::uint64_t seed;
+  std::int64_t cols;
+
+  /// Bit i says whether element col + i is kept, of N elements that one block of random bits has: N divides 8, and the element's
+  /// index N.
+  template <int N>
+  __device__ unsigned kept(std::int64_t row, std::int64_t col) const {
+    const auto index = static_cast<std::uint64_t>(row * cols + col);
+    const uint4 bits = philox4x32(index / 8, seed);
+    const int first = N == 8 ? 0 : static_cast<int>(index % 8);
+    unsigned kept = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) kept |= (drawn(bits, first + i) >= dropped_of_65536 ? 1U : 0U) << i;
+    return kept;
+  }
+
+  /// What is kept is multiplied by the factor.
+  template <int N>
+  static __device__ void drop(const float (&values)[N], unsigned kept, float factor, float (&left)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) left[i] = (kept >> i & 1) != 0 ? values[i] * factor : 0;
+  }
+
+  /// 1 / the probability to be kept: the mean stays as it is.
+  static constexpr float factor = 65536.0F / (65536 - dropped_of_65536);
+
+ private:
+  /// Word i of 8.
+  static __device__ unsigned drawn(uint4 bits, int i) {
+    const unsigned pair = i < 4 ? (i < 2 ? bits.x : bits.y) : (i < 6 ? bits.z : bits.w);
+    return pair >> (i % 2 * 16) & 0xffff;
+  }
+};
+
+// ---- Before the softmax.
+
+template <class T>
+struct ScaledLoad : DirectLoad<T> {
+  float scale;
+
+  template <int N>
+  __device__ void unpack(const Pack<T, N>& fetched, float (&values)[N]) const {
+    ::unpack(fetched, values);
+#pragma unroll
+    for (float& value : values) value *= scale;
+  }
+};
+
+/// Of a pack whose first `seen` elements are seen.
+template <class T, int N>
+struct MaskedPack {
+  Pack<T, N> pack;
+  int seen;
+};
+
+/// Scaled; what is masked is `masked`. A pack of which nothing is seen is not read.
+template <class T>
+struct MaskedLoad {
+  using Element = T;
+  const T* x;
+  Mask mask;
+  float scale;
+  float masked;
+
+  template <int N>
+  __device__ MaskedPack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    MaskedPack<T, N> fetched{{}, mask.seen_from(row, col)};
+    if (fetched.seen > 0) fetched.pack = load_pack<N>(x + row * mask.cols + col);
+    return fetched;
+  }
+  template <int N>
+  __device__ void unpack(const MaskedPack<T, N>& fetched, float (&values)[N]) const {
+    ::unpack(fetched.pack, values);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = i < fetched.seen ? values[i] * scale : masked;
+  }
+  template <int N>
+  bool fits_packs() const {
+    return rows_fit_packs<N>(x, mask.cols);
+  }
+};
+
+// ---- After it.
+
+/// What is masked becomes `masked`: also in a row that sees nothing, or a NaN.
+template <class T>
+struct MaskedStore : DirectStore<T> {
+  Mask mask;
+  float masked;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    const int seen = mask.seen_from(row, col);
+    float stored[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) stored[i] = i < seen ? values[i] : masked;
+    DirectStore<T>::store(stored, row, col);
+  }
+};
+
+template <class T>
+struct DropoutStore : DirectStore<T> {
+  Dropout dropout;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    float stored[N];
+    Dropout::drop(values, dropout.kept<N>(row, col), Dropout::factor, stored);
+    DirectStore<T>::store(stored, row, col);
+  }
+};
+
+/// The softmax, and y, what dropout leaves of it. Nothing is drawn where nothing is seen.
+template <class T>
+struct SoftmaxAndDropoutStore {
+  DirectStore<T> softmax;
+  DirectStore<T> y;
+  Mask mask;
+  Dropout dropout;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    const int seen = mask.seen_from(row, col);
+    float stored[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) stored[i] = i < seen ? values[i] : 0;
+    softmax.store(stored, row, col);
+    if (seen > 0) Dropout::drop(stored, dropout.kept<N>(row, col), Dropout::factor, stored);
+    y.store(stored, row, col);
+  }
+  template <int N>
+  bool fits_packs() const {
+    return softmax.template fits_packs<N>() && y.template fits_packs<N>();
+  }
+};
+
+// ---- Of the gradient.
+
+/// Of a pack of which some elements count.
+template <class T, int N>
+struct KeptPack {
+  Pack<T, N> pack;
+  unsigned kept;  ///< bit i: element i
+};
+
+/// The gradient of y becomes that of the softmax: the same elements are dropped again. What is masked is 0, and not read.
+template <class T>
+struct GradientLoad {
+  using Element = T;
+  const T* dy;
+  Mask mask;
+  Dropout dropout;
+  float factor;
+
+  /// Random bits are drawn while the pack is on its way.
+  template <int N>
+  __device__ KeptPack<T, N> fetch(std::int64_t row, std::int64_t col) const {
+    KeptPack<T, N> fetched{};
+    const int seen = mask.seen_from(row, col);
+    if (seen <= 0) return fetched;
+    fetched.pack = load_pack<N>(dy + row * mask.cols + col);
+    fetched.kept = dropout.kept<N>(row, col) & ((1U << min(seen, N)) - 1);
+    return fetched;
+  }
+  template <int N>
+  __device__ void unpack(const KeptPack<T, N>& fetched, float (&values)[N]) const {
+    ::unpack(fetched.pack, values);
+    Dropout::drop(values, fetched.kept, factor, values);
+  }
+  template <int N>
+  bool fits_packs() const {
+    return rows_fit_packs<N>(dy, mask.cols);
+  }
+};
+
+// ---- The operations, and what launchers of theirs have in common.
+
+struct CausalSoftmax {
+  static constexpr const char* name = "causal_softmax";
+};
+struct PaddedSoftmax {
+  static constexpr const char* name = "padded_softmax";
+};
+struct CausalSoftmaxBackward {
+  static constexpr const char* name = "causal_softmax_backward";
+};
+struct PaddedSoftmaxBackward {
+  static constexpr const char* name = "padded_softmax_backward";
+};
+
+/// Masks divide by columns of 32 bits, and draw by rows of 32 bits.
+inline Refusal fits_32_bits(const Matrix& matrix) {
+  if (const Refusal refusal = at_most_rows(std::int64_t{1} << 32, matrix, Why::row_index)) return refusal;
+  return columns_fit_32_bits(matrix);
+}
+
+template <class T>
+Mask mask_of(const Tensors<T>& tensors) {
+  return {tensors.lengths, tensors.shape.cols};
+}
+template <class T>
+Dropout dropout_of(const Tensors<T>& tensors) {
+  return {tensors.seed, tensors.shape.cols};
+}

@@ -1,0 +1,74 @@
+#include "common/harness/cli/run_stage.h"
+#include "common/harness/launches.cuh"
+#include "common/kernel/row_gradient.cuh"
+#include "common/kernel/row_loss.cuh"
+#include "common/rowwise/dispatch/choice.h"
+#include "common/rowwise/dispatch/launch.cuh"
+
+namespace {
+
+using namespace rowwise;
+
+// The operations that the kernels of each kind do.
+SoftmaxOperations operations_of(Forward);
+BackwardOperations operations_of(Backward);
+Losses operations_of(Loss);
+LossesWithGradient operations_of(Gradient);
+template <class Kernel>
+using ListOf = decltype(operations_of(Kernel{}));
+
+/// Calls use(kernel) with the one that the table names.
+template <class Use>
+auto with_choice(const Problem& problem, Use use) {
+  const auto use_choice = [&]<class Kernel>(Kernel) {
+    return use(choose<Kernel>(matrix_of(problem), current_gpu(), true));
+  };
+  if (is_one_of(ListOf<Forward>{}, problem.op)) return use_choice(Forward{});
+  if (is_one_of(ListOf<Backward>{}, problem.op)) return use_choice(Backward{});
+  if (is_one_of(ListOf<Loss>{}, problem.op)) return use_choice(Loss{});
+  return use_choice(Gradient{});
+}
+
+Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& memory) {
+  return with_choice(problem, [&](auto kernel) {
+    const auto launch_it = [kernel]<class Op>(const auto& tensors, cudaStream_t stream) {
+      launch<Op>(kernel, tensors, stream);
+    };
+    return plan_of<ListOf<decltype(kernel)>>(problem, memory, launch_it);
+  });
+}
+
+Workspace workspace(const Problem& problem, const Device& /*device*/) {
+  return with_choice(problem, [&](auto kernel) {
+    const Need needed = need(kernel, matrix_of(problem));
+    return Workspace{.bytes = needed.workspace_bytes, .zeroed = needed.zeroed};
+  });
+}
+
+std::string unsupported(const Problem& problem, const Device& /*device*/) {
+  const bool has_labels = is_one_of(Losses{}, problem.op) || is_one_of(LossesWithGradient{}, problem.op);
+  return has_labels ? words(columns_fit_32_bits(matrix_of(problem))) : "";
+}
+
+}  // namespace
+
+Stage stage() {
+  std::vector<const Operation*> operations = softmax_operations();
+  for (const auto& more : {backward_operations(), cross_entropy_operations()}) {
+    operations.insert(operations.end(), more.begin(), more.end());
+  }
+  // What kernels read again of rows that fit nowhere is not in the traffic.
+  return {.name = "14_dispatch",
+          .idea = "any shape, one call: a table that was learned from measurements",
+          .variants = {{.name = "dispatch",
+                        .idea = "the kernel of an earlier stage that was fastest there",
+                        .prepare = prepare,
+                        .traffic = least_traffic,
+                        .unsupported = unsupported,
+                        .workspace = workspace}},
+          .operations = operations};
+}
+
+int main(int argc, char** argv) {
+  return run_stage(stage(), argc, argv);
+}

@@ -1,0 +1,167 @@
+#include <limits>
+
+#include "15_several_gpus/device_exchange.cuh"
+#include "15_several_gpus/gathered_pairs.cuh"
+#include "15_several_gpus/two_all_reduces.cuh"
+#include "15_several_gpus/variants.h"
+#include "common/harness/column_split.h"
+#include "common/harness/launches.cuh"
+
+namespace {
+
+/// Of each rank of this process.
+template <class T>
+std::vector<Part<T>> parts_of(const Problem& problem, const std::vector<Rank>& ranks, const Memory& memory) {
+  const std::size_t inputs = memory.inputs.size() / ranks.size();
+  std::vector<Part<T>> parts;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto [first, count] = columns_of(ranks[i].number, problem.devices, problem.shape.cols);
+    Part<T> part{.x = static_cast<const T*>(memory.inputs[i * inputs]),
+                 .shape = {problem.shape.rows, count},
+                 .first_col = first,
+                 .row_cols = problem.shape.cols};
+    if (makes_loss(problem)) {
+      part.labels = static_cast<const std::int64_t*>(memory.inputs[i * inputs + 1]);
+      part.loss = static_cast<float*>(memory.outputs[i]);
+    } else {
+      part.y = static_cast<T*>(memory.outputs[i]);
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+Shape widest_part(const Problem& problem) {
+  return {problem.shape.rows, columns_of(0, problem.devices, problem.shape.cols).count};
+}
+
+/// All parts together are read and written so often; for the loss they are read less often, and not written.
+std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
+  return [=](const Problem& problem) {
+    return makes_loss(problem) ? whole_passes(reads_for_loss, 0)(problem) : whole_passes(reads, 1)(problem);
+  };
+}
+
+// ---- The variants
+
+Variant two_all_reduces(const Gpus& gpus) {
+  return {.name = "two_all_reduces",
+          .idea = "the maximum, all-reduce, the sum, all-reduce, write",
+          .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
+            return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
+              const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
+              return [gpus, &ranks, parts = parts_of<T>(problem, ranks, memory),
+                      workspaces = memory.workspaces](const Streams& streams) {
+                TwoAllReduces::launch<Op>(ranks, parts, workspaces, streams);
+              };
+            });
+          },
+          .traffic = passes_of_parts(3, 2),
+          .workspace =
+              [](const Problem& problem, const Device&) {
+                return Workspace{.bytes = TwoAllReduces::workspace_bytes(problem.shape.rows)};
+              }};
+}
+
+/// chunk_bytes: of a part.
+Cutting cutting_of(const Problem& problem, std::size_t chunk_bytes) {
+  return cut_rows(widest_part(problem), size_of(problem.dtype), chunk_bytes);
+}
+
+Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size_t chunk_bytes) {
+  const bool in_chunks = chunk_bytes < std::numeric_limits<std::size_t>::max();
+  return {.name = std::move(name),
+          .idea = std::move(idea),
+          .prepare = [=](const Problem& problem, const Device&, const Memory& memory) -> Plan {
+            return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
+              const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
+              const auto exchange = in_chunks ? std::make_shared<ExchangeStreams>(ranks) : nullptr;
+              return [gpus, &ranks, exchange, world = problem.devices,
+                      parts = parts_of<T>(problem, ranks, memory), cutting = cutting_of(problem, chunk_bytes),
+                      workspaces = memory.workspaces](const Streams& streams) {
+                if (parts.front().shape.rows == 0) return;
+                launch_gathered<Op>(ranks, world, parts, workspaces, cutting, exchange.get(), streams);
+              };
+            });
+          },
+          .traffic = passes_of_parts(2, 1),
+          .workspace =
+              [=](const Problem& problem, const Device&) {
+                const Cutting cutting = cutting_of(problem, chunk_bytes);
+                const std::size_t of_one = makes_loss(problem)
+                                               ? cutting.message_bytes<CrossEntropy>(problem.shape.rows)
+                                               : cutting.message_bytes<Softmax>(problem.shape.rows);
+                return Workspace{.bytes = static_cast<std::size_t>(1 + problem.devices) * of_one};
+              }};
+}
+
+std::string not_for_device_exchange(const Problem& problem, const Device& /*device*/) {
+  if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
+  if (const Refusal refusal = has_clusters(current_gpu())) return words(refusal);
+  const int here = std::min(problem.devices, count_devices());  // those of other machines say so themselves
+  for (int i = 0; i < here; ++i) {
+    for (int peer = 0; peer < here; ++peer) {
+      int reaches = 1;
+      if (i != peer) CUDA_CHECK(cudaDeviceCanAccessPeer(&reaches, i, peer));
+      if (reaches == 0) return "needs GPUs that reach each other's memory (peer access)";
+    }
+  }
+  const Matrix matrix = matrix_of(problem);
+  if (const Refusal refusal = in_whole_packs(matrix)) return words(refusal);
+  if (const Refusal refusal = DrawsRows::refuses(matrix, current_gpu())) return words(refusal);
+  const std::int64_t most_cols =
+      most_cols_of_parts(current_gpu().dynamic_bytes(), most_blocks_of_cluster, matrix);
+  if (widest_part(problem).cols > most_cols) {
+    return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
+           " columns of it";
+  }
+  int clusters = 0;
+  (void)dispatch(SplitOperations{}, problem, [&]<class Op, class T>() {
+    clusters = DeviceExchange::clusters<Op, T>(widest_part(problem).cols);
+    return Plan{};
+  });
+  return clusters > 0 ? "" : "the GPU holds no cluster of so many such blocks";
+}
+
+Variant device_exchange(const Gpus& gpus) {
+  return {
+      .name = "device_exchange",
+      .idea = "one kernel: the part stays on chip, messages go from kernel to kernel",
+      .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
+        return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
+          if (problem.shape.rows == 0) return [](const Streams&) {};
+          const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
+          const auto windows = gpus->windows(
+              problem.devices, DeviceExchange::message_bytes<Op>(problem.shape.rows, problem.devices));
+          const std::vector<Part<T>> parts = parts_of<T>(problem, ranks, memory);
+          on_each(ranks, [&](const Rank&, std::size_t i) {
+            (void)DeviceExchange::clusters<Op, T>(parts[i].shape.cols);
+          });
+          return [gpus, &ranks, windows, parts, workspaces = memory.workspaces](const Streams& streams) {
+            on_each(ranks, [&](const Rank&, std::size_t i) {
+              DeviceExchange::launch<Op>(parts[i], windows->mail(i), workspaces[i],
+                                         streams[static_cast<int>(i)]);
+            });
+          };
+        });
+      },
+      .traffic = passes_of_parts(1, 1),
+      .unsupported = not_for_device_exchange,
+      .workspace = [](const Problem&,
+                      const Device&) { return Workspace{.bytes = sizeof(TicketCounter), .zeroed = true}; }};
+}
+
+}  // namespace
+
+std::vector<Variant> split_variants(const Gpus& gpus) {
+  constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
+  // Two of them, and what is written, in an L2 of 50 MiB.
+  constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
+  return {
+      two_all_reduces(gpus),
+      gathered(gpus, "host_collectives", "a pair for each part; gather them; merge and write", all_rows),
+      gathered(gpus, "chunked", "the same in chunks, exchanged behind the next one's first read",
+               chunk_bytes),
+      device_exchange(gpus),
+  };
+}
