@@ -18,6 +18,7 @@
 #include "common/harness/problem_run.h"
 #include "common/harness/reference.h"
 #include "common/harness/simulator.h"
+#include "common/kernel/cuda_error.h"
 
 namespace {
 
