@@ -1,7 +1,5 @@
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
-#include "common/kernel/row_gradient.cuh"
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/launch.cuh"
 
@@ -9,23 +7,15 @@ namespace {
 
 using namespace rowwise;
 
-// The operations that the kernels of each kind do.
-SoftmaxOperations operations_of(Forward);
-BackwardOperations operations_of(Backward);
-Losses operations_of(Loss);
-LossesWithGradient operations_of(Gradient);
-template <class Kernel>
-using ListOf = decltype(operations_of(Kernel{}));
-
 /// Calls use(kernel) with the one that the table names.
 template <class Use>
 auto with_choice(const Problem& problem, Use use) {
   const auto use_choice = [&]<class Kernel>(Kernel) {
     return use(choose<Kernel>(matrix_of(problem), current_gpu(), true));
   };
-  if (is_one_of(ListOf<Forward>{}, problem.op)) return use_choice(Forward{});
-  if (is_one_of(ListOf<Backward>{}, problem.op)) return use_choice(Backward{});
-  if (is_one_of(ListOf<Loss>{}, problem.op)) return use_choice(Loss{});
+  if (is_one_of(OperationsOf<Forward>{}, problem.op)) return use_choice(Forward{});
+  if (is_one_of(OperationsOf<Backward>{}, problem.op)) return use_choice(Backward{});
+  if (is_one_of(OperationsOf<Loss>{}, problem.op)) return use_choice(Loss{});
   return use_choice(Gradient{});
 }
 
@@ -34,7 +24,7 @@ Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& mem
     const auto launch_it = [kernel]<class Op>(const auto& tensors, cudaStream_t stream) {
       launch<Op>(kernel, tensors, stream);
     };
-    return plan_of<ListOf<decltype(kernel)>>(problem, memory, launch_it);
+    return plan_of<OperationsOf<decltype(kernel)>>(problem, memory, launch_it);
   });
 }
 

@@ -16,8 +16,8 @@ struct Matrix {
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t element_bytes;
-  std::int64_t
-      alignment;   ///< bytes, at most 16: the largest power of two at whose multiples all matrices begin
+  /// Bytes, at most 16: the largest power of two at whose multiples all matrices begin.
+  std::int64_t alignment;
   bool lie_alike;  ///< all matrices have the same offset from a multiple of 16 bytes
 
   [[nodiscard]] constexpr Shape shape() const { return {rows, cols}; }

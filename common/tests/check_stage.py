@@ -30,6 +30,8 @@ OPS_OF = {  # what others do than softmax; the first is usual
     "13_masked_softmax": ["causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
     "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
+    "rowwise_bench": [*ALL["--op"], "softmax_backward", "log_softmax_backward", "cross_entropy", "cross_entropy_gradient",
+                      "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
     "15_several_gpus": [*ALL["--op"], "cross_entropy"],
 }
 OPS_OF["14_dispatch"] = [*ALL["--op"], *OPS_OF["softmax_backward"], *OPS_OF["12_cross_entropy"]]

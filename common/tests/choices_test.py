@@ -1,5 +1,6 @@
 """Tests of the table of stage 14: it agrees with what is recorded, and of what does not somebody is told."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ from command import ToolError
 from files import BadFile
 from measure import choices
 from measure.choices import ANY, Cell, Line, Part
-from measure.results import ROOT, stage_names
+from measure.results import ROOT
 from pages import segments
 
 
@@ -82,14 +83,11 @@ def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
     assert choices.disagreements(recorded(tmp_path, sweep)) == []
 
 
-def test_every_kernel_is_a_variant_and_known_in_cpp() -> None:
-    header = (ROOT / "common/rowwise/dispatch/kernels.h").read_text(encoding="utf-8")
+def test_every_kernel_is_recorded_under_its_name() -> None:
+    results, _, _ = choices.recordings(ROOT)
     for work in choices.WORKS:
-        known = re.search(rf"enum class {work.name} \{{(.*?)\}};", header, re.S)
-        assert known and set(re.findall(r"\w+", known[1])) == set(work.stages)
-        for kernel, stage in work.stages.items():
-            assert stage in stage_names(ROOT)
-            assert f'"{kernel}"' in (ROOT / stage / "main.cu").read_text(encoding="utf-8") or kernel.startswith("cluster_")
+        cells = itertools.chain(*choices.recorded_cells(results, work).values())
+        assert {kernel for cell in cells for kernel in cell.percent} == work.kernels.keys()
 
 
 def test_the_last_line_does_anything() -> None:
@@ -179,7 +177,7 @@ def test_a_particular_kernel_has_a_stand_in() -> None:
     percent = {"flat_span": 97.0, "narrow_rows": 85.0, "in_registers": 40.0}
     recorded_cells[part] = [Cell(262144, 33, percent, 97), Cell(262144, 4097, {"in_registers": 99.0}, 99)]
     lines, _ = choices.table_of(work, part, recorded_cells)
-    everything = dict.fromkeys(work.stages, 0.0)
+    everything = dict.fromkeys(work.kernels, 0.0)
     elsewhere = {kernel: 0.0 for kernel in everything if kernel != "flat_span"}
     found = [choices.of_lines(lines, Cell(262144, 33, kernels, 0)) for kernels in (everything, elsewhere)]
     assert found == ["flat_span", "narrow_rows"]
@@ -334,15 +332,6 @@ def test_lines_that_need_a_workspace_are_passed_over() -> None:
     assert choices.chosen(table, cells[0]) == "row_exchange"
     without_workspace = cells[0]._replace(percent={kernel: 60.0 for kernel in cells[0].percent if kernel != "row_exchange"})
     assert choices.chosen(table, without_workspace) == "fused"  # as the next of as few rows, not as those of many
-
-
-@pytest.mark.parametrize("work", choices.WORKS, ids=lambda work: work.name)
-def test_which_kernels_need_a_workspace_is_as_the_launchers_have_it(work: choices.Work) -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / choices.TABLE).parent.glob("*.cu"))
-    of_work = re.search(rf"Need need\({work.name} .*?\n}}\n", text, re.S)[0]
-    needed = re.findall(r"(\w+)[:)]\s*{?\s*return {\.bytes = ([^;]*);", of_work)
-    without_clusters = {kernel for kernel, what in needed if ".clusters" not in what}
-    assert without_clusters == {kernel for kernel in work.stages if kernel in choices.NEED_WORKSPACE}
 
 
 def test_a_line_that_is_never_reached_goes() -> None:

@@ -1,15 +1,20 @@
-# Registers the tests of a stage: the lines of every_stage.txt, which explains them, and then of the stage's own tests.txt.
+# Registers the tests of a stage: the lines of every_stage.txt, which explains them, and then of the stage's own tests.txt, in its
+# folder or in the one that a second argument names.
 function(refuse_line place reason)
   message(FATAL_ERROR " ${place}: ${reason}") # After a blank CMake does not break the line.
 endfunction()
 
 function(add_stage_tests stage)
   set(every_stage common/tests/every_stage.txt)
+  set(own ${stage}/tests.txt)
+  if(ARGN)
+    set(own ${ARGN}/tests.txt)
+  endif()
   set(names)
   set(value_of_stage $<TARGET_FILE:${stage}>)
-  file(STRINGS ${CMAKE_SOURCE_DIR}/${stage}/tests.txt left_out REGEX "^without ")
+  file(STRINGS ${CMAKE_SOURCE_DIR}/${own} left_out REGEX "^without ")
   string(REPLACE " " ";" left_out "${left_out}")
-  foreach(file IN ITEMS ${every_stage} ${stage}/tests.txt)
+  foreach(file IN ITEMS ${every_stage} ${own})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${file})
     file(STRINGS ${CMAKE_SOURCE_DIR}/${file} lines)
     set(number 0)

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "common/exercise": rf"common/(exercise|harness|kernel)/.*|{COUNTERS}",
     "common/primer": r"common/exercise/.*",
     "common/rowwise": r"common/(rowwise|kernel)/.*",
+    "common/rowwise/bench": r"common/(rowwise|kernel|harness)/.*",
     "common/tests": r".*",
 }
 # What of other libraries a header for kernels may include: it has to do without the host's.

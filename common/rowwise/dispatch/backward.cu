@@ -62,9 +62,9 @@ auto with_launcher(Backward kernel, Use use) {
 
 }  // namespace
 
-bool can_do(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
+Refusal refusal(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
   return with_launcher(
-      kernel, [&](auto launcher) { return !refusal_of<decltype(launcher), SoftmaxBackward>(matrix, gpu); });
+      kernel, [&](auto launcher) { return refusal_of<decltype(launcher), SoftmaxBackward>(matrix, gpu); });
 }
 
 Need need(Backward kernel, const Matrix& matrix) {

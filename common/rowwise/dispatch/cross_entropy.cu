@@ -59,9 +59,9 @@ auto with_launcher(Gradient kernel, Use use) {
 
 }  // namespace
 
-bool can_do(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
+Refusal refusal(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
   return with_launcher(
-      kernel, [&](auto launcher) { return !refusal_of<decltype(launcher), CrossEntropy>(matrix, gpu); });
+      kernel, [&](auto launcher) { return refusal_of<decltype(launcher), CrossEntropy>(matrix, gpu); });
 }
 
 Need need(Loss kernel, const Matrix& matrix) {
@@ -73,9 +73,9 @@ void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
   with_launcher(kernel, [&](auto launcher) { decltype(launcher)::template launch<Op>(tensors, stream); });
 }
 
-bool can_do(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
+Refusal refusal(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
   return with_launcher(kernel, [&](auto launcher) {
-    return !refusal_of<decltype(launcher), WithGradient<CrossEntropy>>(matrix, gpu);
+    return refusal_of<decltype(launcher), WithGradient<CrossEntropy>>(matrix, gpu);
   });
 }
 

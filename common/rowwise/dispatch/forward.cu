@@ -102,9 +102,9 @@ auto with_launcher(Forward kernel, Use use) {
 
 }  // namespace
 
-bool can_do(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
+Refusal refusal(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
   return with_launcher(kernel,
-                       [&](auto launcher) { return !refusal_of<decltype(launcher), Softmax>(matrix, gpu); });
+                       [&](auto launcher) { return refusal_of<decltype(launcher), Softmax>(matrix, gpu); });
 }
 
 Need need(Forward kernel, const Matrix& matrix) {

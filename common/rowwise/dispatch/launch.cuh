@@ -1,26 +1,30 @@
 // The launches of the kernels that the table names.
 #pragma once
 
+#include "common/kernel/row_gradient.cuh"
+#include "common/kernel/row_loss.cuh"
+#include "common/kernel/row_operation.cuh"
 #include "common/kernel/tensors.h"
 #include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 
-// What a kernel `can_do`, with a workspace of what it `need`s. Compiled for float, __half and __nv_bfloat16. They throw CudaError.
+// What the kernels of each kind do.
+SoftmaxOperations operations_of(Forward);
+BackwardOperations operations_of(Backward);
+Losses operations_of(Loss);
+LossesWithGradient operations_of(Gradient);
+template <class Kernel>
+using OperationsOf = decltype(operations_of(Kernel{}));
 
-/// Op: Softmax, LogSoftmax
+// What a kernel `can_do`, with a workspace of what it `need`s. Compiled for its operations and for float, __half and __nv_bfloat16.
+// They throw CudaError.
 template <class Op, class T>
 void launch(Forward kernel, const Tensors<T>& tensors, cudaStream_t stream);
-
-/// Op: SoftmaxBackward, LogSoftmaxBackward
 template <class Op, class T>
 void launch(Backward kernel, const Tensors<T>& tensors, cudaStream_t stream);
-
-/// Op: CrossEntropy, SmoothedCrossEntropy
 template <class Op, class T>
 void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream);
-
-/// Op: WithGradient of these
 template <class Op, class T>
 void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream);
 

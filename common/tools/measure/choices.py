@@ -13,6 +13,7 @@ recorded the table has the lines that are assumed here, and says so.
 """
 
 import argparse
+import csv
 import itertools
 import math
 import re
@@ -75,12 +76,36 @@ class Part(NamedTuple):
 PARTS = [Part(element_bytes, whole_packs) for element_bytes in (4, 2) for whole_packs in (True, False)]
 
 
-DO_ANYTHING = ("online", "one_read", "kept_row")  # without a workspace, too
-NEED_WORKSPACE = ("row_exchange", "two_kernels", "split_row", "drawn_rows")  # who has none passes over their lines
+class Kernel(NamedTuple):
+    """What one says of itself."""
+
+    kind: str  # the C++ enumeration
+    name: str  # under which a stage's variant is recorded
+    needs_workspace: bool
+    needs_clusters: bool
+    most_cols: dict[tuple[int, int], int]  # by bytes of an element and of the packs that rows are made of
+
+
+def _read_kernels(path: Path) -> list[Kernel]:
+    """Written by `build/rowwise_bench --kernels`; a test compares them."""
+    titles, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    sizes = [tuple(map(int, re.findall("[0-9]+", title))) for title in titles[4:]]
+    found = []
+    for kind, name, workspace, clusters, *limits in rows:
+        most_cols = dict(zip(sizes, (ANY if limit == "any" else int(limit) for limit in limits), strict=True))
+        found.append(Kernel(kind, name, workspace == "yes", clusters == "yes", most_cols))
+    return found
+
+
+KERNELS = _read_kernels(ROOT / "common/rowwise/dispatch/kernels.csv")
+NEED_CLUSTERS = {kernel.name for kernel in KERNELS if kernel.needs_clusters}
+# Of the others, those whose lines are passed over if there is no workspace; and those that take every matrix, without one, too.
+NEED_WORKSPACE = {kernel.name for kernel in KERNELS if kernel.needs_workspace} - NEED_CLUSTERS
+DO_ANYTHING = {kernel.name for kernel in KERNELS if {*kernel.most_cols.values()} == {ANY}} - NEED_CLUSTERS - NEED_WORKSPACE
 
 
 def needs_clusters(kernel: str) -> bool:
-    return "cluster" in kernel or kernel in ("registers", "tickets")
+    return kernel in NEED_CLUSTERS
 
 
 @dataclass(frozen=True)
@@ -89,11 +114,14 @@ class Work:
 
     name: str  # of the C++ enumeration
     operation: str  # that is recorded for all
-    stages: dict[str, str]  # by kernel, which has the name of a variant
     last: tuple[str, ...]  # kernels for what is left
     particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory, or between the recorded widths
     particular_cut: tuple[str, ...] = ()  # likewise where whole packs do not cover the rows
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        return {kernel.name: kernel for kernel in KERNELS if kernel.kind == self.name}
 
     def is_particular(self, kernel: str, part: Part) -> bool:
         return kernel in self.particular or (kernel in self.particular_cut and not part.whole_packs)
@@ -127,77 +155,10 @@ def _assumed_gradients() -> dict[Part, list[Line]]:
 
 
 WORKS = [
-    Work(
-        "Forward",
-        "softmax",
-        {
-            "two_or_three_packs": "03_warp_reduce",
-            "two_rows_evict_last": "03_warp_reduce",
-            "padded_packs": "03_warp_reduce",
-            "fused": "06_online",
-            "online": "06_online",
-            "row_exchange": "07_split_row",
-            "head_and_tail": "08_unaligned_rows",
-            "flat_span": "08_unaligned_rows",
-            "row_in_flight": "08_unaligned_rows",
-            "cluster_2": "10_cluster",
-            "cluster_4": "10_cluster",
-            "cluster_16": "10_cluster",
-            "registers": "10_cluster",
-            "tickets": "10_cluster",
-            "unaligned_cluster": "10_cluster",
-        },
-        ("row_in_flight", "online"),
-    ),
-    Work(
-        "Backward",
-        "softmax_backward",
-        {
-            "warp_registers": "11_backward",
-            "block_registers": "11_backward",
-            "shared_memory": "11_backward",
-            "cluster": "11_backward",
-            "head_and_tail": "11_backward",
-            "flat_span": "11_backward",
-            "unaligned": "11_backward",
-            "unaligned_cluster": "11_backward",
-            "two_kernels": "11_backward",
-            "row_exchange": "11_backward",
-        },
-        ("unaligned", "two_kernels"),
-        ("flat_span",),
-        ("block_registers",),
-    ),
-    Work(
-        "Loss",
-        "cross_entropy",
-        {
-            "narrow_rows": "12_cross_entropy",
-            "flat_span": "12_cross_entropy",
-            "one_read": "12_cross_entropy",
-            "drawn_rows": "12_cross_entropy",
-            "split_row": "12_cross_entropy",
-            "cluster_loss": "12_cross_entropy",
-            "cluster_registers": "12_cross_entropy",
-        },
-        ("one_read",),
-        ("flat_span",),
-        assumed=_assumed_losses(),
-    ),
-    Work(
-        "Gradient",
-        "cross_entropy_gradient",
-        {
-            "narrow_rows": "12_cross_entropy",
-            "flat_span": "12_cross_entropy",
-            "in_registers": "12_cross_entropy",
-            "unaligned_cluster": "12_cross_entropy",
-            "kept_row": "12_cross_entropy",
-        },
-        ("kept_row",),
-        ("flat_span",),
-        assumed=_assumed_gradients(),
-    ),
+    Work("Forward", "softmax", ("row_in_flight", "online")),
+    Work("Backward", "softmax_backward", ("unaligned", "two_kernels"), ("flat_span",), ("block_registers",)),
+    Work("Loss", "cross_entropy", ("one_read",), ("flat_span",), assumed=_assumed_losses()),
+    Work("Gradient", "cross_entropy_gradient", ("kept_row",), ("flat_span",), assumed=_assumed_gradients()),
 ]
 
 
@@ -207,10 +168,10 @@ def work_of(operation: str) -> Work:
     return next(work for work in WORKS if work.operation == found)
 
 
-def is_offered(kernel: str, element_bytes: int, cols: int, offset: int = 0) -> bool:
-    """One kernel is asked for less than it can do: can_do() in common/rowwise/dispatch/backward.cu."""
-    in_single_elements = cols % 2 == 1 or offset % 2 == 1
-    return kernel != "warp_registers" or element_bytes == 2 or not in_single_elements or cols <= 256
+def is_offered(kernel: Kernel, element_bytes: int, cols: int) -> bool:
+    """The library asks some kernels for less than what they can do."""
+    row_bytes = cols * element_bytes
+    return cols <= kernel.most_cols[element_bytes, min(row_bytes & -row_bytes, PACK_BYTES)]
 
 
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
@@ -226,11 +187,11 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
         place = Part(element_bytes, cols * element_bytes % PACK_BYTES == 0), rows, cols
         percent, dtype = result["percent_of_copy"], result["dtype"]
         kernel = result["variant"]
-        if kernel not in work.stages:
+        if kernel not in work.kernels:
             kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
-        if work.stages.get(kernel) == result["stage"] and is_offered(kernel, element_bytes, cols):
+        if kernel in work.kernels and is_offered(work.kernels[kernel], element_bytes, cols):
             of_kernel = percents.setdefault(place, {}).setdefault(kernel, {})
             of_kernel[dtype] = max(of_kernel.get(dtype, 0.0), percent)
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}
@@ -404,14 +365,14 @@ def assumed_lines(work: Work, part: Part, cells: list[Cell]) -> list[Line]:
 def table_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> Table:
     cells = with_borrowed(recorded, part, work)
     assumed = assumed_lines(work, part, cells)
-    lines = assumed + (_with_stand_ins(fitted(cells, work.stages), cells, work, part) if cells else [])
+    lines = assumed + (_with_stand_ins(fitted(cells, work.kernels), cells, work, part) if cells else [])
     left = _behind_clusters(assumed)
     if in_clusters := [cell for cell in cells if needs_clusters(of_lines(lines, cell) or "")]:
         # What clusters take and is not recorded, up to half of the narrowest that is: as more rows have it.
         half = min(cell.cols for cell in in_clusters) // 2
         lent = (_lent(line, lines, half) for line in _behind_clusters(lines) if line not in assumed)
         left += [line for line in lent if line]
-        left += fitted(in_clusters, [kernel for kernel in work.stages if not needs_clusters(kernel)])
+        left += fitted(in_clusters, [kernel for kernel in work.kernels if not needs_clusters(kernel)])
     # Also where such a line is among the others: who has no workspace passes over it.
     last = [Line(ANY, ANY, kernel) for kernel in work.last]
     passed_over = {*NEED_WORKSPACE, *work.particular, *work.particular_cut}
@@ -440,7 +401,7 @@ def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part
         if not work.is_particular(line.kernel, part):
             continue
         of_line = [cell for cell in cells if of_lines(lines, cell) == line.kernel]
-        able = [kernel for kernel in work.stages if all(kernel in cell.percent for cell in of_line)]
+        able = [kernel for kernel in work.kernels if all(kernel in cell.percent for cell in of_line)]
         others = [kernel for kernel in able if not work.is_particular(kernel, part)]
         best = min(others, key=lambda kernel: sum(_penalty(cell.best - cell.percent[kernel]) for cell in of_line))
         both.append(line._replace(kernel=best))
@@ -557,7 +518,7 @@ def table_text(root: Path, of_gpu: str = "") -> str:
         cells = recorded_cells(results, work)
         for part in PARTS:
             table, has = table_of(work, part, cells), before.get((work.name, part))
-            if has and any(cells.values()) and {line.kernel for lines in has for line in lines} <= work.stages.keys():
+            if has and any(cells.values()) and {line.kernel for lines in has for line in lines} <= work.kernels.keys():
                 stay = STAY if _a_point_behind(has, cells[part]) <= _a_point_behind(table, cells[part]) else 0
                 if _cost(has, cells, part, work) <= _cost(table, cells, part, work) + stay:
                     table = has

@@ -35,6 +35,10 @@ STATUSES = ("verified", "wrong", "not applicable", "failed")
 # Not among what is recorded, counted and swept: that is of one GPU.
 OF_SEVERAL_GPUS = "15_several_gpus"
 
+# The library's kernels are the variants of a stage, too, which is measured only if it is named.
+LIBRARY = "rowwise"
+OF_LIBRARY = "rowwise_bench"  # its executable
+
 
 def stage_names(root: Path) -> list[str]:
     """The stages in order: the numbered folders that hold a main.cu, but for that of several GPUs."""
@@ -44,6 +48,7 @@ def stage_names(root: Path) -> list[str]:
 # What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
 # several operations, a variant does one of them.
 OPERATIONS = {
+    OF_LIBRARY: ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
     "12_cross_entropy": ("cross_entropy", "cross_entropy_gradient"),
     "13_masked_softmax": ("causal_softmax", "causal_softmax_backward"),
@@ -89,10 +94,12 @@ def stage_executables(root: Path, build: Path, names: Sequence[str] = ()) -> dic
 
 
 def stage_named(text: str, known: list[str]) -> str:
+    if text == LIBRARY:
+        return OF_LIBRARY
     for stage in known:
         if text.rstrip("/") == stage or re.fullmatch(f"0*{int(stage[:2])}", text):
             return stage
-    raise Usage(f"there is no stage '{text}'; the stages are {', '.join(known)}")
+    raise Usage(f"there is no stage '{text}'; the stages are {', '.join([*known, LIBRARY])}")
 
 
 Stopped = Callable[[], bool]

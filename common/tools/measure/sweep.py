@@ -214,9 +214,9 @@ def show_plan(arguments: argparse.Namespace, stages: list[str]) -> None:
         print(f"{table.name}: {table.title}\n  {' '.join(map(str, table.shapes))}")
     if arguments.random:
         print("\n".join(map(str, arguments.problems)))
-    if "stages" in arguments.contenders:
+    if {"stages", results.LIBRARY} & {*arguments.contenders}:
         print(f"stages: {' '.join(stages)}")
-    print(f"peers, where found: {' '.join(name for name in arguments.contenders if name != 'stages') or 'none'}")
+    print(f"peers, where found: {' '.join(name for name in arguments.contenders if name in peers.PEERS) or 'none'}")
 
 
 def does(stage: str, op: str) -> bool:
@@ -291,8 +291,9 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> 
 def run(arguments: argparse.Namespace) -> int:
     op, wanted = arguments.problems[0].op, "stages" in arguments.contenders
     # The harness knows of softmax by itself, and of what else there is from the stages.
-    stages = results.stage_names(arguments.root) if wanted or op not in peers.SOFTMAX else []
-    stages = [stage for stage in stages if does(stage, op)]
+    library = [results.OF_LIBRARY] if results.LIBRARY in arguments.contenders else []
+    stages = results.stage_names(arguments.root) if wanted or (op not in peers.SOFTMAX and not library) else []
+    stages = [stage for stage in stages if does(stage, op)] + library
     if arguments.list:
         show_plan(arguments, stages)
         return 0
@@ -300,7 +301,7 @@ def run(arguments: argparse.Namespace) -> int:
     commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
     built(arguments.build / LIBRARY)  # not built: said before the peers are loaded, which takes seconds
     with watch("loading the peers"):
-        found, versions, missing = peers.find([name for name in arguments.contenders if name != "stages"])
+        found, versions, missing = peers.find([name for name in arguments.contenders if name in peers.PEERS])
     with Harness(arguments.build, arguments.l2) as harness:
         device = dict(harness.device)
         if device.pop("simulated"):
@@ -310,7 +311,7 @@ def run(arguments: argparse.Namespace) -> int:
         ops = {problem.op for problem in arguments.problems}
         entries = add_contenders(harness, stages, peers.of_operations(found, ops))
         if not wanted:
-            entries = [entry for entry in entries if entry.peer or not entry.stage]
+            entries = [entry for entry in entries if entry.peer or entry.stage in ("", results.OF_LIBRARY)]
         harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses what nobody does
         header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:

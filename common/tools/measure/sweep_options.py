@@ -166,8 +166,8 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
     option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="so many random shapes; see above")
     option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
-    kinds_help = f"of {kinds} (default: all)"
-    option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=kinds_help)
+    kinds_help = f"of {kinds}, {results.LIBRARY} (default: all but the last)"
+    option("--contenders", metavar="NAME,...", type=names_of([*KINDS, results.LIBRARY]), default=KINDS, help=kinds_help)
     op_help = "log_softmax, softmax_backward, cross_entropy or what else a stage does (default: softmax)"
     option("--op", metavar="NAME", help=op_help)
     offset_help = f"elements by which each tensor is off its alignment, up to {MOST_OFFSET} (default: 0)"
