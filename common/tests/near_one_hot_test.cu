@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/harness/device_vector.h"
+#include "common/harness/operation.h"
 #include "common/rowwise/kernels/backward/in_registers.cuh"
 #include "common/tests/device_test.h"
 
