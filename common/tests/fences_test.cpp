@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/kernel/cuda_check.h"
 #include "common/harness/problem_run.h"
+#include "common/kernel/cuda_check.h"
 #include "common/tests/device_test.h"
 
 namespace {

@@ -10,7 +10,6 @@ variant, even if that variant has moved to another stage.
 Exit codes: 0 nothing differs except names and places; 1 something differs; 2 bad usage.
 """
 
-import argparse
 import csv
 import hashlib
 import os
@@ -22,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from command import Parser, ToolError, folder_to_read, output_of
+from command import Parser, ToolError, Usage, folder_to_read, output_of
 
 PTX = re.compile(rb"\.version \d+\.\d+\n\.target [^\0]*")
 KERNEL = re.compile(r"^(?:\.weak |\.visible )?\.entry (\w+)\(.*?^}$", re.M | re.S)
@@ -65,8 +64,9 @@ def kernels(build: Path, only: list[str]) -> tuple[Hashes, dict[str, tuple[str, 
     """Hashes of PTX by name; and of each kernel a module that has it, with its name there."""
     hashes: Hashes = defaultdict(set)
     found_in: dict[str, tuple[str, str]] = {}
+    plain: dict[str, str] = {}
     for module in modules(build, only):
-        plain = demangled(MANGLED.findall(module))
+        plain.update(demangled(MANGLED.findall(module)))
         for entry in KERNEL.finditer(module):
             code = NUMBERED.sub(r"\1", NOT_CODE.sub("", entry[0]))
             code = MANGLED.sub(lambda name: plain[name[0]], re.sub(r"^(\.weak |\.visible )", "", code))
@@ -119,10 +119,10 @@ def counts(build: Path, options: list[str], only: list[str]) -> tuple[Rows, dict
     for path in sorted(build.glob("[0-9][0-9]_*")):
         if not os.access(path, os.X_OK) or path.is_dir() or path.name.endswith("_processes") or (only and path.name not in only):
             continue
-        command = [path, "--device", "sim", *options, "--format", "csv"]
+        command = [str(path), "--device", "sim", *options, "--format", "csv"]
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
-            raise ToolError(f"{' '.join(map(str, command))} ended with {done.returncode}: {done.stderr.strip()}")
+            raise ToolError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
         for row in csv.DictReader(done.stdout.splitlines()):
             rows[tuple(row[column] for column in COUNTED_BY)].add(tuple(row.items()))
             if path.name not in places[row["variant"], row["op"]]:
@@ -141,20 +141,22 @@ def compare_counts(before: Path, after: Path, options: list[str], only: list[str
     for (variant, name, value, other), times in sorted(changes.items()):
         print(f"  {variant}, {name}: {value!r}, now {other!r} ({times} rows)")
     for variant, op in sorted(old_places.keys() | new_places.keys()):
-        was, now = old_places.get((variant, op), ["nowhere"]), new_places.get((variant, op), ["nowhere"])
-        if was != now:
-            print(f"  moved: {variant} ({op}): {' '.join(was)} -> {' '.join(now)}")
+        before_it, after_it = old_places.get((variant, op), ["nowhere"]), new_places.get((variant, op), ["nowhere"])
+        if before_it != after_it:
+            print(f"  moved: {variant} ({op}): {' '.join(before_it)} -> {' '.join(after_it)}")
     return not differs
 
 
 def main(argv: list[str]) -> int:
     parser = Parser("common/tools same_code", __doc__)
-    parser.add_argument("before", type=folder_to_read, metavar="BEFORE", help="a build folder")
-    parser.add_argument("after", type=folder_to_read, metavar="AFTER", help="another one")
+    parser.add_argument("builds", nargs="*", type=folder_to_read, metavar="BEFORE AFTER", help="two build folders")
     parser.add_argument("--rows", default="0,3,70", help="rows of the runs that are compared (default: %(default)s)")
     parser.add_argument("--cols", default="1,33,1000,1024,4096,5001", help="their columns (default: %(default)s)")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="executables to compare (default: all)")
     options = parser.parse_args(argv)
+    if len(options.builds) != 2:
+        raise Usage(f"BEFORE AFTER: {len(options.builds)} folders are not accepted; accepted: two build folders")
+    before, after = options.builds
     runs = ["--rows", options.rows, "--cols", options.cols, "--dtype", "all", "--op", "all"]
-    same = compare_kernels(options.before, options.after, options.only)
-    return 0 if compare_counts(options.before, options.after, runs, options.only) and same else 1
+    same = compare_kernels(before, after, options.only)
+    return 0 if compare_counts(before, after, runs, options.only) and same else 1

@@ -4,8 +4,8 @@
 // float at a time. Let it take each pack with one access of 16 bytes. CUDA's type for that is float4: four
 // floats, and a pointer to it may point to any address that is a multiple of 16. Every width here is a
 // multiple of 4.
-#include "common/kernel/warp_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 
 constexpr int warps_per_block = 4;
 constexpr int pack_size = 4;

@@ -1,8 +1,8 @@
 // Exercise 08.1, write it, 15 minutes: head, packs and tail
 //
 // The head ends at the first multiple of 16 bytes, or with the row.
-#include "common/kernel/warp_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 
 constexpr int warps_per_block = 4;
 constexpr int pack_size = 4;

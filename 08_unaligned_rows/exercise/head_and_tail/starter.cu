@@ -3,8 +3,8 @@
 // A warp takes a row of any width. Rows of an odd width begin anywhere, and a pack of four floats must begin
 // at a multiple of 16 bytes. So a row is cut: single elements up to the first such place (the head), packs,
 // and single elements that fill no pack (the tail). The kernel does the rest; the cut is missing.
-#include "common/kernel/warp_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
+#include "common/kernel/warp_all_reduce.cuh"
 
 constexpr int warps_per_block = 4;
 constexpr int pack_size = 4;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/harness/choice.h"
-#include "common/kernel/cuda_check.h"
 #include "common/harness/json.h"
 #include "common/harness/problem_run.h"
+#include "common/kernel/cuda_check.h"
 
 struct Contender {
   std::string stage;

@@ -89,7 +89,7 @@ class Kernel(NamedTuple):
 def _read_kernels(path: Path) -> list[Kernel]:
     """Written by `build/rowwise_bench --kernels`; a test compares them."""
     titles, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-    sizes = [tuple(map(int, re.findall("[0-9]+", title))) for title in titles[4:]]
+    sizes = [(int(of_element), int(of_pack)) for of_element, of_pack in (re.findall("[0-9]+", title) for title in titles[4:])]
     found = []
     for kind, name, workspace, clusters, *limits in rows:
         most_cols = dict(zip(sizes, (ANY if limit == "any" else int(limit) for limit in limits), strict=True))
