@@ -54,7 +54,7 @@ void print_kernels() {
     const Need needed = need(kernel, all_rows[0].matrix(1 << 20));
     line = kind + "," + name + (needed.workspace_bytes > 0 ? ",yes" : ",no") +
            (needed.clusters ? ",yes" : ",no");
-    for (const Rows& rows : all_rows) line += "," + most_cols(kernel, rows);
+    for (const Rows& rows : all_rows) line.append(",").append(most_cols(kernel, rows));
     std::puts(line.c_str());
   });
 }
