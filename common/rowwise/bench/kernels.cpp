@@ -1,5 +1,6 @@
 #include "common/rowwise/bench/kernels.h"
 
+#include <array>
 #include <cstdio>
 #include <type_traits>
 
@@ -7,7 +8,8 @@ namespace rowwise {
 
 namespace {
 
-/// Rows that begin at packs of 16 bytes, and are made of packs of so many bytes: of an odd number of these, if they are smaller.
+/// Rows that begin at multiples of 16 bytes and are made of packs of pack_bytes. If packs are smaller than 16 bytes, a row has an
+/// odd number of them.
 struct Rows {
   int element_bytes;
   int pack_bytes;
@@ -15,14 +17,14 @@ struct Rows {
   [[nodiscard]] Matrix matrix(std::int64_t cols) const {
     return {.rows = 1, .cols = cols, .element_bytes = element_bytes, .alignment = 16, .lie_alike = true};
   }
-  /// Such columns, at most so many.
+  /// The largest number of columns, at most `cols`, that makes such a row.
   [[nodiscard]] std::int64_t cols_up_to(std::int64_t cols) const {
     std::int64_t packs = cols * element_bytes / pack_bytes;
     if (pack_bytes < 16 && packs % 2 == 0) --packs;
     return packs * pack_bytes / element_bytes;
   }
 };
-constexpr Rows all_rows[] = {{4, 16}, {4, 8}, {4, 4}, {2, 16}, {2, 8}, {2, 4}, {2, 2}};
+constexpr std::array<Rows, 7> all_rows{{{4, 16}, {4, 8}, {4, 4}, {2, 16}, {2, 8}, {2, 4}, {2, 2}}};
 
 /// A label is a column of 32 bits; the other operations take as many columns as memory holds.
 template <class Kernel>
@@ -30,7 +32,7 @@ constexpr std::int64_t most_cols_of_operation =
     std::is_same_v<Kernel, Loss> || std::is_same_v<Kernel, Gradient> ? most_cols_of_index
                                                                      : std::int64_t{1} << 40;
 
-/// The most columns of such rows that the kernel takes; 0: it takes none, "any": as many as the operation.
+/// The most columns of such rows that the kernel takes: "0" if it takes none, "any" if it takes as many as the operation.
 template <class Kernel>
 std::string most_cols(Kernel kernel, const Rows& rows) {
   const auto refuses = [&](std::int64_t cols) { return refusal(kernel, rows.matrix(cols), current_gpu()); };
