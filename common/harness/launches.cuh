@@ -115,7 +115,7 @@ Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& mem
 template <class Launcher>
 std::string unsupported(const Problem& problem, const Device& /*device*/) {
   const auto list = operations<Launcher>();
-  if (!is_one_of(list, problem.op)) return "does other operations: " + option_for(list);
+  if (!is_one_of(list, problem.op)) return "this variant does " + option_for(list);
   Refusal refusal;
   with_operation(list, problem,
                  [&]<class Op>() { refusal = refusal_of<Launcher, Op>(matrix_of(problem), current_gpu()); });
