@@ -24,13 +24,14 @@ struct Variant {
 
 template <class Launcher>
 Variant variant(const char* name) {
-  return {
-      name,
-      [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
-        Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols}, workspace,
-                                           shape, stream);
-      },
-      [](Shape shape) { return Launcher::needs({.rows = shape.rows, .cols = shape.cols}).workspace_bytes; }};
+  return {name,
+          [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
+            Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols},
+                                               workspace, shape, stream);
+          },
+          [](Shape shape) {
+            return Launcher::needs({shape.rows, shape.cols, sizeof(float), 16, true}).workspace_bytes;
+          }};
 }
 
 /// A matrix, its softmax, and what a launch needs besides.
