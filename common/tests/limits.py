@@ -42,6 +42,8 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
         for limit in map(most_columns, reasons.values()):
             if limit is not None:
                 limits[key] = limit
+    if not limits:  # at this offset the stage takes rows of any width, or none
+        return
     # A limit need not be a width that the launcher takes: it may take whole packs alone, or rows that no pack covers.
     near = {limit + step for limit in limits.values() for step in range(-16, 17) if limit + step > 0}
     at_limit: dict[tuple[str, int], set[str]] = defaultdict(set)
