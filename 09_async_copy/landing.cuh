@@ -63,8 +63,8 @@ constexpr std::int64_t most_landing_cols = widest_tile.cols();
 /// As Refill, for cols <= most_landing_cols; throws std::invalid_argument for more.
 struct Landing : DrawsRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    if (const Refusal refusal = Refill::refuses(matrix, gpu)) return refusal;
-    return at_most_columns(most_landing_cols, matrix, Why::shared_memory);
+    if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
+    return fits_shared_memory(matrix, gpu, 1, most_landing_cols);
   }
 
   template <class Op, class T>

@@ -109,10 +109,11 @@ __global__ void __launch_bounds__(1024)
 }
 
 /// Takes whole packs, if a block's shared memory holds `rows` of the rows, in lines of 128 bytes.
-inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1) {
+inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1,
+                                  std::int64_t most_cols = most_cols_of_index) {
   if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
-  return at_most_columns(gpu.dynamic_bytes() / rows / 128 * 128 / matrix.element_bytes, matrix,
-                         Why::shared_memory);
+  const std::int64_t cols = gpu.dynamic_bytes() / rows / 128 * 128 / matrix.element_bytes;
+  return at_most_columns(min(cols, most_cols), matrix, Why::shared_memory);
 }
 
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing.

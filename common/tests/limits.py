@@ -56,9 +56,11 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
         beyond = [cols for cols, reason in reasons.items() if not reason and cols > limit]
         if beyond:
             raise Failure(f"{where}: takes {min(beyond)} columns, and says that it takes at most {limit}")
-        if taken and max(taken) <= VERIFIED_COLS:
+        if not taken:
+            raise Failure(f"{where}: says that it takes at most {limit} columns, and takes no width near that")
+        if max(taken) <= VERIFIED_COLS:
             at_limit[dtype, max(taken)].add(variant)
-        yield f"{where}: {max(taken) if taken else f'no width near {limit}'}"
+        yield f"{where}: {max(taken)}"
     for (dtype, cols), variants in at_limit.items():
         command = [stage, "--device", "sim", "--verify-only", "--rows", "2", "--cols", str(cols), "--dtype", dtype, "--op", "all",
                    "--variant", ",".join(sorted(variants)), "--offset", str(offset), "--format", "csv"]  # fmt: skip
