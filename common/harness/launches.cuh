@@ -18,11 +18,11 @@ bool is_one_of(OpList<Ops...>, const Operation* op) {
   return ((op->name == Ops::name) || ...);
 }
 
-/// "--op softmax,log_softmax"
+/// "softmax, log_softmax"
 template <class... Ops>
-std::string option_for(OpList<Ops...>) {
+std::string names_of(OpList<Ops...>) {
   std::string names;
-  ((names += (names.empty() ? "--op " : ",") + std::string(Ops::name)), ...);
+  ((names += (names.empty() ? "" : ", ") + std::string(Ops::name)), ...);
   return names;
 }
 
@@ -115,7 +115,7 @@ Plan prepare(const Problem& problem, const Device& /*device*/, const Memory& mem
 template <class Launcher>
 std::string unsupported(const Problem& problem, const Device& /*device*/) {
   const auto list = operations<Launcher>();
-  if (!is_one_of(list, problem.op)) return "this variant does " + option_for(list);
+  if (!is_one_of(list, problem.op)) return "this variant does " + names_of(list);
   Refusal refusal;
   with_operation(list, problem,
                  [&]<class Op>() { refusal = refusal_of<Launcher, Op>(matrix_of(problem), current_gpu()); });

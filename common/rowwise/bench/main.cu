@@ -30,7 +30,7 @@ Variant variant_of(Kernel kernel, std::string name, std::string idea) {
                 if (is_one_of(Operations{}, problem.op)) {
                   return words(refusal(kernel, matrix_of(problem), current_gpu()));
                 }
-                return "this variant does " + option_for(Operations{});
+                return "this variant does " + names_of(Operations{});
               },
           .workspace =
               [kernel](const Problem& problem, const Device& /*device*/) {
