@@ -32,7 +32,7 @@ struct Matrix {
   [[nodiscard]] constexpr std::int64_t odd_pack_bytes() const { return row_bytes() & -row_bytes(); }
   /// As in_packs, with packs of at most 8 bytes, and an odd number of them per row.
   [[nodiscard]] constexpr bool in_odd_packs() const {
-    return odd_pack_bytes() <= 8 && alignment % odd_pack_bytes() == 0;
+    return row_bytes() % 16 != 0 && alignment % odd_pack_bytes() == 0;
   }
 };
 
