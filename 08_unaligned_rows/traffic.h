@@ -1,10 +1,10 @@
-// What two variants of this stage read: the others read each element once.
+// The traffic of two variants of this stage. The other variants read each element exactly once.
 #pragma once
 
 #include "common/harness/variant.h"
 #include "common/rowwise/kernels/forward/row_in_flight.cuh"
 
-/// Reads the packs that a row's elements lie in, whole: where x begins at a pack.
+/// The kernel reads every pack that holds an element of the row, provided that x begins at a pack.
 inline Traffic shifted_passes(const Problem& problem) {
   Traffic traffic = whole_passes(1, 1)(problem);
   const auto [rows, cols] = problem.shape;
@@ -24,7 +24,7 @@ inline Traffic shifted_passes(const Problem& problem) {
   return traffic;
 }
 
-/// Reads again what shared memory does not hold: of an H200, as stage 04 has it.
+/// The kernel reads again the elements that do not fit the shared memory of an H200.
 inline Traffic row_in_flight_passes(const Problem& problem) {
   Traffic traffic = whole_passes(1, 1)(problem);
   const auto [rows, cols] = problem.shape;

@@ -1,17 +1,17 @@
-// What the variants of this stage read and write.
+// The traffic of the variants of this stage that read more than each matrix once.
 #pragma once
 
 #include "11_backward/recomputed.cuh"
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/backward/unaligned.cuh"
 
-/// y and dy twice; of log-softmax the sum is of dy alone.
+/// The kernels read y and dy twice. The sum of log-softmax needs dy alone.
 inline Traffic reads_for_the_sum_and_again(const Problem& problem) {
   const int reads = is_one_of(OpList<LogSoftmaxBackward>{}, problem.op) ? 3 : 4;
   return whole_passes(reads, 1)(problem);
 }
 
-/// Reads a second time what shared memory does not hold: of an H200, as stage 08 has it.
+/// The kernel reads a second time the elements that do not fit the shared memory of an H200.
 inline Traffic unaligned_passes(const Problem& problem) {
   Traffic traffic = whole_passes(2, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
   const auto [rows, cols] = problem.shape;
@@ -28,7 +28,7 @@ inline Traffic unaligned_passes(const Problem& problem) {
   return traffic;
 }
 
-/// Beside x and dy, each warp of a block reads the pair.
+/// Each warp of a block reads the pair of its row, besides x and dy.
 inline Traffic recomputed_passes(const Problem& problem) {
   Traffic traffic = whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0})(problem);
   traffic.bytes_read += static_cast<double>(problem.shape.rows * 8 * Recomputed::warps(problem.shape.cols));

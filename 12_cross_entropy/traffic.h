@@ -1,4 +1,4 @@
-// What the variants of the losses read and write.
+// The traffic of the variants of this stage.
 #pragma once
 
 #include "common/harness/launches.cuh"
@@ -12,14 +12,14 @@ inline bool makes_gradient(const Problem& problem) {
   return is_one_of(LossesWithGradient{}, problem.op);
 }
 
-/// x at the labels that are columns.
+/// The bytes of x at the labels that are columns.
 inline double bytes_at_labels(const Problem& problem) {
   const std::int64_t ignored_rows = (problem.shape.rows + 5) / 8;  // as the harness fills labels
   return static_cast<double>((problem.shape.rows - ignored_rows) * problem.element_bytes());
 }
 
-/// x is read so many times, the label by so many warps for each row, and what is at the label once more. The loss is written,
-/// and dx.
+/// A kernel reads x `reads` times and the label of each row in `label_readers` warps; it reads x at the label once more. It writes the
+/// loss and, if it is asked for the gradient, dx.
 inline Traffic traffic_of(const Problem& problem, double reads, double label_readers, RowCosts row = {}) {
   const auto rows = static_cast<double>(problem.shape.rows);
   const auto matrix = static_cast<double>(problem.matrix_bytes());
@@ -31,7 +31,7 @@ inline std::function<Traffic(const Problem&)> in_one_read(RowCosts row = {}) {
   return [=](const Problem& problem) { return traffic_of(problem, 1, 1, row); };
 }
 
-/// A matrix of floats is written beside, and read again for the gradient.
+/// The first kernel writes a matrix of floats, which is read again for the gradient.
 inline Traffic unfused_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const bool fits_packs = cols % 4 == 0 && problem.offsets.output % 4 == 0;
@@ -44,7 +44,7 @@ inline Traffic unfused_passes(const Problem& problem) {
   return traffic;
 }
 
-/// What shared memory does not hold is read again: of an H200.
+/// The kernel reads again the elements that do not fit the shared memory of an H200.
 template <bool keeps>
 Traffic kept_passes(const Problem& problem) {
   constexpr std::int64_t most_bytes = 227 << 10;
@@ -93,7 +93,7 @@ inline Traffic cluster_passes(const Problem& problem) {
   return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
 }
 
-/// x at the label is found where it is kept.
+/// x at the label is read from shared memory.
 inline Traffic unaligned_cluster_passes(const Problem& problem) {
   Traffic traffic = cluster_passes(problem);
   traffic.bytes_read -= bytes_at_labels(problem);

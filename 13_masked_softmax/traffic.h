@@ -1,4 +1,4 @@
-// What the variants of this stage read and write.
+// The traffic of the variants of this stage.
 #pragma once
 
 #include "13_masked_softmax/separate_masked.cuh"
@@ -13,7 +13,7 @@ inline std::int64_t pack_size(const Problem& problem) {
   return matrix_of(problem).in_packs() ? 16 / problem.element_bytes() : 1;
 }
 
-/// Bytes of the packs of which something is seen.
+/// The bytes of the packs that hold at least one visible element.
 inline double bytes_seen(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = problem.element_bytes();
@@ -28,7 +28,8 @@ inline double bytes_seen(const Problem& problem) {
   return bytes;
 }
 
-/// Bytes of lengths, which each pack of a row asks for, with packs as the offsets allow: the lanes of a warp ask together.
+/// The bytes of lengths. Each pack of a row needs its length, and the lanes of a warp read it together. The offsets decide how wide
+/// packs are.
 inline double bytes_of_lengths(Problem problem, Offsets offsets) {
   if (!is_padded(problem)) return 0;
   problem.offsets = offsets;
@@ -36,7 +37,8 @@ inline double bytes_of_lengths(Problem problem, Offsets offsets) {
   return static_cast<double>(8 * problem.shape.rows * divide_up(packs, 32));
 }
 
-/// So many reads of what is seen, and writes of a whole matrix. Each read asks for the lengths, and what writes once more.
+/// A kernel reads the visible elements `reads` times and writes a whole matrix `writes` times. Each read needs the lengths, and the
+/// writes need them once more.
 inline std::function<Traffic(const Problem&)> fused_passes(int reads, int writes, RowCosts row) {
   return [=](const Problem& problem) {
     return Traffic{reads * bytes_seen(problem) + (reads + 1) * bytes_of_lengths(problem, problem.offsets),
@@ -49,7 +51,7 @@ inline Traffic passes_in_a_block(const Problem& problem) {
   return fused_passes(1, 2, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 
-/// The kernels that mask and that do the softmax ask for lengths. The workspace has no offset.
+/// Two of the kernels read the lengths: the one that masks, and the softmax. The workspace has no offset.
 inline Traffic passes_of_four(const Problem& problem) {
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const double lengths =
@@ -58,7 +60,7 @@ inline Traffic passes_of_four(const Problem& problem) {
   return {4 * matrix + lengths, 4 * matrix, {.barriers = barriers, .bank_conflicts = {}}};
 }
 
-/// The last kernel asks for lengths.
+/// The last kernel reads the lengths.
 inline Traffic passes_of_three(const Problem& problem) {
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const std::int64_t offset = problem.offsets.output;
