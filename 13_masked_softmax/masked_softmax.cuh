@@ -10,8 +10,8 @@ template <class Launcher>
 struct MaskedSoftmax {
   using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    if (const Refusal refusal = fits_32_bits(matrix)) return refusal;
-    return refusal_of<Launcher, Softmax>(matrix, gpu);
+    if (const Refusal refusal = refusal_of<Launcher, Softmax>(matrix, gpu)) return refusal;
+    return fits_32_bits(matrix);
   }
 
   template <class Op, class T>
@@ -73,8 +73,9 @@ __global__ void __launch_bounds__(1024)
 struct MaskedBackward {
   using Operations = OpList<CausalSoftmaxBackward, PaddedSoftmaxBackward>;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
-    if (const Refusal refusal = fits_32_bits(matrix)) return refusal;
-    return at_most_columns(matrix.in_packs() ? 16384 : 8192, matrix, Why::registers_of_block_for_two);
+    const std::int64_t most_cols = matrix.in_packs() ? 16384 : 8192;
+    if (matrix.cols > most_cols) return {Why::registers_of_block_for_two, most_cols};
+    return fits_32_bits(matrix);
   }
 
   static int elements_per_thread(std::int64_t cols) { return cols <= 8 * 1024 ? 8 : 16; }
