@@ -1,13 +1,11 @@
 """Tests SIM_TRACE and the pages of ./run watch, which are opened in a headless Chromium: what is drawn must be what was counted.
 
-BUILD in the environment is where the stages and the simulator are built: build. PICTURES is where pictures of the pages are left
-for people to look at: build, too. What needs a browser is skipped without one, as in report_page_test.py.
+BUILD in the environment is where the stages and the simulator are built: build. What needs a browser is skipped without one.
 """
 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,12 +14,11 @@ from typing import Any, Iterator
 
 import command
 import pytest
+from browser import PICTURES, Opened, barriers_of
 from learn import watch
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
-AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)  # as in report_page_test.py
-PICTURES = Path(os.environ.get("PICTURES", BUILD))
 STAGES = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu"))
 # Counted for each instruction, also where no lane executes it: a trace has none of them.
 NOT_TRACED = {"warp_instructions", "special_function_lanes", "exp2_lanes"}
@@ -178,41 +175,6 @@ def test_files_of_another_checkout_are_found_in_this_one() -> None:
 # ---- In a browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: ./test fetches it")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not chromium:
-        pytest.skip("there is no Chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        # The page is our own file; Chromium's sandbox does not start for root.
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Opened:
-    """A page in the browser, which complains of nothing and loads nothing else."""
-
-    def __init__(self, browser: Any, html: str, path: Path, width: int = 1400, scheme: str = "light") -> None:
-        path.write_text(html, encoding="utf-8")
-        self.complaints: list[str] = []
-        self.url = path.as_uri()
-        self.page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.complaints.extend([request.url] if request.url != self.url else []))
-
-    def __enter__(self) -> Any:
-        self.page.goto(self.url)
-        return self.page
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.page.context.close()
-        assert kind or self.complaints == []
-
-
 def page_of(stage: str, runs: list[Json]) -> str:
     return watch.page(stage, f"{stage}/", runs, ROOT)
 
@@ -283,10 +245,7 @@ def test_every_width(browser: Any, tmp_path: Path, example: str, width: int, sch
                                                                                   "dark": "rgb(13, 17, 23)"}[scheme]
         page.screenshot(path=str(PICTURES / f"watch-{width}-{scheme}.png"), full_page=True)
         assert too_little_contrast(page) == []
-        if AXE:
-            page.evaluate(AXE.read_text(encoding="utf-8"))
-            found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+        assert barriers_of(page) == []
 
 
 def too_little_contrast(page: Any) -> list[str]:
