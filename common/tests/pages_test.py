@@ -130,11 +130,9 @@ def test_several_gpus(lessons: Repository) -> None:
     assert (rows[2][2::2], rows[5][2::2], "2 and 4 × NVIDIA Fake 1" in rows[-1][0]) == (["9.00"] * 2, ["–", "4.00"], True)
     lessons.page(block("several_gpus shapes=f32:8x65"))
     lessons.tool("generate", 1, "no chunked of softmax at f32:8x65 on 2 GPUs in nvidia-fake-1-several.json")
-    lessons.page(text)
-    for damage in ({"time_us": 0}, {"time_us": "6"}, {"variant": "<b>"}, {"cols": True}, {"copy_us": -1}):
-        data["results"][0] = of_several("chunked", time_us=6.0) | damage
-        record()
-        lessons.tool("generate", 2, f"nvidia-fake-1-several.json is no results file: result 1: '{next(iter(damage))}' is ")
+    data["results"][0]["time_us"] = 0
+    record()
+    lessons.tool("generate", 2, "nvidia-fake-1-several.json is no results file: result 1: 'time_us' is ")
 
 
 def test_chart_over_the_number_of_gpus() -> None:
@@ -186,9 +184,7 @@ def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) 
         f"{LADDER}\n{LADDER}\n{END}\n": "README.md:2: this is no",
         f"{block('lader')}<!-- generate: ladder -->\n": "README.md:1: lader: unknown block 'lader'; there are: ladder",
         "<!--generated: ladder-->\n": "README.md:1: this is no",
-        "x <!-- value percent -->": "README.md:1: this is no",
         f"{LADDER} {END}\n": "README.md:1: the markers of a block stand on lines of their own",
-        f"text {LADDER}\n{END}\n": "README.md:1: the markers of a block",
         f"{LADDER}\ntext {END}\n": "README.md:1: the markers of a block",
         f"a\n  {COPY[2:]}": "README.md:2: a value cannot begin a line",
         f"- {COPY[2:]}": "README.md:1: a value cannot begin a line",
