@@ -13,6 +13,7 @@ from measure.results import ROOT
 
 # What finds what some people cannot use; .ci/run fetches it.
 AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)
+CONTRAST = Path(__file__).with_name("too_little_contrast.js")
 PICTURES = Path(os.environ.get("PICTURES", os.environ.get("BUILD", ROOT / "build")))
 
 
@@ -52,10 +53,11 @@ class Opened:
         assert kind or self.complaints == []
 
 
-def barriers_of(page: Any) -> list[tuple[str, str]]:
-    """What axe finds, if it is here: the rule, and where it is broken first."""
-    if not AXE:
-        return []
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-    return [(one["id"], one["nodes"][0]["html"]) for one in found]
+def barriers_of(page: Any) -> list[Any]:
+    """Texts that are hard to read, and what axe finds, if it is here: the rule, and where it is broken first."""
+    found: list[Any] = page.evaluate(CONTRAST.read_text(encoding="utf-8"))
+    if AXE:
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        violations = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        found += [(one["id"], one["nodes"][0]["html"]) for one in violations]
+    return found
