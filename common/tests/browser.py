@@ -1,5 +1,5 @@
-"""A headless Chromium for the tests of pages. PICTURES in the environment is where pictures of them are left for people to
-look at: build. Needs Playwright, which drives it: .tools/browser_driver, or python3's own. Skips the tests without one.
+"""A headless Chromium for the tests of pages. PICTURES in the environment is where pictures of them are left for people
+to look at: build. Needs Playwright, which drives it: .tools/browser_driver, or python3's own. Skips the tests without one.
 """
 
 import os
@@ -42,7 +42,7 @@ class Opened:
         self.page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.complaints.extend([request.url] if request.url != self.url else []))
+        self.page.on("request", lambda asked: self.complaints.extend([asked.url] if asked.url != self.url else []))
 
     def __enter__(self) -> Any:
         self.page.goto(self.url)
