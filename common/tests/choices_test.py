@@ -33,6 +33,10 @@ def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, la
     return root
 
 
+def cell(rows: int, cols: int, **percent: float) -> Cell:
+    return Cell(rows, cols, percent, max(percent.values()))
+
+
 def table_of(op: str, part: Part, cells: list[Cell], of: Part | None = None) -> choices.Table:
     """The lines for a part of the matrices where these cells are recorded of it, or of another part alone."""
     return choices.table_of(choices.work_of(op), part, {one: cells if one == (of or part) else [] for one in choices.PARTS})
@@ -108,10 +112,7 @@ def test_segments_are_few_and_lie_halfway() -> None:
 
 
 def test_few_rows_have_a_band_of_their_own() -> None:
-    def cell(rows: int, cols: int, split: float, block: float) -> Cell:
-        return Cell(rows, cols, {"split": split, "block": block}, max(split, block))
-
-    cells = [cell(4, 32000, 60, 10), cell(1024, 32000, 50, 90), cell(1024, 1000, 50, 90)]
+    cells = [cell(4, 32000, split=60, block=10), *(cell(1024, cols, split=50, block=90) for cols in (32000, 1000))]
     lines = choices.fitted(cells, ["split", "block"])
     assert [choices.of_lines(lines, one) for one in cells] == ["split", "block", "block"]
     # Of narrower rows than few were recorded with, nobody knows that few are better split.
@@ -132,43 +133,36 @@ def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_ar
 
 
 def test_bands_of_many_rows_lend_each_other_what_they_do_not_have() -> None:
-    cells = [Cell(1024, 256, {"groups": 80, "padded": 90}, 90), Cell(1024, 10**5, {"cluster": 99}, 99)]
-    cells += [Cell(49152, cols, {"groups": 99, "padded": 40}, 99) for cols in (16, 256)]
+    cells = [cell(1024, 256, groups=80, padded=90), cell(1024, 10**5, cluster=99)]
+    cells += [cell(49152, cols, groups=99, padded=40) for cols in (16, 256)]
     lines = choices.fitted(cells, ["cluster", "groups", "padded"])
     assert [choices.of_lines(lines, one) for one in cells] == ["padded", "cluster", "groups", "groups"]
     # Wide ones of more rows than were recorded are as those of fewer, and narrow ones of fewer as those of more.
-    wide, narrow = Cell(10**6, 10**5, {"cluster": 99}, 99), Cell(1024, 16, {"groups": 99}, 99)
-    assert [choices.of_lines(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
+    asked = cell(10**6, 10**5, cluster=99), cell(1024, 16, groups=99)
+    assert [choices.of_lines(lines, one) for one in asked] == ["cluster", "groups"]
 
 
 def test_of_more_rows_that_were_recorded_with_wide_ones_alone_the_narrow_ones_are_as_of_fewer() -> None:
-    cells = [Cell(4096, cols, {"groups": 99, "blocks": 20}, 99) for cols in (16, 128)]
-    cells += [Cell(4096, 512, {"groups": 99, "blocks": 90}, 99), Cell(10**6, 512, {"groups": 90, "blocks": 99}, 99)]
+    cells = [cell(4096, cols, groups=99, blocks=20) for cols in (16, 128)]
+    cells += [cell(4096, 512, groups=99, blocks=90), cell(10**6, 512, groups=90, blocks=99)]
     lines = choices.fitted(cells, ["groups", "blocks"])
     assert [choices.of_lines(lines, one) for one in cells] == ["groups", "groups", "groups", "blocks"]
-    asked = [choices.of_lines(lines, Cell(10**6, cols, {"groups": 99, "blocks": 99}, 99)) for cols in (8, 64, 260, 270, 5000)]
+    asked = [choices.of_lines(lines, cell(10**6, cols, groups=99, blocks=99)) for cols in (8, 64, 260, 270, 5000)]
     assert asked == ["groups", "groups", "groups", "blocks", "blocks"]
 
 
 def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
-    def cell(rows: int, cols: int, split: float, cluster: float) -> Cell:
-        return Cell(rows, cols, {"split": split, "cluster": cluster}, max(split, cluster))
-
-    cells = [cell(8, 64000, 70, 60), *(cell(49152, cols, 50, 99) for cols in (1000, 16000))]
+    cells = [cell(8, 64000, split=70, cluster=60), *(cell(49152, cols, split=50, cluster=99) for cols in (1000, 16000))]
     lines = choices.fitted(cells, ["split", "cluster"])
-    assert [choices.of_lines(lines, cell(rows, 10**5, 0, 0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
+    assert [choices.of_lines(lines, cell(rows, 10**5, split=0, cluster=0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
 
 
 def test_what_may_not_be_able_to_is_followed_by_what_is() -> None:
-    def cell(rows: int, cols: int, **percent: float) -> Cell:
-        return Cell(rows, cols, percent, 90)
-
     few = [cell(4, cols, held=90, split=89.5, many=30) for cols in (1000, 2000)]
     cells = [*few, cell(1024, 1000, held=50, split=50, many=90), cell(1024, 9000, split=50, many=90)]
     lines = choices.fitted(cells, ["held", "split", "many"])
-    wide = {"split": 0.0, "many": 0.0}
-    found = [choices.of_lines(lines, Cell(4, 9000, percent, 0)) for percent in ({**wide, "held": 0.0}, wide)]
-    assert found == ["held", "split"]
+    asked = cell(4, 9000, held=0, split=0, many=0), cell(4, 9000, split=0, many=0)
+    assert [choices.of_lines(lines, one) for one in asked] == ["held", "split"]
 
 
 def test_a_particular_kernel_has_a_stand_in() -> None:
