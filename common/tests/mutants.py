@@ -67,7 +67,7 @@ class Mistake:
 
 
 def fault(group: str, name: str, run: str, says: str, *changes: Change, at: str | None = None, file: str = "") -> Mistake:
-    """The simulator stops the kernel, where it names a line at that of `file` (where the first change is) that has the text `at`."""
+    """The simulator stops the kernel, and names the line of `file` (where the first change is) that has the text `at`."""
     return Mistake(group, name, run, "simulator: .*" + says, changes, 4, at, file or changes[0][0])
 
 
@@ -426,10 +426,11 @@ MISTAKES = [
     # The result is right: only what is counted shows that another kernel ran.
     wrong_count("14.1", "rows_are_not_looked_at", "--variant dispatch", r"dispatch: .*, and not ",
         ("dispatch/choice.h", "rows <= static_cast<double>(line.most_rows) && matrix.cols => matrix.cols")),
-    Mistake("14.2", "half_a_workspace", "dispatch 3x151936", "simulator: .*write of 8 bytes .* past the end of",
-        ((DISPATCH, ".bytes = needed.workspace_bytes, => .bytes = needed.workspace_bytes / 2,"),), code=4),
-    Mistake("14.3", "every_matrix_begins_at_a_pack", "dispatch 40x8192 --offset 1", "simulator: .*misaligned",
-        ((DISPATCH, "choose<Kernel>(matrix_of(problem), => choose<Kernel>([&] { Matrix matrix = matrix_of(problem); matrix.alignment = 16; return matrix; }(),"),), code=4),
+    fault("14.2", "half_a_workspace", "dispatch 3x151936", "write of 8 bytes .* past the end of",
+        (DISPATCH, ".bytes = needed.workspace_bytes, => .bytes = needed.workspace_bytes / 2,")),
+    fault("14.3", "every_matrix_begins_at_a_pack", "dispatch 40x8192 --offset 1", "misaligned",
+        (DISPATCH, "choose<Kernel>(matrix_of(problem), => choose<Kernel>("
+                   "[&] { Matrix matrix = matrix_of(problem); matrix.alignment = 16; return matrix; }(),")),
     wrong_result("15.1", "sums_are_not_added_up", "two_all_reduces 3x1000", "of 3000 elements wrong",
         ("two_all_reduces", "all_reduce(sums, is_loss<Op> ? 2 * rows : rows, ncclSum);\n => ")),
     wrong_result("15.1", "pairs_of_the_first_rank_alone", "host_collectives 3x1000", "of 3000 elements wrong",
