@@ -11,12 +11,7 @@ from measure import explanations, hardware_table, ncu, results
 from measure.explanations import Explanation
 
 # The fake ncu counts twice the wavefronts that the simulator does, so these differ.
-DIFFERING = (
-    "shared load wavefronts (hardware)",
-    "shared store wavefronts (hardware)",
-    "shared load conflicts",
-    "shared store conflicts",
-)
+DIFFERING = [f"shared {access} {what}" for what in ("wavefronts (hardware)", "conflicts") for access in ("load", "store")]
 
 
 class Table(Repository):
