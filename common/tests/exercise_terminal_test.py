@@ -13,6 +13,7 @@ import termios
 import time
 from pathlib import Path
 from typing import Iterator
+from unittest.mock import MagicMock
 
 import pytest
 from fake_programs import Programs, check_signal_ends, lasting
@@ -334,9 +335,7 @@ def test_what_stands_in_the_place_of_the_learner_s_file(learner: Learner) -> Non
 
 
 def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(learner.mine))
-
+    fail = MagicMock(side_effect=OSError(errno.EROFS, "Read-only file system", str(learner.mine)))
     with monkeypatch.context() as patched:
         patched.setattr(tool, "write_new", fail)
         assert learner.piped("01.1", 2, f"{learner.mine}: Read-only file system").count("\n") == 1
