@@ -986,6 +986,7 @@ def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
         ("--random 3 --tables oneflow", "--random: not together with --tables or --shapes"),
         ("--seed 3", "--seed: needs --random"),
         ("--offset 1025", "'1025' is not accepted; accepted: whole numbers from 0 to 1024"),
+        ("--offset=-1", "'-1' is not accepted"),
         ("--rounds 0", "'0' is not accepted; accepted: whole numbers from 1"),
         ("--device sim", "the simulator takes no times"),
     ],
