@@ -33,6 +33,15 @@ def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, la
     return root
 
 
+def cell(rows: int, cols: int, **percent: float) -> Cell:
+    return Cell(rows, cols, percent, max(percent.values()))
+
+
+def table_of(op: str, part: Part, cells: list[Cell], of: Part | None = None) -> choices.Table:
+    """The lines for a part of the matrices where these cells are recorded of it, or of another part alone."""
+    return choices.table_of(choices.work_of(op), part, {one: cells if one == (of or part) else [] for one in choices.PARTS})
+
+
 def test_the_table_agrees_with_what_is_recorded() -> None:
     assert choices.disagreements(ROOT) == []
 
@@ -102,16 +111,8 @@ def test_segments_are_few_and_lie_halfway() -> None:
     assert choices.fitted(cells, ["narrow", "wide"]) == [Line(ANY, 570, "narrow"), Line(ANY, ANY, "wide")]
 
 
-def test_a_point_is_not_worth_a_line() -> None:
-    cells = [Cell(64, cols, {"one": 90.0, "other": 90.0 + (cols == 200)}, 91) for cols in (100, 200, 400)]
-    assert len(choices.fitted(cells, ["one", "other"])) == 1
-
-
 def test_few_rows_have_a_band_of_their_own() -> None:
-    def cell(rows: int, cols: int, split: float, block: float) -> Cell:
-        return Cell(rows, cols, {"split": split, "block": block}, max(split, block))
-
-    cells = [cell(4, 32000, 60, 10), cell(1024, 32000, 50, 90), cell(1024, 1000, 50, 90)]
+    cells = [cell(4, 32000, split=60, block=10), *(cell(1024, cols, split=50, block=90) for cols in (32000, 1000))]
     lines = choices.fitted(cells, ["split", "block"])
     assert [choices.of_lines(lines, one) for one in cells] == ["split", "block", "block"]
     # Of narrower rows than few were recorded with, nobody knows that few are better split.
@@ -132,75 +133,60 @@ def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_ar
 
 
 def test_bands_of_many_rows_lend_each_other_what_they_do_not_have() -> None:
-    cells = [Cell(1024, 256, {"groups": 80, "padded": 90}, 90), Cell(1024, 10**5, {"cluster": 99}, 99)]
-    cells += [Cell(49152, cols, {"groups": 99, "padded": 40}, 99) for cols in (16, 256)]
+    cells = [cell(1024, 256, groups=80, padded=90), cell(1024, 10**5, cluster=99)]
+    cells += [cell(49152, cols, groups=99, padded=40) for cols in (16, 256)]
     lines = choices.fitted(cells, ["cluster", "groups", "padded"])
     assert [choices.of_lines(lines, one) for one in cells] == ["padded", "cluster", "groups", "groups"]
     # Wide ones of more rows than were recorded are as those of fewer, and narrow ones of fewer as those of more.
-    wide, narrow = Cell(10**6, 10**5, {"cluster": 99}, 99), Cell(1024, 16, {"groups": 99}, 99)
-    assert [choices.of_lines(lines, one) for one in (wide, narrow)] == ["cluster", "groups"]
+    asked = cell(10**6, 10**5, cluster=99), cell(1024, 16, groups=99)
+    assert [choices.of_lines(lines, one) for one in asked] == ["cluster", "groups"]
 
 
 def test_of_more_rows_that_were_recorded_with_wide_ones_alone_the_narrow_ones_are_as_of_fewer() -> None:
-    cells = [Cell(4096, cols, {"groups": 99, "blocks": 20}, 99) for cols in (16, 128)]
-    cells += [Cell(4096, 512, {"groups": 99, "blocks": 90}, 99), Cell(10**6, 512, {"groups": 90, "blocks": 99}, 99)]
+    cells = [cell(4096, cols, groups=99, blocks=20) for cols in (16, 128)]
+    cells += [cell(4096, 512, groups=99, blocks=90), cell(10**6, 512, groups=90, blocks=99)]
     lines = choices.fitted(cells, ["groups", "blocks"])
     assert [choices.of_lines(lines, one) for one in cells] == ["groups", "groups", "groups", "blocks"]
-    asked = [choices.of_lines(lines, Cell(10**6, cols, {"groups": 99, "blocks": 99}, 99)) for cols in (8, 64, 260, 270, 5000)]
+    asked = [choices.of_lines(lines, cell(10**6, cols, groups=99, blocks=99)) for cols in (8, 64, 260, 270, 5000)]
     assert asked == ["groups", "groups", "groups", "blocks", "blocks"]
 
 
 def test_rows_that_few_were_recorded_of_say_nothing_of_many() -> None:
-    def cell(rows: int, cols: int, split: float, cluster: float) -> Cell:
-        return Cell(rows, cols, {"split": split, "cluster": cluster}, max(split, cluster))
-
-    cells = [cell(8, 64000, 70, 60), *(cell(49152, cols, 50, 99) for cols in (1000, 16000))]
+    cells = [cell(8, 64000, split=70, cluster=60), *(cell(49152, cols, split=50, cluster=99) for cols in (1000, 16000))]
     lines = choices.fitted(cells, ["split", "cluster"])
-    assert [choices.of_lines(lines, cell(rows, 10**5, 0, 0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
+    assert [choices.of_lines(lines, cell(rows, 10**5, split=0, cluster=0)) for rows in (8, 128, 129)] == ["split", "split", "cluster"]
 
 
 def test_what_may_not_be_able_to_is_followed_by_what_is() -> None:
-    def cell(rows: int, cols: int, **percent: float) -> Cell:
-        return Cell(rows, cols, percent, 90)
-
     few = [cell(4, cols, held=90, split=89.5, many=30) for cols in (1000, 2000)]
     cells = [*few, cell(1024, 1000, held=50, split=50, many=90), cell(1024, 9000, split=50, many=90)]
     lines = choices.fitted(cells, ["held", "split", "many"])
-    wide = {"split": 0.0, "many": 0.0}
-    found = [choices.of_lines(lines, Cell(4, 9000, percent, 0)) for percent in ({**wide, "held": 0.0}, wide)]
-    assert found == ["held", "split"]
+    asked = cell(4, 9000, held=0, split=0, many=0), cell(4, 9000, split=0, many=0)
+    assert [choices.of_lines(lines, one) for one in asked] == ["held", "split"]
 
 
 def test_a_particular_kernel_has_a_stand_in() -> None:
-    work, part = choices.work_of("cross_entropy_gradient"), Part(4, False)
-    recorded_cells = {one: [] for one in choices.PARTS}
     percent = {"flat_span": 97.0, "narrow_rows": 85.0, "in_registers": 40.0}
-    recorded_cells[part] = [Cell(262144, 33, percent, 97), Cell(262144, 4097, {"in_registers": 99.0}, 99)]
-    lines, _ = choices.table_of(work, part, recorded_cells)
-    everything = dict.fromkeys(work.kernels, 0.0)
+    cells = [Cell(262144, 33, percent, 97), Cell(262144, 4097, {"in_registers": 99.0}, 99)]
+    lines, _ = table_of("cross_entropy_gradient", Part(4, False), cells)
+    everything = dict.fromkeys(choices.work_of("cross_entropy_gradient").kernels, 0.0)
     elsewhere = {kernel: 0.0 for kernel in everything if kernel != "flat_span"}
     found = [choices.of_lines(lines, Cell(262144, 33, kernels, 0)) for kernels in (everything, elsewhere)]
     assert found == ["flat_span", "narrow_rows"]
 
 
 def test_one_is_particular_where_whole_packs_do_not_cover_the_rows() -> None:
-    work, everything = choices.work_of("softmax_backward"), {"block_registers": 90.0, "head_and_tail": 80.0, "unaligned": 50.0}
-    found = {}
-    for part in (Part(2, True), Part(2, False)):
-        recorded_cells = {one: [] for one in choices.PARTS}
-        recorded_cells[part] = [Cell(256, 2000, everything, 90)]
-        found[part] = [line.kernel for line in choices.table_of(work, part, recorded_cells).lines]
-    assert found == {
-        Part(2, True): ["block_registers"],
-        Part(2, False): ["block_registers", "head_and_tail"],
-    }
+    cells = [Cell(256, 2000, {"block_registers": 90.0, "head_and_tail": 80.0, "unaligned": 50.0}, 90)]
+    for part, kernels in (
+        (Part(2, True), ["block_registers"]),
+        (Part(2, False), ["block_registers", "head_and_tail"]),
+    ):
+        assert [line.kernel for line in table_of("softmax_backward", part, cells).lines] == kernels
 
 
 def test_what_a_particular_kernel_gains_is_not_borrowed_from_the_other_size() -> None:
-    work, part = choices.work_of("softmax_backward"), Part(4, False)
-    recorded_cells = {one: [] for one in choices.PARTS}
-    recorded_cells[Part(2, False)] = [Cell(262144, 34, {"flat_span": 90.0, "warp_registers": 70.0, "unaligned": 40.0}, 90)]
-    assert choices.table_of(work, part, recorded_cells).lines[0].kernel == "warp_registers"
+    cells = [Cell(262144, 34, {"flat_span": 90.0, "warp_registers": 70.0, "unaligned": 40.0}, 90)]
+    assert table_of("softmax_backward", Part(4, False), cells, of=Part(2, False)).lines[0].kernel == "warp_registers"
 
 
 def test_between_what_is_recorded_nothing_is_borrowed() -> None:
@@ -213,29 +199,18 @@ def test_between_what_is_recorded_nothing_is_borrowed() -> None:
 
 
 def test_what_a_kernel_is_not_asked_for_counts_for_the_best_alone() -> None:
-    recorded = ({**result("warp_registers", "11_backward", 97, cols=cols), "op": "softmax_backward"} for cols in (255, 257, 258))
-    cells = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))[Part(4, False)]
-    assert [(cell.cols, cell.percent, cell.best) for cell in cells] == [
-        (255, {"warp_registers": 97}, 97),
-        (257, {}, 97),
-        (258, {"warp_registers": 97}, 97),
-    ]
-
-
-def test_rows_of_16_bits_are_cut() -> None:
-    recorded = [{**result("warp_registers", "11_backward", 97, dtype="bf16", cols=257), "op": "softmax_backward"}]
-    cells = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))[Part(2, False)]
-    assert [cell.percent for cell in cells] == [{"warp_registers": 97}]
+    """Rows of 257 columns of 4 bytes; those of 16 bits are cut."""
+    kernel, shapes = "warp_registers", [("f32", cols) for cols in (255, 257, 258)] + [("bf16", 257)]
+    recorded = ({**result(kernel, "11_backward", 97, cols=cols, dtype=dtype), "op": "softmax_backward"} for dtype, cols in shapes)
+    of_part = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))
+    found = [(cell.cols, list(cell.percent), cell.best) for part in (Part(4, False), Part(2, False)) for cell in of_part[part]]
+    assert found == [(255, [kernel], 97), (257, [], 97), (258, [kernel], 97), (257, [kernel], 97)]
 
 
 def test_gpus_without_clusters_have_lines_of_their_own() -> None:
-    work = choices.WORKS[0]
-    part = Part(4, True)
-    recorded_cells = {one: [] for one in choices.PARTS}
     held = Cell(1024, 16384, {"tickets": 99.0, "fused": 95.0, "row_exchange": 75.0, "online": 60.0}, 99)
     wide = Cell(1024, 10**6, {"row_exchange": 80.0, "online": 60.0}, 80)
-    recorded_cells[part] = [held, wide]
-    table = choices.table_of(work, part, recorded_cells)
+    table = table_of("softmax", Part(4, True), [held, wide])
     assert [line.kernel for line in table.lines] == ["tickets", "row_exchange"]
     assert [line.kernel for line in table.without_clusters] == ["fused", "row_in_flight", "online"]
     # The line for wider rows is not for those that a cluster would have held.
@@ -243,12 +218,10 @@ def test_gpus_without_clusters_have_lines_of_their_own() -> None:
 
 
 def test_what_clusters_take_between_what_is_recorded_others_take_as_they_take_more_rows() -> None:
-    work, part = choices.work_of("cross_entropy_gradient"), Part(2, False)
-    recorded_cells = {one: [] for one in choices.PARTS}
     few, many = {"narrow_rows": 99.0, "in_registers": 60.0}, {"narrow_rows": 60.0, "in_registers": 99.0}
-    recorded_cells[part] = [Cell(4096, 501, few, 99), *(Cell(49152, cols, many, 99) for cols in (501, 8001))]
-    recorded_cells[part].append(Cell(4096, 50001, {"kept_row": 97.0, "unaligned_cluster": 99.0}, 99))
-    table = choices.table_of(work, part, recorded_cells)
+    recorded_cells = [Cell(4096, 501, few, 99), *(Cell(49152, cols, many, 99) for cols in (501, 8001))]
+    recorded_cells.append(Cell(4096, 50001, {"kept_row": 97.0, "unaligned_cluster": 99.0}, 99))
+    table = table_of("cross_entropy_gradient", Part(2, False), recorded_cells)
     cells = [Cell(1000, cols, {**few, "kept_row": 40.0}, 99) for cols in (4000, 6000, 16000, 26000)]
     assert [choices.chosen(table, cell) for cell in cells] == ["narrow_rows", "in_registers", "in_registers", "kept_row"]
 
@@ -285,10 +258,8 @@ def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> 
 
 
 def test_where_nothing_is_recorded_the_assumed_lines_hold() -> None:
-    work, part = choices.work_of("cross_entropy"), Part(2, True)
-    recorded_cells = {one: [] for one in choices.PARTS}
-    recorded_cells[part] = [Cell(4096, cols, {"one_read": 91.0, "drawn_rows": 94.0, "split_row": 88.0}, 94) for cols in (10000, 20000)]
-    table = choices.table_of(work, part, recorded_cells)
+    percent = {"one_read": 91.0, "drawn_rows": 94.0, "split_row": 88.0}
+    table = table_of("cross_entropy", Part(2, True), [Cell(4096, cols, percent, 94) for cols in (10000, 20000)])
     every = {"narrow_rows": 1.0, "one_read": 1.0, "drawn_rows": 1.0, "split_row": 1.0}
     shapes = [(4096, 10000), (4096, 5001), (4096, 5000), (64, 20000), (65, 20000)]
     chosen = [choices.chosen(table, Cell(*shape, every, 1)) for shape in shapes]
@@ -327,8 +298,7 @@ def test_lines_that_need_a_workspace_are_passed_over() -> None:
         Cell(rows, cols, {**dict.fromkeys(("row_exchange", "head_and_tail", "fused", "online"), 60.0), best: 99.0}, 99)
         for rows, cols, best in ((64, 900, "row_exchange"), (64, 9000, "fused"), (8192, 900, "head_and_tail"), (8192, 9000, "fused"))
     ]
-    part = Part(4, True)
-    table = choices.table_of(choices.WORKS[0], part, {**{one: [] for one in choices.PARTS}, part: cells})
+    table = table_of("softmax", Part(4, True), cells)
     assert choices.chosen(table, cells[0]) == "row_exchange"
     without_workspace = cells[0]._replace(percent={kernel: 60.0 for kernel in cells[0].percent if kernel != "row_exchange"})
     assert choices.chosen(table, without_workspace) == "fused"  # as the next of as few rows, not as those of many

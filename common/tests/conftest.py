@@ -1,4 +1,4 @@
-"""What the tests in Python share: where the tools are, fake stages, and stand-ins for programs."""
+"""What the tests in Python share: where the tools are, fake stages, stand-ins for programs, and a browser."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+from browser import browser  # noqa: E402, F401
 from fake_programs import Programs  # noqa: E402
 from fake_stages import Repository  # noqa: E402
 

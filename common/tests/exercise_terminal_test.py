@@ -13,6 +13,7 @@ import termios
 import time
 from pathlib import Path
 from typing import Iterator
+from unittest.mock import MagicMock
 
 import pytest
 from fake_programs import Programs, check_signal_ends, lasting
@@ -45,8 +46,13 @@ class Terminal:
             self.screen += data.decode(errors="replace").replace("\r\n", "\n")
         self.screen = self.screen[found.end() :]
 
-    def type(self, text: str) -> None:
-        os.write(self.file, text.encode())
+    def follow(self, *steps: str) -> None:
+        """Types what follows a ">", and waits for what has none."""
+        for step in steps:
+            if step.startswith(">"):
+                os.write(self.file, step[1:].encode())
+            else:
+                self.expect(step)
 
     def wait(self) -> int:
         """The exit code; what is still printed goes to `screen`. A program that does not end is killed."""
@@ -123,15 +129,12 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     for part in ("0 of 3 solved", "\033[33mnext\033[0m  01.1", "Next: read 01_a/README.md, then"):
         assert part in screen, screen
     session = learner.terminal("--watch")
-    session.expect("now a copy of the starter")
+    session.follow("now a copy of the starter")
+    waiting = "Waiting for 01_a/exercise/of_01_1/mine.cu to be saved; n: next exercise, h: hint, l: list, q: quit"
     for text in ("not yet", "right"):
-        session.expect("Wrong result: look again")
-        session.expect("Waiting for 01_a/exercise/of_01_1/mine.cu to be saved; n: next exercise, h: hint, l: list, q: quit")
+        session.follow("Wrong result: look again", waiting)
         learner.save(text)
-    session.expect("Solved: well")
-    session.expect("Go on: .*./run exercise 01.2")
-    session.expect("\nn: next exercise, h: hint, l: list, q: quit")
-    session.type("q")
+    session.follow("Solved: well", "Go on: .*./run exercise 01.2", "\nn: next exercise, h: hint, l: list, q: quit", ">q")
     assert session.wait() == 0
     screen = learner.typed()
     for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
@@ -142,22 +145,11 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
 
 def test_keys_of_watch(learner: Learner) -> None:
     session = learner.terminal("01.1", "--watch")
-    session.expect("q: quit")
-    session.type("xh")  # other keys do nothing
-    session.expect("01.1 Hint 1: a")
-    session.expect("q: quit")
-    session.type("l")
-    session.expect("Exercises: 0 of 3 solved")
-    session.expect("q: quit")
+    session.follow("q: quit", ">xh", "01.1 Hint 1: a")  # other keys do nothing
+    session.follow("q: quit", ">l", "Exercises: 0 of 3 solved", "q: quit")
     learner.save("right")
-    session.expect("Solved: well")
-    session.expect("\nn: next exercise")
-    session.type("\n")
-    session.expect("01.2 A title")
-    session.expect("Waiting for 01_a/exercise/of_01_2/mine.cu")
-    session.type("n")  # what is not solved may wait
-    session.expect("Waiting for 02_a/exercise/of_02_1/mine.cu")
-    session.type("q")
+    session.follow("Solved: well", "\nn: next exercise", ">\n", "01.2 A title", "Waiting for 01_a/exercise/of_01_2/mine.cu")
+    session.follow(">n", "Waiting for 02_a/exercise/of_02_1/mine.cu", ">q")  # what is not solved may wait
     assert session.wait() == 1
 
 
@@ -165,20 +157,19 @@ def test_watch_ends_with_the_last_exercise(learner: Learner) -> None:
     learner.solved(*NUMBERS[1:])
     learner.save("right")
     session = learner.terminal("01.1", "--watch")
-    session.expect("That was the last one: all 3 exercises are solved.")
+    session.follow("That was the last one: all 3 exercises are solved.")
     assert session.wait() == 0
 
 
-def test_watch_leaves_the_terminal_as_it_was(learner: Learner) -> None:
+def test_ctrl_c_leaves_the_terminal_as_it_was(learner: Learner) -> None:
     session = learner.terminal("01.1", "--watch")
     before = termios.tcgetattr(session.file)
-    session.expect("q: quit")
+    session.follow("q: quit")
     assert termios.tcgetattr(session.file) != before
-    session.type("\x03")
-    session.expect("interrupted")
+    session.follow(">\x03", "interrupted")
     time.sleep(0.2)
     assert termios.tcgetattr(session.file) == before
-    assert session.wait() == 130
+    assert session.wait() == 130 and "Traceback" not in session.screen, session.screen
 
 
 def test_watch_without_keys(learner: Learner) -> None:
@@ -219,13 +210,6 @@ def test_watch_warp_writes_a_page(learner: Learner) -> None:
     assert not page.exists()
 
 
-def test_ctrl_c_ends_watch(learner: Learner) -> None:
-    session = learner.terminal("of_02_1", "--watch")
-    session.expect("Waiting for")
-    session.type("\x03")
-    assert session.wait() == 130 and "Traceback" not in session.screen, session.screen
-
-
 def test_a_compile_error_comes_first_and_short(learner: Learner) -> None:
     learner.save("right")
     errors = r"%s(3): error: caf\351 is undefined\n  caf\351\n  ^\n\nmine.cu(5): error: more\n"
@@ -258,9 +242,7 @@ def test_hints(learner: Learner) -> None:
 @pytest.mark.parametrize("answer, shown", [("\n", False), ("y\n", True), ("\x04", False)])
 def test_the_solution_is_shown_to_who_says_yes(learner: Learner, answer: str, shown: bool) -> None:
     session = learner.terminal("1.1", "--solution")
-    session.expect("is not solved yet, and 3 of its 3 hints are not read")
-    session.expect(r"\[y/N\]")
-    session.type(answer)
+    session.follow("is not solved yet, and 3 of its 3 hints are not read", r"\[y/N\]", f">{answer}")
     assert (session.wait(), "\nright\n" in session.screen) == (0, shown), session.screen
 
 
@@ -353,9 +335,7 @@ def test_what_stands_in_the_place_of_the_learner_s_file(learner: Learner) -> Non
 
 
 def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(learner.mine))
-
+    fail = MagicMock(side_effect=OSError(errno.EROFS, "Read-only file system", str(learner.mine)))
     with monkeypatch.context() as patched:
         patched.setattr(tool, "write_new", fail)
         assert learner.piped("01.1", 2, f"{learner.mine}: Read-only file system").count("\n") == 1

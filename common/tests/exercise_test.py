@@ -17,69 +17,7 @@ from learn import exercise as tool
 
 CHECKS = Path(os.environ.get("CHECKS", ROOT / "build/exercise")).resolve()
 
-# Every launcher, by a kernel that does all with one thread.
-ONE_THREAD = """#include "13_masked_softmax/philox.cuh"
-#include "common/exercise/launchers.cuh"
-__global__ void KERNEL(const float* x, float* y, std::int64_t first_row, Shape shape) {
-  const std::int64_t row = (first_row + blockIdx.x) * shape.cols;
-  float max = -INFINITY;
-  for (std::int64_t col = 0; col < shape.cols; ++col) max = fmaxf(max, x[row + col]);
-  float sum = 0;
-  for (std::int64_t col = 0; col < shape.cols; ++col) sum += __expf(x[row + col] - max);
-  for (std::int64_t col = 0; col < shape.cols; ++col) y[row + col] = __expf(x[row + col] - max) / sum;
-}
-void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, y, first_row, shape);
-}
-void softmax(const float* x, float* y, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, y, 0, shape);
-}
-void softmax_from_max_and_sum(const float* x, const float*, const float*, float* y, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, y, 0, shape);
-}
-__global__ void KERNEL(const float* y, const float* dy, float* dx, Shape shape) {
-  const std::int64_t row = blockIdx.x * shape.cols;
-  float sum = 0;
-  for (std::int64_t col = 0; col < shape.cols; ++col) sum += y[row + col] * dy[row + col];
-  for (std::int64_t col = 0; col < shape.cols; ++col) dx[row + col] = y[row + col] * (dy[row + col] - sum);
-}
-void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(y, dy, dx, shape);
-}
-__global__ void KERNEL(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape) {
-  const std::int64_t row = blockIdx.x * shape.cols;
-  const std::int64_t label = labels[blockIdx.x];
-  float max = -INFINITY;
-  for (std::int64_t col = 0; col < shape.cols; ++col) max = fmaxf(max, x[row + col]);
-  float sum = 0;
-  for (std::int64_t col = 0; col < shape.cols; ++col) sum += __expf(x[row + col] - max);
-  for (std::int64_t col = 0; col < shape.cols; ++col) {
-    dx[row + col] = label < 0 ? 0 : __expf(x[row + col] - max) / sum - (col == label ? 1 : 0);
-  }
-  loss[blockIdx.x] = label < 0 ? 0 : logf(sum) + (max - x[row + label]);
-}
-void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, labels, loss, dx, shape);
-}
-__global__ void KERNEL(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape) {
-  const std::int64_t row = blockIdx.x * shape.cols;
-  const std::int64_t query = blockIdx.x % shape.cols;
-  float max = -INFINITY;
-  for (std::int64_t col = 0; col <= query; ++col) max = fmaxf(max, x[row + col] / 8);
-  float sum = 0;
-  for (std::int64_t col = 0; col <= query; ++col) sum += __expf(x[row + col] / 8 - max);
-  for (std::int64_t col = 0; col < shape.cols; ++col) {
-    const std::int64_t i = row + col;
-    softmax[i] = col <= query ? __expf(x[i] / 8 - max) / sum : 0;
-    const uint4 bits = philox4x32(i / 8, seed);
-    const unsigned pair = i % 8 < 4 ? (i % 8 < 2 ? bits.x : bits.y) : (i % 8 < 6 ? bits.z : bits.w);
-    y[i] = (pair >> (i % 2 * 16) & 0xffff) < 6554 ? 0 : softmax[i] * (65536.0f / (65536 - 6554));
-  }
-}
-void causal_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape, cudaStream_t stream) {
-  KERNEL<<<grid_for(shape.rows), 1, 0, stream>>>(x, softmax, y, seed, shape);
-}
-"""
+ONE_THREAD = Path(__file__).with_name("one_thread.cuh").read_text(encoding="utf-8")
 LANES = "bytes per load request of a warp, where at least 16 are expected.*one does the work of all"
 
 PREDICTED = [name for name, exercise in EXERCISES.items() if exercise.kind == "predict"]

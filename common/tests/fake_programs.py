@@ -11,7 +11,7 @@ BASH = shutil.which("bash")
 
 
 class Programs:
-    """A folder for PATH. Its stand-ins record each call as a line "name arguments"."""
+    """A folder for PATH. Its stand-ins, and copies of them, record each call as a line "name arguments"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "bin"
@@ -23,7 +23,7 @@ class Programs:
         for name in names:
             path = self.folder / name
             path.unlink(missing_ok=True)
-            path.write_text(f'#!{BASH}\nprintf "%s\\n" "{path.name} $*" >>"{self.log}"\n{body}\n', encoding="utf-8")
+            path.write_text(f'#!{BASH}\nprintf "%s\\n" "${{0##*/}} $*" >>"{self.log}"\n{body}\n', encoding="utf-8")
             path.chmod(0o755)
 
     def real(self, *names: str) -> None:

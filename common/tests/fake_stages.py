@@ -21,34 +21,29 @@ MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"
 STAGE = r"""#!{python} -SE
 import itertools, json, sys
 from pathlib import Path
-me = Path(__file__)
-given = sys.argv[1:]
-def value(name, default=""):
-    return given[given.index(name) + 1] if name in given else default
-def stop(code, why):
-    print(why, file=sys.stderr)
+me, given = Path(__file__), dict(zip(sys.argv[1:], [*sys.argv[2:], ""]))
+def stop(code, why, to=sys.stderr):
+    print(why, file=to)
     sys.exit(code)
-wanted, accepted = value("--variant", "all").split(","), [name for name, _, _ in {variants}]
-for option, name, known in (("op", value("--op", "all"), ["softmax", "log_softmax"]), ("variant", wanted[0], accepted)):
+wanted, accepted = given.get("--variant", "all").split(","), [name for name, _, _ in {variants}]
+for option, name, known in (("op", given.get("--op", "all"), ["softmax", "log_softmax"]), ("variant", wanted[0], accepted)):
     if name not in (*known, "all"):
         stop(2, f"{me.name}: --{option}: '{name}' is not accepted; accepted: {', '.join(known)}")
 if "--list" in given:
-    print(*(f"{name}  an idea" for name in accepted), sep="\n")
-    sys.exit(0)
+    stop(0, "\n".join(f"{name}  an idea" for name in accepted), sys.stdout)
 mode = me.with_suffix(".mode").read_text() if me.with_suffix(".mode").exists() else ""
 if mode.endswith(" gpu"):
-    mode = mode[:-4] if value("--device") == "gpu" else ""
+    mode = mode[:-4] if given.get("--device") == "gpu" else ""
 if mode.startswith("exit"):
     stop(int(mode.split()[1]), "the stage's last words")
 if mode == "garbage":
-    print("no JSON")
-    sys.exit(0)
+    stop(0, "no JSON", sys.stdout)
 machine = dict({machine}, **({"gpu": "another"} if mode == "other machine" else {}))
 timed = "--verify-only" not in given
 nothing = dict.fromkeys("time_us spread_percent copy_us percent_of_copy bandwidth_gb_s passes max_error".split())
 out = []
-for dtype, rows, cols in itertools.product(*(value(name).split(",") for name in ("--dtype", "--rows", "--cols"))):
-    rows, cols = int(rows), int(cols)
+for dtype, rows, cols in itertools.product(*(given.get(name, "").split(",") for name in ("--dtype", "--rows", "--cols"))):
+    dtype, rows, cols = dtype.replace("all", "f32"), int(rows), int(cols)
     base = dict(nothing, dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified")
     copy = cols * (float(mode.split()[2]) if mode.startswith("slow copy") else 1.0)
     for name, speed, widest in {variants}:
@@ -61,7 +56,7 @@ for dtype, rows, cols in itertools.product(*(value(name).split(",") for name in 
         elif timed and mode != "without a time":
             row.update(time_us=100 * copy / speed, spread_percent=0.5, copy_us=copy, percent_of_copy=speed,
                        bandwidth_gb_s=speed * 40, passes=2 + 4 / cols, max_error=0.1)
-        if value("--device") == "sim":
+        if given.get("--device") == "sim":
             counts = cols * (2 if mode == "counts more" and name == "wide" else 1)
             row.update(passes=2, **dict.fromkeys({declared}, 4 if applies else None),
                        **dict.fromkeys({counted}, counts if applies else None))

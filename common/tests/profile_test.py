@@ -343,10 +343,9 @@ def test_what_cannot_be_measured_is_counted_and_not_recorded(
 
 
 def entry_of(*kernels: results.Json) -> results.Json:
-    place = {"stage": "01_naive", "variant": "a", "dtype": "f16", "rows": 10, "cols": 100, "op": "softmax"}
     unknown = dict.fromkeys(quantities.METRICS)
     measured = [{"kernel": "k", "metrics": {**unknown, **metrics}} for metrics in kernels]
-    return {**place, "counted": defaultdict(int, rows=10), "kernels": measured}
+    return {**entry_at("a", 100), "rows": 10, "counted": defaultdict(int, rows=10), "kernels": measured}
 
 
 def test_several_kernels() -> None:

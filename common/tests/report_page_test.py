@@ -1,38 +1,25 @@
-"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at.
-
-They are in the folder that the environment names in PICTURES (default: build). Needs a Chromium, and Playwright, which
-drives it: .tools/browser_driver, or python3's own. Skipped where one of them, matplotlib or Jinja is missing.
+"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at. Skipped where it,
+matplotlib or Jinja is missing.
 """
 
 import json
-import os
 import re
-import shutil
-import sys
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 import synthetic_sweep
+from browser import PICTURES, Opened, barriers_of
 from command import MissingTool
 from measure import results
 from measure.results import ROOT, Recorded, file_of
 from pages import draw, plot, report
 
-sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
 try:
     draw.load()
-    from playwright.sync_api import sync_playwright
-except (MissingTool, ImportError) as error:
-    advice = "" if isinstance(error, MissingTool) else ": python3 -m pip install -r common/tests/requirements.txt"
-    pytest.skip(f"{error}{advice}", allow_module_level=True)
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if not CHROMIUM:
-    pytest.skip("there is no Chromium on this machine", allow_module_level=True)
+except MissingTool as error:
+    pytest.skip(str(error), allow_module_level=True)
 
-# What finds what some people cannot use; .ci/run fetches it.
-AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)
-PICTURES = Path(os.environ.get("PICTURES", ROOT / "build"))
 WIDTHS = (1280, 800, 390)  # a desktop's, a tablet's and a phone's, in px
 
 
@@ -45,35 +32,15 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory, sources: plot.Sources) -> str:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report.page(sources), encoding="utf-8")
-    return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        # The page is our own file; Chromium's sandbox does not start for root.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def html(sources: plot.Sources) -> str:
+    return report.page(sources)
 
 
 @pytest.fixture
-def page(browser: Any, url: str, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page in the browser, which complains of nothing and loads nothing else."""
+def page(browser: Any, html: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     width, scheme = getattr(request, "param", (WIDTHS[0], "light"))
-    complaints: list[str] = []
-    requests: list[str] = []
-    page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(url)
-    yield page
-    page.context.close()
-    assert (complaints, set(requests)) == ([], {url})
+    with Opened(browser, html, tmp_path / "report.html", width, scheme) as opened:
+        yield opened
 
 
 def column(page: Any, title: str, table: str = "all") -> list[str]:
@@ -271,9 +238,6 @@ def test_every_width(page: Any, request: pytest.FixtureRequest) -> None:
         page.fill("#filter", text)
         assert page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]") == [width, width]
         page.locator("#table-all thead button").last.click()
-    if AXE:
-        page.fill("#filter", "fastertransformer_block_per_head")  # a few rows: axe looks at each cell, for minutes
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    page.fill("#filter", "fastertransformer_block_per_head")  # a few rows: axe looks at each cell, for minutes
+    assert barriers_of(page) == []
     page.screenshot(path=str(PICTURES / f"report-{width}-{scheme}.png"), full_page=True)

@@ -16,26 +16,22 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CMAKE = r"""case $1 in
   --version) echo "cmake version VERSION" ;;
-  --preset)
+  --preset | -D*)
     [[ ! -e configure_fails ]] || { echo "CMake's complaint" >&2; exit 1; }
     mkdir -p build
-    echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
-    for option; do case $option in -D*) echo "${option#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;; esac; done
-    case $* in *Makefiles*) >build/Makefile ;; *) >build/build.ninja ;; esac
+    if [[ $1 == --preset ]]; then
+      echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt
+      case $* in *Makefiles*) >build/Makefile ;; *) >build/build.ninja ;; esac
+    fi
+    printf "%s\n" "$@" | sed -n "s/^-D\(.*\)=/\1:BOOL=/p" >>build/CMakeCache.txt
     echo "configure chatter" ;;
-  -D*)
-    echo "${1#-D}" | sed "s/=/:BOOL=/" >>build/CMakeCache.txt ;;
   --build)
     echo "build chatter"
     [[ ! -e build_fails ]] || exit 1
     while [[ $1 != --target ]]; do shift; done
-    for target in "${@:2}"; do
-      [[ ! -e keep_targets ]] || continue
-      printf "%s\n" "#!$BASH" "printf \"%s\n\" \"$target \$*\" >>\"CALLS\"" \
-        "echo table of $target" "exit \$(cat code.$target 2>/dev/null || echo 0)" >"build/$target"
-      chmod +x "build/$target"
-    done ;;
+    [[ -e keep_targets ]] || for target in "${@:2}"; do cp "${0%/*}/table" "build/$target"; done ;;
 esac"""
+TABLE = 'echo "table of ${0##*/}"\nexit "$(cat "code.${0##*/}" 2>/dev/null || echo 0)"'  # what a stage does
 
 # A pip that unpacks a toolkit, a newer CMake and Python packages.
 PIP = r"""[[ $* != *--version ]] || exit 0
@@ -88,12 +84,12 @@ class Checkout:
         programs.real(*"rm rmdir sed sleep sort".split())
         programs.fake("g++", "ninja")
         programs.fake("id", body="echo 1000")
+        programs.fake("table", body=TABLE)
         programs.fake("nvcc", body='echo "Cuda compilation tools, release 12.4, V12.4.99"')
         self.cmake()
 
     def cmake(self, version: str = "3.25.1", before: str = "", after: str = "") -> None:
-        text = CMAKE.replace("VERSION", version).replace("CALLS", str(self.programs.log))
-        self.programs.fake("cmake", body=f"{before}\n{text}\n{after}")
+        self.programs.fake("cmake", body=f"{before}\n{CMAKE.replace('VERSION', version)}\n{after}")
 
     def write(self, file: str, text: str = "") -> None:
         path = self.path / file

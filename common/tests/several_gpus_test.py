@@ -88,22 +88,17 @@ def test_what_crosses_the_link(gpus: int, variant: str, exchanges: list[str], fr
     assert {int(count) for _, count in found} | {int(count) for count in sent} == {ROWS * (gpus - 1) * from_each(gpus)}
 
 
-def test_gpus_that_are_no_peers() -> None:
-    done = run(2, "--verify-only", SIM_PEERS="0")
+@pytest.mark.parametrize(
+    "gpus, peers, why",
+    [(2, "0", "needs GPUs that reach each other's memory (peer access)"), (1, "1", "needs another GPU")],
+)
+def test_without_a_gpu_to_reach(gpus: int, peers: str, why: str) -> None:
+    done = run(gpus, "--verify-only", SIM_PEERS=peers)
     assert done.returncode == 0, done.stderr
-    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
-    assert all(("1 verified" in line) == (name != "device_exchange") for name, line in lines.items())
-    told = run(2, "--variant", "device_exchange", "--format", "csv", SIM_PEERS="0").stdout
-    assert "needs GPUs that reach each other's memory (peer access)" in told
-
-
-def test_one_gpu() -> None:
-    done = run(1, "--verify-only")
-    assert done.returncode == 0
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert list(lines) == sorted(VARIANTS)
     assert all(("1 verified" in line) == (name != "device_exchange") for name, line in lines.items())
-    assert "needs another GPU" in run(1, "--variant", "device_exchange").stdout
+    assert why in run(gpus, "--variant", "device_exchange", "--format", "csv", SIM_PEERS=peers).stdout
 
 
 def tool(*options: str, build: Path = STAGE.parent, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,13 +1,11 @@
 """Tests SIM_TRACE and the pages of ./run watch, which are opened in a headless Chromium: what is drawn must be what was counted.
 
-BUILD in the environment is where the stages and the simulator are built: build. PICTURES is where pictures of the pages are left
-for people to look at: build, too. What needs a browser is skipped without one, as in report_page_test.py.
+BUILD in the environment is where the stages and the simulator are built: build. What needs a browser is skipped without one.
 """
 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,12 +14,11 @@ from typing import Any, Iterator
 
 import command
 import pytest
+from browser import PICTURES, Opened, barriers_of
 from learn import watch
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
-AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)  # as in report_page_test.py
-PICTURES = Path(os.environ.get("PICTURES", BUILD))
 STAGES = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.cu"))
 # Counted for each instruction, also where no lane executes it: a trace has none of them.
 NOT_TRACED = {"warp_instructions", "special_function_lanes", "exp2_lanes"}
@@ -178,41 +175,6 @@ def test_files_of_another_checkout_are_found_in_this_one() -> None:
 # ---- In a browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: ./test fetches it")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not chromium:
-        pytest.skip("there is no Chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        # The page is our own file; Chromium's sandbox does not start for root.
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Opened:
-    """A page in the browser, which complains of nothing and loads nothing else."""
-
-    def __init__(self, browser: Any, html: str, path: Path, width: int = 1400, scheme: str = "light") -> None:
-        path.write_text(html, encoding="utf-8")
-        self.complaints: list[str] = []
-        self.url = path.as_uri()
-        self.page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.complaints.extend([request.url] if request.url != self.url else []))
-
-    def __enter__(self) -> Any:
-        self.page.goto(self.url)
-        return self.page
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.page.context.close()
-        assert kind or self.complaints == []
-
-
 def page_of(stage: str, runs: list[Json]) -> str:
     return watch.page(stage, f"{stage}/", runs, ROOT)
 
@@ -282,47 +244,7 @@ def test_every_width(browser: Any, tmp_path: Path, example: str, width: int, sch
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == {"light": "rgb(255, 255, 255)",
                                                                                   "dark": "rgb(13, 17, 23)"}[scheme]
         page.screenshot(path=str(PICTURES / f"watch-{width}-{scheme}.png"), full_page=True)
-        assert too_little_contrast(page) == []
-        if AXE:
-            page.evaluate(AXE.read_text(encoding="utf-8"))
-            found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-
-
-def too_little_contrast(page: Any) -> list[str]:
-    """Texts with less than 4.5 : 1 against what is behind them, in the page and in its pictures; controls without a name."""
-    return page.evaluate("""() => {
-      const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-      const rgb = colour => {
-        canvas.clearRect(0, 0, 1, 1);
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
-      };
-      const luminance = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-      const behind = element => {
-        for (let at = element; at; at = at.parentElement) {
-          const colour = rgb(getComputedStyle(at).backgroundColor);
-          if (colour[3] > 0) return colour;
-        }
-        return [255, 255, 255, 255];
-      };
-      const found = [];
-      for (const element of document.querySelectorAll("body *")) {
-        const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-        if (!own || element.closest("script, option") || !element.getClientRects().length) continue;
-        const drawn = element instanceof SVGElement, box = drawn && element.previousElementSibling;
-        const inCell = box?.tagName === "rect" && element.getAttribute("text-anchor") === "middle";
-        const [a, b] = [rgb(getComputedStyle(element)[drawn ? "fill" : "color"]), inCell ? rgb(getComputedStyle(box).fill) : behind(element)]
-          .map(luminance).sort((p, q) => q - p);
-        if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${element.textContent.trim().slice(0, 30)}: ${((a + 0.05) / (b + 0.05)).toFixed(2)}`);
-      }
-      for (const control of document.querySelectorAll("input, select, button, [tabindex], svg[role=img]")) {
-        if (!control.labels?.length && !control.getAttribute("aria-label") && !control.textContent.trim()) found.push(control.outerHTML);
-      }
-      return [...new Set(found)];
-    }""")
+        assert barriers_of(page) == []
 
 
 def test_what_a_reader_does(browser: Any, tmp_path: Path, example: str) -> None:
