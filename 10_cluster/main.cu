@@ -1,4 +1,3 @@
-#include "10_cluster/bulk_ring.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/forward/cluster_registers.cuh"
@@ -24,7 +23,6 @@ Stage stage() {
           variant<UnalignedClusterRow>("unaligned_cluster", "two to sixteen; any width at any place",
                                        whole_passes(1, 1)),
           variant<Tickets>("tickets", "clusters of sixteen stay and draw rows", whole_passes(1, 1)),
-          variant<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way", whole_passes(1, 1)),
       }};
 }
 

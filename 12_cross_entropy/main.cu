@@ -2,7 +2,6 @@
 #include "12_cross_entropy/traffic.h"
 #include "common/harness/cli/run_stage.h"
 #include "common/rowwise/kernels/loss/cluster_loss.cuh"
-#include "common/rowwise/kernels/loss/in_cluster.cuh"
 #include "common/rowwise/kernels/loss/narrow_rows.cuh"
 #include "common/rowwise/kernels/loss/split_loss.cuh"
 
@@ -45,9 +44,6 @@ Stage stage() {
               variant<InRegisters>("in_registers", "the row stays in the registers of a block, or of a warp",
                                    in_registers_passes),
               variant<KeptRows<true>>("kept_row", "the row stays in shared memory", kept_passes<true>),
-              variant<InCluster>("cluster",
-                                 "the row stays in the shared memory of 2 to 16 blocks, which draw rows",
-                                 cluster_passes),
               variant<UnalignedInCluster>("unaligned_cluster",
                                           "any width at any place: a cluster for each row",
                                           unaligned_cluster_passes),

@@ -87,16 +87,11 @@ inline Traffic span_passes(const Problem& problem) {
   return traffic;
 }
 
-inline Traffic cluster_passes(const Problem& problem) {
+inline Traffic unaligned_cluster_passes(const Problem& problem) {
   const RowOnCluster row =
       UnalignedInCluster::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
-  return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
-}
-
-/// x at the label is read from shared memory.
-inline Traffic unaligned_cluster_passes(const Problem& problem) {
-  Traffic traffic = cluster_passes(problem);
-  traffic.bytes_read -= bytes_at_labels(problem);
+  Traffic traffic = traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
+  traffic.bytes_read -= bytes_at_labels(problem);  // which are read from shared memory
   return traffic;
 }
 

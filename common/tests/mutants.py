@@ -74,18 +74,15 @@ WALK = "common/kernel/for_each_pack.cuh"
 SPLIT = "common/rowwise/kernels/forward/split_row.cuh"
 EXCHANGE = "common/rowwise/kernels/forward/row_exchange.cuh"
 CUT = "common/rowwise/kernels/forward/cut.cuh"
-SHIFTED = "08_unaligned_rows/shifted.cuh"
 SPAN = "common/rowwise/kernels/forward/flat_span.cuh"
 FLIGHT = "common/rowwise/kernels/forward/row_in_flight.cuh"
 PACKS = "09_async_copy/own_packs.cuh"
-LANDING = "09_async_copy/landing.cuh"
 BULK = "09_async_copy/bulk_copy.cuh"
 ASYNC = "common/kernel/async_copy.cuh"
 CLUSTER = "common/kernel/cluster_exchange.cuh"
 CLUSTER_ROW = "common/rowwise/kernels/forward/cluster_row.cuh"
 CLUSTER_REGISTERS = "common/rowwise/kernels/forward/cluster_registers.cuh"
 TICKETS = "common/rowwise/kernels/forward/tickets.cuh"
-RING = "10_cluster/bulk_ring.cuh"
 UNALIGNED_CLUSTER = "common/rowwise/kernels/forward/unaligned_cluster.cuh"
 GRADIENT = "common/kernel/row_gradient.cuh"
 IN_REGISTERS = "common/rowwise/kernels/backward/in_registers.cuh"
@@ -100,7 +97,6 @@ SPAN_GRADIENT = "common/rowwise/kernels/backward/flat_span.cuh"
 ROW_LOSS = "common/kernel/row_loss.cuh"
 LOSS = "common/rowwise/kernels/loss/loss.cuh"
 KEPT_ROW = "common/rowwise/kernels/loss/kept_row.cuh"
-LOSS_IN_CLUSTER = "common/rowwise/kernels/loss/in_cluster.cuh"
 CLUSTER_LOSS = "common/rowwise/kernels/loss/cluster_loss.cuh"
 LOSS_OF_ANY_WIDTH = "common/rowwise/kernels/loss/unaligned_cluster.cuh"
 NARROW_ROWS = "common/rowwise/kernels/loss/narrow_rows.cuh"
@@ -272,12 +268,6 @@ GROUPS: dict[str, list[Mistake]] = {
             (EXCHANGE, "slots + row * gridDim.x * gridDim.x => slots"), at="while (bits == 0)"),
     ],
     "08_unaligned_rows_1": [
-        fault("a_pack_before_the_first_row", "shifted --rows 7 --cols 1001 --offset 1",
-            "read of 16 bytes of global memory at .*, which nobody has written yet: 4 bytes before the",
-            (SHIFTED, "return 0 <= element && element + N => return element + N"),
-            at="in_tensor(i) ? load_pack<N>(row_x + col(i))"),
-        wrong_result("neighbours_are_not_masked", "shifted --rows 4 --cols 1001", "4 x 1001",
-            (SHIFTED, "if (!in_row(col(i) + e)) values => if (false) values")),
         wrong_result("tail_is_forgotten", "head_and_tail --rows 7 --cols 1001", "[0-9]+ of 7007 elements never written",
             (CUT, "tail = (count - head) % N; => tail = 0;")),
         fault("copies_are_not_waited_for", "flat_span --rows 7 --cols 33",
@@ -285,10 +275,6 @@ GROUPS: dict[str, list[Mistake]] = {
             (SPAN, "  __pipeline_wait_prior(0); => "), at="unpack(all_exist || i < count ? load_pack<N>(part + i)"),
     ],
     "08_unaligned_rows_2": [
-        fault("a_pack_behind_the_last_row", "shifted --rows 7 --cols 1001",
-            "read of 16 bytes of global memory at .*, which nobody has written yet: byte 28016 of",
-            (SHIFTED, "0 <= element && element + N <= shape.rows * shape.cols; => 0 <= element;"),
-            at="fetched[i] = in_tensor(i) ?"),
         fault("no_barrier_before_the_span_is_read", "flat_span --rows 64 --cols 33",
             "read of 4 bytes of shared memory",
             (SPAN, "thread, threads, reads);\n    __syncthreads();\n\n => thread, threads, reads);\n\n"),
@@ -314,31 +300,20 @@ GROUPS: dict[str, list[Mistake]] = {
             "read of 16 bytes of shared memory at .*on its way",
             (PACKS, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
             at="unpack(load_pack<N>(slot + pack * N), values);\n      Op::add"),
-        fault("one_group_too_many_is_left_under_way", "landing --rows 7 --cols 1000",
-            "read of 16 bytes of shared memory at .*on its way",
-            (LANDING, "__pipeline_wait_prior(packs_per_thread - 1); => __pipeline_wait_prior(packs_per_thread);"),
-            at="unpack(pack < num_packs ? load_pack<N>"),
         fault("bulk_copies_are_not_waited_for", "bulk_copy --rows 7 --cols 1000",
             "read of 16 bytes of shared memory at .*on its way",
             (BULK, "    wait_for_phase(&arrived[slot], step / ring_slots % 2);\n => "),
             at="unpack(load_pack<N>(slot_at(slot) + pack * N), values);"),
     ],
     "09_async_copy_2": [
-        fault("refilled_before_it_is_read_again", "refill --rows 7 --cols 1000",
-            "read of 16 bytes of shared memory at .*on its way",
-            (PACKS, "        write_pack(y + row * shape.cols, slot, pack, result);\n        if (next < shape.rows) => "
-                    "        if (next < shape.rows)"),
-            (PACKS, "request_pack(slot, x + next * shape.cols, pack, reads);\n => request_pack(slot, x + next * shape.cols, pack, reads);\n"
-                    "        write_pack(y + row * shape.cols, slot, pack, result);  // too late\n"),
-            at="// too late"),
         fault("requested_before_all_are_done_with_the_slot", "bulk_copy --rows 14 --cols 1000",
             "read of 16 bytes of shared memory at .*on its way",
             (BULK, "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n => "),
             (BULK, "ring_slots * gridDim.x + ticket);\n    }\n => ring_slots * gridDim.x + ticket);\n    }\n"
                    "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n"),
             at="write_pack(y + row * shape.cols, slot_at(slot), pack, result);"),
-        fault("one_storage_for_all_rows", "landing --rows 7 --cols 1000", "race: (read|write) of 4 bytes of shared memory",
-            (LANDING, "storage[turn]); => storage[0]);"), at="storage[0]);"),
+        fault("one_storage_for_all_rows", "bulk_copy --rows 14 --cols 1000", "race: (read|write) of 4 bytes of shared memory",
+            (BULK, "storage[step % 2])); => storage[0]));"), at="storage[0]));"),
     ],
     "09_async_copy_3": [
         fault("packs_of_other_threads", "own_packs --rows 7 --cols 1000", "read of 16 bytes of shared memory at ",
@@ -347,7 +322,7 @@ GROUPS: dict[str, list[Mistake]] = {
             at="unpack(load_pack<N>(slot + (num_packs"),
         fault("the_parity_never_changes", "bulk_copy --rows 14 --cols 1000", "waits for ever",
             (BULK, "step / ring_slots % 2 => 0"), at="wait_for_phase(&arrived[slot], 0);"),
-        wrong_result("tickets_are_not_reset", "landing --rows 7 --cols 1000", "left its workspace other than zero",
+        wrong_result("tickets_are_not_reset", "bulk_copy --rows 14 --cols 1000", "left its workspace other than zero",
             (ASYNC, "atomicInc(counter, static_cast<unsigned>(count - 1)) => atomicAdd(counter, 1u)")),
     ],
     "10_cluster_1": [
@@ -357,10 +332,6 @@ GROUPS: dict[str, list[Mistake]] = {
         fault("a_group_is_not_waited_for", "tickets --rows 3 --cols 8192", "read of 16 bytes of shared memory at .*on its way",
             (TICKETS, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
             at="unpack(load_pack<N>(kept + pack * N), values);\n        Op::add"),
-        fault("bulk_copies_are_not_waited_for", "bulk_ring --rows 3 --cols 2048",
-            "read of 16 bytes of shared memory at .*on its way",
-            (RING, "    if (part.num_packs > 0) wait_for_phase(&full[round % slots_of_ring], round / slots_of_ring % 2);\n => "),
-            at="unpack(load_pack<N>(kept + pack * N), values);\n      Op::add"),
     ],
     "10_cluster_2": [
         fault("the_pairs_are_not_waited_for", "cluster_2 --rows 3 --cols 2048", "read of .* bytes of shared memory at .*",
@@ -443,8 +414,8 @@ GROUPS: dict[str, list[Mistake]] = {
             "read of 16 bytes of shared memory at .*on its way",
             (KEPT_ROW, "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
             at="unpack(load_pack<N>(kept_ + cut_.col_of_pack(pack)), values);"),
-        fault("sent_before_the_others_have_started", "cluster --rows 3 --cols 2048 --op cross_entropy_gradient", "which need not have started",
-            (LOSS_IN_CLUSTER, "  ptx::barrier_cluster_wait();\n => "), at="send_to_all(&exchange.next_row[round % 2]"),
+        fault("sent_before_the_others_have_started", "unaligned_cluster --rows 3 --cols 2048 --op cross_entropy_gradient", "which need not have started",
+            (LOSS_OF_ANY_WIDTH, "  ptx::barrier_cluster_wait();\n => "), at="exchange.merge(own, 0)"),
         wrong_result("a_line_leaves_more_single_elements_than_threads", "cluster_registers --rows 7 --cols 1025", "elements wrong",
             (CLUSTER_LOSS, "blockDim.x < 96 ? 16 : line_bytes => line_bytes")),
     ],

@@ -60,7 +60,6 @@ __global__ void __launch_bounds__(1024)
 template <int cluster_size_>
 struct ClusterRow {
   static constexpr int cluster_size = cluster_size_;
-  static constexpr int slots = 1;  ///< parts per block in shared memory
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<ClusterRow>(matrix, gpu);

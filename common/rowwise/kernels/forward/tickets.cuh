@@ -86,7 +86,6 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
 /// Rows as for ClusterRow. The workspace is 0 before and after.
 struct Tickets {
   static constexpr int cluster_size = 16;
-  static constexpr int slots = 1;
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<Tickets>(matrix, gpu);

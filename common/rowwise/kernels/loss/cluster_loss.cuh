@@ -6,7 +6,7 @@
 
 #include "common/kernel/cluster_exchange.cuh"
 #include "common/kernel/cluster_launch.cuh"
-#include "common/rowwise/kernels/loss/in_cluster.cuh"
+#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
