@@ -10,7 +10,7 @@ inline Traffic row_in_flight_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = problem.element_bytes();
   const std::int64_t line = 128 / size;
-  const std::int64_t most_kept = most_kept_packs(cols * size, 227 << 10) * 16 / size;
+  const std::int64_t most_kept = rowwise::most_kept_packs(cols * size, 227 << 10) * 16 / size;
   for (std::int64_t row = 0; row < min(rows, line); ++row) {  // row + line begins as far past a line
     const std::int64_t head = (line - row * cols % line) % line;
     const std::int64_t again = max(cols - head - most_kept, std::int64_t{0});

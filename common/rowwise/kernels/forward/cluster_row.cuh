@@ -8,6 +8,8 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/kernel/l2_policy.cuh"
 
+namespace rowwise {
+
 /// Each row has a cluster.
 template <class Op, class T, int packs_per_thread>
 __global__ void __launch_bounds__(1024)
@@ -87,3 +89,5 @@ struct ClusterRow {
     launch_cluster_per_row<ClusterRow, Op>(tensors, stream, policy_of_reads<T>(2, tensors.shape));
   }
 };
+
+}  // namespace rowwise

@@ -12,6 +12,8 @@
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 
+namespace rowwise {
+
 /// `count` elements that begin at any address: `head` single elements up to a boundary, then `num_packs`
 /// aligned packs of N, then `tail` single elements.
 template <int N>
@@ -52,3 +54,5 @@ __device__ T* place_in(unsigned char* buffer, const T* global) {
 __host__ __device__ constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
   return round_up(bytes, 16) + line_bytes;
 }
+
+}  // namespace rowwise

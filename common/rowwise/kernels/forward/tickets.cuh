@@ -6,6 +6,8 @@
 
 #include "common/rowwise/kernels/forward/cluster_row.cuh"
 
+namespace rowwise {
+
 /// The minimum of blocks per SM, for __launch_bounds__. Before compute capability 9.0 the kernel is empty,
 /// and an SM may hold only 1024 threads.
 constexpr int ticket_blocks_per_sm(int packs_per_thread) {
@@ -125,3 +127,5 @@ struct Tickets {
     });
   }
 };
+
+}  // namespace rowwise

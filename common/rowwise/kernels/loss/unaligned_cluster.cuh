@@ -17,6 +17,8 @@ __device__ inline void send_to_all([[maybe_unused]] PairAndBelow* place,
 #endif
 }
 
+namespace rowwise {
+
 /// One cluster per row: blockIdx.x / cluster size is the row. Each block keeps all of its part.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
@@ -87,3 +89,5 @@ struct UnalignedInCluster : MakesLossAndGradient {
                     policy_of_reads<T>(2, tensors.shape));
   }
 };
+
+}  // namespace rowwise
