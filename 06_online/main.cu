@@ -11,7 +11,7 @@ constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
 Traffic fused_passes(const Problem& problem) {
-  const double barriers = FusedRegisterSoftmax::barriers(problem.shape.cols);
+  const double barriers = rowwise::FusedRegisterSoftmax::barriers(problem.shape.cols);
   return whole_passes(1, 1, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 
@@ -19,28 +19,28 @@ Traffic fused_passes(const Problem& problem) {
 
 Stage stage() {
   using enum Direction;
-  return {
-      .name = "06_online",
-      .idea = "maximum and sum in one pass",
-      .variants = {
-          variant<FusedRegisterSoftmax>("fused", "the row stays in the registers of a block", fused_passes),
-          variant<FromXToY<FusedRegisterSoftmax, EvictLastLoad>>(
-              "fused_evict_last", "the same, what is read stays in the L2 longer than what is written",
-              fused_passes),
-          variant<UncachedSoftmax<1024, forward>>("three_pass_tile",
-                                                  "maximum, sum, result: stage 05's kernel",
-                                                  whole_passes(3, 1, two_reductions)),
-          variant<UncachedSoftmax<1024, backward>>("three_pass_tile_reversed",
-                                                   "the same, the sum walks backwards",
-                                                   whole_passes(3, 1, two_reductions)),
-          variant<OnlineSoftmax<Rescale::per_element, forward>>("online_per_element",
-                                                                "online, the sum rescaled for every element",
-                                                                whole_passes(2, 1, one_merge)),
-          variant<OnlineSoftmax<Rescale::per_chunk, forward>>(
-              "online", "online, the sum rescaled once per chunk", whole_passes(2, 1, one_merge)),
-          variant<OnlineSoftmax<Rescale::per_chunk, backward>>(
-              "online_reversed", "the same, the result walks backwards", whole_passes(2, 1, one_merge)),
-      }};
+  return {.name = "06_online",
+          .idea = "maximum and sum in one pass",
+          .variants = {
+              variant<rowwise::FusedRegisterSoftmax>("fused", "the row stays in the registers of a block",
+                                                     fused_passes),
+              variant<FromXToY<rowwise::FusedRegisterSoftmax, EvictLastLoad>>(
+                  "fused_evict_last", "the same, what is read stays in the L2 longer than what is written",
+                  fused_passes),
+              variant<UncachedSoftmax<1024, forward>>("three_pass_tile",
+                                                      "maximum, sum, result: stage 05's kernel",
+                                                      whole_passes(3, 1, two_reductions)),
+              variant<UncachedSoftmax<1024, backward>>("three_pass_tile_reversed",
+                                                       "the same, the sum walks backwards",
+                                                       whole_passes(3, 1, two_reductions)),
+              variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_element, forward>>(
+                  "online_per_element", "online, the sum rescaled for every element",
+                  whole_passes(2, 1, one_merge)),
+              variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, forward>>(
+                  "online", "online, the sum rescaled once per chunk", whole_passes(2, 1, one_merge)),
+              variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, backward>>(
+                  "online_reversed", "the same, the result walks backwards", whole_passes(2, 1, one_merge)),
+          }};
 }
 
 int main(int argc, char** argv) {

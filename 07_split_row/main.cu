@@ -7,13 +7,13 @@ Stage stage() {
   return {.name = "07_split_row",
           .idea = "few rows: many blocks share one",
           .variants = {
-              variant<TwoKernels<Dependence::complete>>(
+              variant<rowwise::TwoKernels<rowwise::Dependence::complete>>(
                   "two_kernels", "a pair per part; then merge and write", whole_passes(2, 1)),
-              variant<TwoKernels<Dependence::programmatic>>(
+              variant<rowwise::TwoKernels<rowwise::Dependence::programmatic>>(
                   "dependent_launch", "the same, the second kernel starts early", whole_passes(2, 1)),
-              variant<RowExchange<SplitBy::rows_and_cols>>(
+              variant<rowwise::RowExchange<rowwise::SplitBy::rows_and_cols>>(
                   "row_exchange", "one kernel: blocks send each other their pairs", whole_passes(1, 1)),
-              variant<RowExchange<SplitBy::cols>>(
+              variant<rowwise::RowExchange<rowwise::SplitBy::cols>>(
                   "fixed_split", "the same, parts that depend on the columns alone", whole_passes(1, 1)),
           }};
 }

@@ -1,4 +1,3 @@
-#include "08_unaligned_rows/shifted.cuh"
 #include "08_unaligned_rows/traffic.h"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
@@ -11,15 +10,14 @@ Stage stage() {
       .idea = "widths that no pack divides",
       .changes = Number::load_sectors,
       .variants = {
-          variant<Scalar>("scalar", "single elements, the row in registers", whole_passes(1, 1)),
-          variant<HeadAndTail>("head_and_tail",
-                               "packs, and single elements before the first and after the last",
-                               whole_passes(1, 1)),
-          variant<Shifted>("shifted", "packs that reach into the neighbouring rows, masked", shifted_passes),
-          variant<FlatSpan>("flat_span", "narrow rows: many as one span, packs through shared memory",
-                            whole_passes(1, 1)),
-          variant<RowInFlight>("row_in_flight", "wide rows: all requested at once, into shared memory",
-                               row_in_flight_passes),
+          variant<rowwise::Scalar>("scalar", "single elements, the row in registers", whole_passes(1, 1)),
+          variant<rowwise::HeadAndTail>("head_and_tail",
+                                        "packs, and single elements before the first and after the last",
+                                        whole_passes(1, 1)),
+          variant<rowwise::FlatSpan>(
+              "flat_span", "narrow rows: many as one span, packs through shared memory", whole_passes(1, 1)),
+          variant<rowwise::RowInFlight>(
+              "row_in_flight", "wide rows: all requested at once, into shared memory", row_in_flight_passes),
       }};
 }
 

@@ -69,7 +69,8 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
-/// As Refill, for rows of which ring_slots fit shared memory, from compute capability 9.0 on.
+/// As OwnPacks, for rows of which ring_slots fit shared memory, from compute capability 9.0 on. workspace: a TicketCounter, 0
+/// before and after.
 struct BulkCopy : DrawsRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (gpu.compute_capability < 9) return {Why::bulk_copies};

@@ -1,5 +1,4 @@
 #include "09_async_copy/bulk_copy.cuh"
-#include "09_async_copy/landing.cuh"
 #include "09_async_copy/own_packs.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
@@ -14,10 +13,6 @@ Stage stage() {
                               whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
           variant<OwnPacks<48>>("misaligned", "the same, the row 48 bytes past a line of shared memory",
                                 whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
-          variant<Refill>("refill", "blocks stay and draw rows; a pack written makes room for the next row's",
-                          whole_passes(1, 1, {.barriers = 1, .bank_conflicts = {}})),
-          variant<Landing>("landing", "this row in registers while the next one lands in shared memory",
-                           whole_passes(1, 1, {.barriers = 1, .bank_conflicts = {}})),
           variant<BulkCopy>("bulk_copy", "a row by one instruction of one thread, into a ring of three",
                             whole_passes(1, 1)),
       }};

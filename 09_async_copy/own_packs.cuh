@@ -76,38 +76,6 @@ __global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shap
   }
 }
 
-/// Blocks that stay. Each draws its rows, one after the other; a thread requests its pack of the next row as soon as it
-/// has written that of this one, into the same place.
-template <class Op, class T>
-__global__ void __launch_bounds__(1024)
-    refill_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets, L2Policy reads) {
-  extern __shared__ __align__(128) unsigned char buffer[];
-  // Two of each, for rows in turn: each is written again only after the other's barrier.
-  __shared__ typename Op::State storage[2][32];
-  __shared__ unsigned drawn[2];
-  T* slot = reinterpret_cast<T*>(buffer);
-  const int num_packs = static_cast<int>(shape.cols / elements_per_16_bytes<T>);
-  unsigned row = blockIdx.x;
-  request_row(slot, x + row * shape.cols, num_packs, reads);
-  for (int turn = 0; row < shape.rows; turn = 1 - turn) {
-    unsigned ticket = 0;
-    if (threadIdx.x == 0) ticket = draw_ticket(tickets, shape.rows);
-    const typename Op::State own = reduce_own_packs<Op>(slot, num_packs);
-    if (threadIdx.x == 0) drawn[turn] = gridDim.x + ticket;  // late: the ticket takes a while to come
-    const RowResult<Op> result(block_merge_once<Op>(own, storage[turn]));
-    const unsigned next = drawn[turn];
-#pragma unroll
-    for (int group = 0; group < copy_groups; ++group) {
-      for_each_pack_of_group(group, num_packs, [&](int pack) {
-        write_pack(y + row * shape.cols, slot, pack, result);
-        if (next < shape.rows) request_pack(slot, x + next * shape.cols, pack, reads);
-      });
-      __pipeline_commit();
-    }
-    row = next;
-  }
-}
-
 /// Takes whole packs, if a block's shared memory holds `rows` of the rows, in lines of 128 bytes.
 inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1,
                                   std::int64_t most_cols = most_cols_of_index) {
@@ -130,29 +98,6 @@ struct OwnPacks {
         threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
     kernel<<<grid_for(tensors.shape.rows), threads, shared_bytes, stream>>>(
         tensors.x, tensors.y, tensors.shape, policy_of_reads<T>(2, tensors.shape));
-    CUDA_CHECK(cudaGetLastError());
-  }
-};
-
-/// The same. workspace: a TicketCounter, 0 before and after.
-struct Refill : DrawsRows {
-  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    if (const Refusal refusal = DrawsRows::refuses(matrix, gpu)) return refusal;
-    return fits_shared_memory(matrix, gpu);
-  }
-
-  template <class Op, class T>
-  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
-    if (tensors.shape.rows == 0) return;
-    const auto kernel = refill_softmax<Op, T>;
-    const int shared_bytes = static_cast<int>(tensors.shape.cols * std::int64_t{sizeof(T)});
-    CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-    const int threads =
-        threads_for(tensors.shape.cols / elements_per_16_bytes<T>, shared_bytes, most_shared_bytes());
-    const unsigned blocks = blocks_that_stay(kernel, threads, shared_bytes, tensors.shape.rows);
-    kernel<<<blocks, threads, shared_bytes, stream>>>(tensors.x, tensors.y, tensors.shape,
-                                                      static_cast<TicketCounter*>(tensors.workspace),
-                                                      policy_of_reads<T>(2, tensors.shape));
     CUDA_CHECK(cudaGetLastError());
   }
 };

@@ -1,4 +1,3 @@
-#include "10_cluster/bulk_ring.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/forward/cluster_registers.cuh"
@@ -11,20 +10,19 @@ Stage stage() {
       .name = "10_cluster",
       .idea = "rows larger than an SM: the blocks of a cluster share one",
       .variants = {
-          variant<ClusterRow<2>>("cluster_2", "two blocks share a row and send each other their pairs",
-                                 whole_passes(1, 1)),
-          variant<ClusterRow<4>>("cluster_4", "four blocks", whole_passes(1, 1)),
-          variant<ClusterRow<8>>("cluster_8", "eight, the most that every GPU with clusters takes",
-                                 whole_passes(1, 1)),
-          variant<ClusterRow<16>>("cluster_16", "sixteen, where the kernel asks for them",
-                                  whole_passes(1, 1)),
-          variant<ClusterRegisters>(
+          variant<rowwise::ClusterRow<2>>(
+              "cluster_2", "two blocks share a row and send each other their pairs", whole_passes(1, 1)),
+          variant<rowwise::ClusterRow<4>>("cluster_4", "four blocks", whole_passes(1, 1)),
+          variant<rowwise::ClusterRow<8>>("cluster_8", "eight, the most that every GPU with clusters takes",
+                                          whole_passes(1, 1)),
+          variant<rowwise::ClusterRow<16>>("cluster_16", "sixteen, where the kernel asks for them",
+                                           whole_passes(1, 1)),
+          variant<rowwise::ClusterRegisters>(
               "registers", "eight or sixteen, the row in registers; every warp sends its pair to all",
               whole_passes(1, 1, {.barriers = 0, .bank_conflicts = 0})),
-          variant<UnalignedClusterRow>("unaligned_cluster", "two to sixteen; any width at any place",
-                                       whole_passes(1, 1)),
-          variant<Tickets>("tickets", "clusters of sixteen stay and draw rows", whole_passes(1, 1)),
-          variant<BulkRing>("bulk_ring", "the same; bulk copies, two rows on their way", whole_passes(1, 1)),
+          variant<rowwise::UnalignedClusterRow>("unaligned_cluster", "two to sixteen; any width at any place",
+                                                whole_passes(1, 1)),
+          variant<rowwise::Tickets>("tickets", "clusters of sixteen stay and draw rows", whole_passes(1, 1)),
       }};
 }
 

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(tile.block_size)
     Pack<T, N> dy_packs[packs_per_thread] = {};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
-      x_packs[pack] = exists(pack) ? load_pack<N>(x + first + col(pack)) : no_elements<T, N>();
+      x_packs[pack] = exists(pack) ? load_pack<N>(x + first + col(pack)) : rowwise::no_elements<T, N>();
       if (exists(pack)) dy_packs[pack] = load_pack<N>(dy + first + col(pack));
     }
     const RowResult<Softmax> softmax(pairs[2 * row], pairs[2 * row + 1]);
@@ -66,20 +66,20 @@ struct Recomputed {
   using Operations = OpList<RecomputedSoftmaxBackward>;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
     if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
-    return at_most_columns(widest_gradient_tile.cols(), matrix, Why::registers_of_block_for_two);
+    return at_most_columns(rowwise::widest_gradient_tile.cols(), matrix, Why::registers_of_block_for_two);
   }
 
   /// Of a block.
   static int warps(std::int64_t cols) {
     int block_size = 0;
-    with_gradient_tile(cols, [&]<BlockTile tile>() { block_size = tile.block_size; });
+    rowwise::with_gradient_tile(cols, [&]<BlockTile tile>() { block_size = tile.block_size; });
     return block_size / 32;
   }
 
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     if (tensors.shape.rows == 0) return;
-    with_gradient_tile(tensors.shape.cols, [&]<BlockTile tile>() {
+    rowwise::with_gradient_tile(tensors.shape.cols, [&]<BlockTile tile>() {
       recomputed_backward<tile><<<grid_for(tensors.shape.rows), tile.block_size, 0, stream>>>(
           tensors.x, tensors.pairs, tensors.dy, tensors.dx, tensors.shape,
           policy_of_reads<T>(3, tensors.shape));

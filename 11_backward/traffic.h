@@ -17,7 +17,7 @@ inline Traffic unaligned_passes(const Problem& problem) {
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = problem.element_bytes();
   const std::int64_t pack = 16 / size;
-  const std::int64_t kept = most_kept_cols_of_two_rows(227 << 10, size);
+  const std::int64_t kept = rowwise::most_kept_cols_of_two_rows(227 << 10, size);
   if (kept >= cols) return traffic;
   for (std::int64_t row = 0; row < min(rows, pack); ++row) {  // row + pack begins as far past a pack
     const std::int64_t head = (pack - row * cols % pack) % pack;

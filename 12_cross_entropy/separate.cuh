@@ -65,7 +65,7 @@ struct SeparateKernels {
     const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
     auto* const log_y = static_cast<float*>(tensors.workspace);
-    OnlineSoftmax<Rescale::per_chunk, Direction::forward>::launch<LogSoftmax>(
+    rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, Direction::forward>::launch<LogSoftmax>(
         DirectLoad<T>{tensors.x, cols}, StoreFloats{log_y, cols}, tensors.shape, stream);
     pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(
         log_y, tensors.labels, tensors.loss, tensors.shape);

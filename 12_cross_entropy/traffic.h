@@ -50,11 +50,12 @@ Traffic kept_passes(const Problem& problem) {
   constexpr std::int64_t most_bytes = 227 << 10;
   const auto [rows, cols] = problem.shape;
   const std::int64_t size = problem.element_bytes();
-  const std::int64_t kept = KeptRows<keeps>::kept_cols(cols, most_bytes, size);
-  const double warps = KeptRows<keeps>::threads(cols * size, bytes_with_place(kept * size), most_bytes) / 32;
+  const std::int64_t kept = rowwise::KeptRows<keeps>::kept_cols(cols, most_bytes, size);
+  const double warps =
+      rowwise::KeptRows<keeps>::threads(cols * size, rowwise::bytes_with_place(kept * size), most_bytes) / 32;
   Traffic traffic = traffic_of(problem, 1, warps, {.barriers = 3, .bank_conflicts = {}});
   if (kept == cols) return traffic;
-  const std::int64_t line = line_bytes / size;
+  const std::int64_t line = rowwise::line_bytes / size;
   for (std::int64_t row = 0; row < min(rows, line); ++row) {  // row + line begins as far past a line
     const std::int64_t head = (line - row * cols % line) % line;
     const std::int64_t in_kept_packs = head + (kept - head) * size / 16 * 16 / size;
@@ -68,9 +69,9 @@ inline Traffic in_registers_passes(const Problem& problem) {
   dim3 block;
   const auto keep = [&]<int packs_per_thread>(dim3 found) { block = found; };
   if (problem.element_bytes() == 4) {
-    InRegisters::with_block<4>(problem.shape.cols, keep);
+    rowwise::InRegisters::with_block<4>(problem.shape.cols, keep);
   } else {
-    InRegisters::with_block<8>(problem.shape.cols, keep);
+    rowwise::InRegisters::with_block<8>(problem.shape.cols, keep);
   }
   return traffic_of(problem, 1, block.x / 32, {.barriers = block.y > 1 ? 0 : 2, .bank_conflicts = {}});
 }
@@ -79,28 +80,23 @@ inline Traffic in_registers_passes(const Problem& problem) {
 inline Traffic span_passes(const Problem& problem) {
   const std::int64_t cols = problem.shape.cols;
   const std::int64_t pack = matrix_of(problem).odd_pack_bytes() / problem.element_bytes();
-  const SpanParts of_row = pack == 4   ? parts_of_row<4>(cols)
-                           : pack == 2 ? parts_of_row<2>(cols)
-                                       : parts_of_row<1>(cols);
+  const rowwise::SpanParts of_row = pack == 4   ? rowwise::parts_of_row<4>(cols)
+                                    : pack == 2 ? rowwise::parts_of_row<2>(cols)
+                                                : rowwise::parts_of_row<1>(cols);
   Traffic traffic = traffic_of(problem, 1, of_row.parts);
   traffic.bytes_read -= bytes_at_labels(problem);  // which are found in the span
   return traffic;
 }
 
-inline Traffic cluster_passes(const Problem& problem) {
-  const RowOnCluster row =
-      UnalignedInCluster::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
-  return traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
-}
-
-/// x at the label is read from shared memory.
 inline Traffic unaligned_cluster_passes(const Problem& problem) {
-  Traffic traffic = cluster_passes(problem);
-  traffic.bytes_read -= bytes_at_labels(problem);
+  const RowOnCluster row =
+      rowwise::UnalignedInCluster::layout(problem.shape.cols * problem.element_bytes(), problem.shape.rows);
+  Traffic traffic = traffic_of(problem, 1, row.cluster_size * row.block_size() / 32);
+  traffic.bytes_read -= bytes_at_labels(problem);  // which are read from shared memory
   return traffic;
 }
 
 inline Traffic one_read(const Problem& problem) {
-  const bool has_a_warp = OneRead::block(problem.shape.cols * problem.element_bytes()).x == 32;
+  const bool has_a_warp = rowwise::OneRead::block(problem.shape.cols * problem.element_bytes()).x == 32;
   return traffic_of(problem, 1, 1, {.barriers = has_a_warp ? 0 : 2, .bank_conflicts = {}});
 }

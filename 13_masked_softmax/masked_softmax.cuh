@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(1024)
       unpack_both(pack, softmax, gradient);
       SoftmaxBackward::add(sum, softmax, gradient);
     }
-    sum = merge_threads_of_row<SoftmaxBackward>(sum);
+    sum = rowwise::merge_threads_of_row<SoftmaxBackward>(sum);
 
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {

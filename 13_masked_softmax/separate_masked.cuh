@@ -37,7 +37,7 @@ struct NeedsMatrix {
 struct SeparateMaskedSoftmax : NeedsMatrix {
   using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    return MaskedSoftmax<FusedRegisterSoftmax>::refuses(matrix, gpu);
+    return MaskedSoftmax<rowwise::FusedRegisterSoftmax>::refuses(matrix, gpu);
   }
 
   template <class Op, class T>
@@ -52,8 +52,8 @@ struct SeparateMaskedSoftmax : NeedsMatrix {
     step(ScaledLoad<T>{{tensors.x, cols}, attention_scale}, DirectStore<T>{between, cols});
     step(scores, MaskedStore<T>{{between, cols}, mask, -INFINITY});
     // Masked once more: of a row that sees nothing, a softmax is NaN.
-    FusedRegisterSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0},
-                                          tensors.shape, stream);
+    rowwise::FusedRegisterSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0},
+                                                   tensors.shape, stream);
     step(DirectLoad<T>{tensors.softmax, cols}, DropoutStore<T>{{tensors.y, cols}, dropout_of(tensors)});
   }
 };

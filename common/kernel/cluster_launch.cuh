@@ -13,6 +13,15 @@ constexpr int packs_of_part(std::int64_t row_bytes, int cluster_size) {
   return static_cast<int>(round_up(divide_up(row_bytes / 16, cluster_size), 8));
 }
 
+/// Blocks per row: 2, or more if there are too few rows for three blocks per SM. The parts have at least 2
+/// KiB.
+inline int blocks_of_few_rows(std::int64_t row_bytes, std::int64_t rows) {
+  const std::int64_t blocks = 3 * multiprocessors();
+  int size = 2;
+  while (size < most_blocks_of_cluster && rows * size < blocks && row_bytes > size * (4 << 10)) size *= 2;
+  return size;
+}
+
 struct RowOnCluster {
   int cluster_size;
   int part_packs;
@@ -55,15 +64,14 @@ inline Refusal has_packs_for_each_lane(const Matrix& matrix, int cluster_size) {
   return matrix.cols >= least_cols ? Refusal{} : Refusal{Why::too_few_columns, least_cols};
 }
 
-/// Accepts rows of whole packs, if the shared memory of the launcher's clusters holds them, with `slots`
-/// parts per block.
+/// Accepts rows of whole packs, if the shared memory of the launcher's clusters holds them.
 template <class Launcher>
 Refusal fits_shared_memory_of_cluster(const Matrix& matrix, const Gpu& gpu) {
   if (const Refusal refusal = has_clusters(gpu)) return refusal;
   if (const Refusal refusal = has_packs_for_each_lane(matrix, Launcher::cluster_size)) return refusal;
-  const std::int64_t part_bytes = (gpu.dynamic_bytes() - 128) / Launcher::slots;
-  return fits_cluster<Launcher>(matrix, gpu, most_cols_of_parts(part_bytes, Launcher::cluster_size, matrix),
-                                Why::shared_memory_of_cluster);
+  const std::int64_t most_cols =
+      most_cols_of_parts(gpu.dynamic_bytes() - 128, Launcher::cluster_size, matrix);
+  return fits_cluster<Launcher>(matrix, gpu, most_cols, Why::shared_memory_of_cluster);
 }
 
 /// Sets the attributes that the kernel needs for such a launch, and returns its configuration. `size` must

@@ -5,7 +5,7 @@
 // row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So
 // the loss can stream a row and keep nothing (loss.cuh, split_loss.cuh, cluster_loss.cuh). For the gradient
 // the row stays on the SM, in registers (in_registers.cuh, narrow_rows.cuh), in shared memory (kept_row.cuh,
-// span_loss.cuh) or in the shared memory of a cluster (in_cluster.cuh, unaligned_cluster.cuh).
+// span_loss.cuh) or in the shared memory of a cluster (unaligned_cluster.cuh).
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for other matrices that need
 // not be written.
 #pragma once
@@ -203,8 +203,7 @@ class RowGradient {
       : max_(Op::pair(row).max),
         power_(max_),
         factor_of_exponentials_(Softmax::sum_term(Op::pair(row).sum)),
-        // An IEEE division. Note N23: with the approximate one, cluster_gradient gets 44 registers instead of
-        // 50.
+        // An IEEE division: see note N23.
         factor_(1 / Op::pair(row).sum),
         everywhere_(Op::smoothing == 0 ? 0 : Op::smoothing / static_cast<float>(cols)),
         label_(static_cast<int>(label)),

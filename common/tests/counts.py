@@ -59,8 +59,8 @@ FEW_MULTIPROCESSORS = 20
 SHAPES_OF_MANY_ROWS = {
     "07_split_row": ["--rows 46 --cols 2048"],  # where the number of rows changes the parts
     "09_async_copy": ["--rows 23 --cols 16384,38400", "--rows 46 --cols 2048 --offset 8"],  # more rows than blocks
-    # More rows than as many clusters take at once, and than they begin with in a ring of three.
-    "10_cluster": ["--rows 64 --cols 4096 --variant tickets,bulk_ring"],
+    # More rows than as many clusters take at once.
+    "10_cluster": ["--rows 64 --cols 4096 --variant tickets"],
     "11_backward": ["--rows 46 --cols 2048", "--rows 652 --cols 33,65,201 --variant warp_registers"],
     "12_cross_entropy": [
         "--rows 182 --cols 33,50,60",
@@ -267,11 +267,6 @@ def unaligned_rows(r: Row) -> Expected:
     if r.variant == "flat_span":
         yield from flat_span(r)
         return
-    if r.variant == "shifted":
-        # The neighbours in the packs at both ends. Where x begins elsewhere, its rows begin elsewhere between packs.
-        most = 2 + 2 * (16 // r.size) / r.cols
-        yield "passes", r.passes if r.offset == 0 else min(max(r.counted_passes, 2), most)
-        return
     width = 1 if r.variant == "scalar" else 16 // r.size
     packs_a_thread, warps = packs_of_threads(r, width)
     boundary = r.size if width == 1 else boundary_of_packs(r, width, warps) if r.variant == "head_and_tail" else 128
@@ -316,19 +311,15 @@ def flat_span(r: Row) -> Expected:
 def async_copy(r: Row) -> Expected:
     packs = r.cols * r.size // 16
     row_bytes = r.cols * r.size
-    if r.variant == "landing":
-        threads, cols = next(tile for tile in ((128, 16), (512, 16), (512, 32), (1024, 32)) if tile[0] * tile[1] >= r.cols)
-        warps, exponentials = threads // 32, threads * (cols + 1)
-    else:
-        wide = r.variant != "bulk_copy" and 2 * row_bytes > 227 * 1024
-        warps = min(divide_up(packs, 4 * 32), 32 if wide else 16)
-        exponentials = r.cols * (2 + 1 / pack(r))
+    wide = r.variant != "bulk_copy" and 2 * row_bytes > 227 * 1024
+    warps = min(divide_up(packs, 4 * 32), 32 if wide else 16)
+    exponentials = r.cols * (2 + 1 / pack(r))
     blocks = r.rows
     if r.variant == "bulk_copy":
         # Of so many threads, and three rows in lines of 128 bytes and about a KiB beside.
         of_sm = min(2048 // (32 * warps), 228 * 1024 // (3 * divide_up(row_bytes, 128) * 128 + 2 * 1024), 32)
         blocks = min(r.rows, r.multiprocessors * of_sm)
-    tickets = {"refill": r.rows, "landing": r.rows, "bulk_copy": r.rows - blocks}.get(r.variant, 0)
+    tickets = r.rows - blocks
     yield "passes", 2 + 4 * tickets / r.rows / row_bytes
     yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
@@ -385,22 +376,21 @@ def cluster(r: Row) -> Expected:
     if r.variant == "unaligned_cluster":
         yield from unaligned_cluster(r)
         return
-    size = 16 if r.variant in ("tickets", "bulk_ring") else int(r.variant.removeprefix("cluster_"))
+    size = 16 if r.variant == "tickets" else int(r.variant.removeprefix("cluster_"))
     row_packs = r.cols * r.size // 16
     part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
     packs = [max(min(part, row_packs - block * part), 0) for block in range(size)]
     packs_a_thread = 4 if r.variant == "tickets" and r.size == 4 and part <= 4 * 512 else 8 if part <= 8 * 1024 else 16
     warps = max(divide_up(part, packs_a_thread * 32), 4)
-    tickets = r.rows if r.variant in ("tickets", "bulk_ring") else 0
-    loads = (each > 0 if r.variant == "bulk_ring" else divide_up(each, 32) for each in packs)  # a block copies its part at once
+    tickets = r.rows if r.variant == "tickets" else 0
+    of_packs = r.rows * sum(divide_up(each, 32) for each in packs)
     yield "passes", 2 + 4 * tickets / r.rows / (r.cols * r.size)
-    yield "global_load_requests", r.rows * sum(loads)
-    yield "global_store_requests", r.rows * sum(divide_up(each, 32) for each in packs) + tickets
+    yield "global_load_requests", of_packs
+    yield "global_store_requests", of_packs + tickets
     # A merge in each warp, one over the warps, one over the blocks; and a ticket of two words that goes from lane 0 to all.
     yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows + 2 * tickets
     yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 32 * (warps + 2) * size) * r.rows
-    if r.variant != "bulk_ring":  # which has one more for each block that is there
-        yield "block_barriers", 2 * size * r.rows
+    yield "block_barriers", 2 * size * r.rows
 
 
 def backward(r: Row) -> Expected:
@@ -438,7 +428,7 @@ def cross_entropy(r: Row) -> Expected:
         yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
         yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
     else:
-        tickets = 1 if r.variant in ("drawn_rows", "cluster") else 0
+        tickets = 1 if r.variant == "drawn_rows" else 0
         yield "passes", r.passes + 4 * tickets / row_bytes
         if r.variant in ("one_read", "drawn_rows", "cluster_loss", "cluster_registers"):
             yield "global_store_requests", (1 + tickets) * r.rows  # a loss

@@ -103,8 +103,8 @@ std::vector<bool> kept(const Result& result) {
   return kept;
 }
 
-using Warp = MaskedSoftmax<Packs<true>>;
-using Block = MaskedSoftmax<FusedRegisterSoftmax>;
+using Warp = MaskedSoftmax<rowwise::Packs<true>>;
+using Block = MaskedSoftmax<rowwise::FusedRegisterSoftmax>;
 
 bool drops_a_tenth(Shape shape) {
   const Result result = forward<Warp>(shape, 1);

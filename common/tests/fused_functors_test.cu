@@ -108,21 +108,21 @@ bool check(const char* name, Shape shape, Launch launch) {
 bool check_all() {
   bool all = true;
   for (const std::int64_t cols : {33, 100, 128}) {
-    all &=
-        check("03 narrow groups", {37, cols}, [](auto... a) { NarrowGroups<1, 2>::launch<Softmax>(a...); });
+    all &= check("03 narrow groups", {37, cols},
+                 [](auto... a) { rowwise::NarrowGroups<1, 2>::launch<Softmax>(a...); });
   }
   for (const std::int64_t cols : {33, 1000, 1024, 4099}) {
     const Shape shape{37, cols};
     if (cols <= 1024) {
-      all &= check("03 padded packs", shape, [](auto... a) { Packs<true>::launch<Softmax>(a...); });
+      all &= check("03 padded packs", shape, [](auto... a) { rowwise::Packs<true>::launch<Softmax>(a...); });
     }
     all &= check("04 transposed layout", shape,
                  [](auto... a) { SharedMemorySoftmax<TransposedLayout>::launch<Softmax>(a...); });
     all &= check("05 uncached", shape,
                  [](auto... a) { UncachedSoftmax<1024, Direction::backward>::launch<Softmax>(a...); });
-    all &= check("06 fused", shape, [](auto... a) { FusedRegisterSoftmax::launch<Softmax>(a...); });
+    all &= check("06 fused", shape, [](auto... a) { rowwise::FusedRegisterSoftmax::launch<Softmax>(a...); });
     all &= check("06 online", shape, [](auto... a) {
-      OnlineSoftmax<Rescale::per_chunk, Direction::forward>::launch<Softmax>(a...);
+      rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, Direction::forward>::launch<Softmax>(a...);
     });
   }
   return all;

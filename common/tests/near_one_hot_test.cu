@@ -60,11 +60,11 @@ Floats by_stage(const Floats& y, const Floats& dy) {
   const DeviceVector<float> device_y(y);
   const DeviceVector<float> device_dy(dy);
   const DeviceVector<float> device_dx(shape.elements());
-  BlockRegisters::launch<Op>(Tensors<float>{.y = const_cast<float*>(device_y.data()),
-                                            .dy = device_dy.data(),
-                                            .dx = device_dx.data(),
-                                            .shape = shape},
-                             nullptr);
+  rowwise::BlockRegisters::launch<Op>(Tensors<float>{.y = const_cast<float*>(device_y.data()),
+                                                     .dy = device_dy.data(),
+                                                     .dx = device_dx.data(),
+                                                     .shape = shape},
+                                      nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   return to_host(device_dx);
 }

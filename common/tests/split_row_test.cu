@@ -75,10 +75,10 @@ bool check_all() {
   const float* const x = x_vector.data();
 
   const std::vector<Variant> variants = {
-      variant<TwoKernels<Dependence::complete>>("two_kernels"),
-      variant<TwoKernels<Dependence::programmatic>>("dependent_launch"),
-      variant<RowExchange<SplitBy::rows_and_cols>>("row_exchange"),
-      variant<RowExchange<SplitBy::cols>>("fixed_split"),
+      variant<rowwise::TwoKernels<rowwise::Dependence::complete>>("two_kernels"),
+      variant<rowwise::TwoKernels<rowwise::Dependence::programmatic>>("dependent_launch"),
+      variant<rowwise::RowExchange<rowwise::SplitBy::rows_and_cols>>("row_exchange"),
+      variant<rowwise::RowExchange<rowwise::SplitBy::cols>>("fixed_split"),
   };
   bool all = true;
   for (const Variant& variant : variants) {

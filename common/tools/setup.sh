@@ -284,10 +284,13 @@ show_progress() {
 
 build_targets() { cmake --build build --parallel "$(nproc)" --target "$@" 2>&1 | show_progress; }
 
-# say_how_long TARGET...: before a first build of stages or exercises. Seconds of one core, measured in 2026 on a server;
+# say_how_long TARGET...: once, before a first build of stages or exercises. Seconds of one core, measured in 2026 on a server;
 # more, where machine instructions of a GPU are made, too.
+how_long_said=
 say_how_long() {
   local target seconds=0 minutes
+  [[ ! $how_long_said ]] || return 0
+  how_long_said=1
   for target; do
     [[ -e build/$target || ! -e $target/main.cu ]] || ((seconds += 15))
     [[ $target != exercise_* || -e build/exercise/${target#exercise_} ]] || ((seconds += 20))

@@ -6,13 +6,15 @@
 #include "common/kernel/row_gradient.cuh"
 #include "common/rowwise/kernels/forward/row_exchange.cuh"
 
+namespace rowwise {
+
 /// A sum and the number of parts in it: exchange_pairs regards a slot of 0 as empty, and a sum may be 0.
 struct SumOfParts {
   float sum = 0;
   unsigned parts = 0;
 };
 __device__ inline SumOfParts shuffle_xor(SumOfParts value, int mask) {
-  return {shuffle_xor(value.sum, mask), __shfl_xor_sync(0xffffffff, value.parts, mask)};
+  return {::shuffle_xor(value.sum, mask), __shfl_xor_sync(0xffffffff, value.parts, mask)};
 }
 struct MergesSumsOfParts {
   using State = SumOfParts;
@@ -112,3 +114,5 @@ struct SplitWithExchange {
         });
   }
 };
+
+}  // namespace rowwise

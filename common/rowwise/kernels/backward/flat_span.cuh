@@ -5,6 +5,8 @@
 #include "common/kernel/row_gradient.cuh"
 #include "common/rowwise/kernels/forward/flat_span.cuh"
 
+namespace rowwise {
+
 /// Thread (r, p) has part p of the block's row r: at most part_packs packs of N elements. It reads them once
 /// for the sum and again for dx, which takes the place of dy: both have the same offset from a pack of 16
 /// bytes.
@@ -110,3 +112,5 @@ struct SpanOfTwoRows {
     launch_packs<Op, 1>(tensors, stream);
   }
 };
+
+}  // namespace rowwise

@@ -7,6 +7,8 @@
 #include "common/rowwise/kernels/backward/unaligned.cuh"
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
+namespace rowwise {
+
 /// A row's packs and single elements as in head_and_tail_softmax. y, dy and dx have the same offset from a
 /// pack.
 template <class Op, int packs_per_thread, class T>
@@ -85,3 +87,5 @@ struct HeadAndTailOfTwoRows {
     });
   }
 };
+
+}  // namespace rowwise

@@ -7,6 +7,8 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/kernel/row_gradient.cuh"
 
+namespace rowwise {
+
 constexpr int gradient_packs_per_thread = 8;
 
 /// blockIdx.x / cluster size is the row.
@@ -90,3 +92,5 @@ struct Cluster {
                     tensors.shape, row.part_packs, policy_of_reads<T>(3, tensors.shape));
   }
 };
+
+}  // namespace rowwise

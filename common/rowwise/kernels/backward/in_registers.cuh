@@ -8,6 +8,8 @@
 #include "common/rowwise/kernels/backward/lane_of_row.cuh"
 #include "common/rowwise/kernels/forward/online.cuh"
 
+namespace rowwise {
+
 /// One group of lanes per row and no loop over rows; see warp_softmax.
 template <class Op, RowTile tile, class T>
 __global__ void __launch_bounds__(warp_reduce_block_size)
@@ -271,3 +273,5 @@ struct BlockRegisters {
 struct BlockRegistersInTwoFloats : BlockRegisters {
   using Operations = OpList<AccurateSoftmaxBackward>;
 };
+
+}  // namespace rowwise

@@ -7,6 +7,8 @@
 #include "common/kernel/persistent_blocks.cuh"
 #include "common/kernel/row_gradient.cuh"
 
+namespace rowwise {
+
 /// The bytes of `cols` elements in whole lines of 128 bytes. Note N15: asynchronous copies from line to line
 /// are faster.
 template <class T>
@@ -76,3 +78,5 @@ struct SharedMemory {
     CUDA_CHECK(cudaGetLastError());
   }
 };
+
+}  // namespace rowwise

@@ -5,6 +5,8 @@
 #include "common/rowwise/kernels/forward/cut.cuh"
 #include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
+namespace rowwise {
+
 /// As few lanes as hold a row share it, as in forward/warp_reduce.cuh. Lanes past the last row have nothing,
 /// but take part in shuffles. is_cut: the packs begin at a boundary in the row, and the lanes also have the
 /// single elements before and after them.
@@ -54,3 +56,5 @@ class LaneOfRow {
   int first_of_packs_ = 0;
   int end_of_packs_;
 };
+
+}  // namespace rowwise

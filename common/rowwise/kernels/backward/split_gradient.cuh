@@ -6,6 +6,8 @@
 #include "common/kernel/row_gradient.cuh"
 #include "common/rowwise/kernels/forward/split_row.cuh"
 
+namespace rowwise {
+
 constexpr int gradient_packs_in_flight = 4;
 
 /// Calls use(y, dy, offset in the matrices) for each pack of this thread in the block's part of a row. Four
@@ -100,3 +102,5 @@ struct SplitInTwoKernels {
     }
   }
 };
+
+}  // namespace rowwise

@@ -10,6 +10,8 @@
 #include "common/rowwise/kernels/backward/in_cluster.cuh"
 #include "common/rowwise/kernels/forward/row_in_flight.cuh"
 
+namespace rowwise {
+
 /// A block's share of a row. The first columns of y and dy, or all, are kept in shared memory; the others are
 /// read again.
 template <class T, bool keeps_all>
@@ -198,3 +200,5 @@ struct UnalignedCluster {
                     policy_of_reads<T>(3, tensors.shape));
   }
 };
+
+}  // namespace rowwise

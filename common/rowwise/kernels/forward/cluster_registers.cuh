@@ -8,6 +8,8 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/rowwise/kernels/forward/online.cuh"
 
+namespace rowwise {
+
 /// In shared memory: the pairs of all warps of a cluster, for one row.
 template <class Op, int warps>
 struct PairsOfWarps {
@@ -112,3 +114,5 @@ struct ClusterRegisters {
     launch_cluster_per_row<ClusterRegisters, Op>(tensors, stream);
   }
 };
+
+}  // namespace rowwise

@@ -8,6 +8,8 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/kernel/l2_policy.cuh"
 
+namespace rowwise {
+
 /// Each row has a cluster.
 template <class Op, class T, int packs_per_thread>
 __global__ void __launch_bounds__(1024)
@@ -60,7 +62,6 @@ __global__ void __launch_bounds__(1024)
 template <int cluster_size_>
 struct ClusterRow {
   static constexpr int cluster_size = cluster_size_;
-  static constexpr int slots = 1;  ///< parts per block in shared memory
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<ClusterRow>(matrix, gpu);
@@ -88,3 +89,5 @@ struct ClusterRow {
     launch_cluster_per_row<ClusterRow, Op>(tensors, stream, policy_of_reads<T>(2, tensors.shape));
   }
 };
+
+}  // namespace rowwise

@@ -3,15 +3,16 @@
 //
 // Cost: 2 passes. Kernels of earlier stages read such rows by single elements; here 16-byte accesses move all
 // of a row except its ends. Variants differ in how they treat these: single elements before the first pack
-// and after the last (head_and_tail), packs that reach into the neighbouring rows (shifted, in the stage
-// only), several rows at once, so that few of them have an end (flat_span), or shared memory that holds a
-// wide row while it arrives (row_in_flight).
-// Sources: PyTorch's softmax begins its rows at the pack boundary before them, as `shifted` does; a scalar
-// prologue and epilogue around vector accesses, and rows as one flat range, are common practice.
+// and after the last (head_and_tail), several rows at once, so that few of them have an end (flat_span), or
+// shared memory that holds a wide row while it arrives (row_in_flight).
+// Sources: a scalar prologue and epilogue around vector accesses, and rows as one flat range, are common
+// practice.
 #pragma once
 
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
+
+namespace rowwise {
 
 /// `count` elements that begin at any address: `head` single elements up to a boundary, then `num_packs`
 /// aligned packs of N, then `tail` single elements.
@@ -53,3 +54,5 @@ __device__ T* place_in(unsigned char* buffer, const T* global) {
 __host__ __device__ constexpr std::int64_t bytes_with_place(std::int64_t bytes) {
   return round_up(bytes, 16) + line_bytes;
 }
+
+}  // namespace rowwise

@@ -6,6 +6,8 @@
 #include "common/kernel/pack.cuh"
 #include "common/kernel/row_operation.cuh"
 
+namespace rowwise {
+
 /// Stands for a missing element: it adds exp(-inf) = 0 to the sum.
 constexpr float no_element = MaxSum{}.max;
 template <class T, int N>
@@ -48,3 +50,5 @@ __device__ void finish_row(float (&values)[count], Merge merge) {
 #pragma unroll
   for (float& value : values) value = Op::finish_part(value, to_row);
 }
+
+}  // namespace rowwise

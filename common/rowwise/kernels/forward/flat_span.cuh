@@ -16,6 +16,8 @@
 #include "common/rowwise/kernels/forward/cut.cuh"
 #include "common/rowwise/kernels/forward/finish_row.cuh"
 
+namespace rowwise {
+
 /// Requests the packs of a span, to its place_in shared memory; called by thread `thread` of `threads`. The
 /// copies need no registers, so many can be in flight.
 template <class T, int N>
@@ -211,3 +213,5 @@ struct FlatSpan {
         });
   }
 };
+
+}  // namespace rowwise

@@ -11,7 +11,9 @@
 #include "common/kernel/tensors.h"
 #include "common/rowwise/kernels/forward/cut.cuh"
 #include "common/rowwise/kernels/forward/finish_row.cuh"
-#include "common/rowwise/kernels/forward/first_tile.cuh"
+#include "common/rowwise/kernels/tiles.cuh"
+
+namespace rowwise {
 
 /// How the packs of a row are distributed over its threads. The packs of a warp are contiguous, so that the
 /// addresses of a thread's packs are one register and constant offsets.
@@ -172,3 +174,5 @@ struct HeadAndTail {
     launch_head_and_tail<Op, elements_per_16_bytes<T>>(tensors, stream);
   }
 };
+
+}  // namespace rowwise

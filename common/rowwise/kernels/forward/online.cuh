@@ -14,7 +14,9 @@
 #include "common/kernel/cuda_check.h"
 #include "common/kernel/for_each_pack.cuh"
 #include "common/kernel/load_store.cuh"
-#include "common/rowwise/kernels/forward/first_tile.cuh"
+#include "common/rowwise/kernels/tiles.cuh"
+
+namespace rowwise {
 
 // ---- Online: any width.
 enum class Rescale { per_element, per_chunk };
@@ -70,16 +72,6 @@ struct OnlineSoftmax {
 
 // ---- Fused: the row stays in the registers of a block, and each element costs one exponential.
 
-/// How the threads of a block cover a row of up to cols() columns.
-struct BlockTile {
-  int block_size;
-  int elements_per_thread;
-  bool padded = true;  ///< false: the row has exactly cols() columns, and no pack needs a check
-  constexpr std::int64_t cols() const { return block_size * elements_per_thread; }
-  constexpr bool fits(std::int64_t row_cols) const {
-    return padded ? row_cols <= cols() : row_cols == cols();
-  }
-};
 constexpr BlockTile narrowest_tile{.block_size = 32, .elements_per_thread = 8};
 constexpr BlockTile widest_tile{.block_size = 1024, .elements_per_thread = 32};
 
@@ -209,3 +201,5 @@ struct FusedRegisterSoftmax {
     });
   }
 };
+
+}  // namespace rowwise

@@ -15,6 +15,8 @@
 
 #include "common/rowwise/kernels/forward/split_row.cuh"
 
+namespace rowwise {
+
 /// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum
 /// is above -inf is at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
 using PairBits = unsigned long long;
@@ -42,13 +44,6 @@ __device__ typename Op::State exchange_pairs(typename Op::State pair, PairBits* 
   return block_merge_once<Op>(total, storage);
 }
 
-/// The size of a block's part of a row, and how many such blocks are meant to share an SM.
-struct PartTile {
-  BlockTile block;
-  int blocks_per_sm;
-  constexpr std::int64_t cols() const { return block.cols(); }
-  constexpr bool fits(std::int64_t part_cols) const { return block.fits(part_cols); }
-};
 constexpr PartTile part_tiles[] = {
     {.block = {.block_size = 256, .elements_per_thread = 8}, .blocks_per_sm = 2},
     {.block = {.block_size = 512, .elements_per_thread = 8}, .blocks_per_sm = 2},
@@ -163,3 +158,5 @@ struct RowExchange {
     });
   }
 };
+
+}  // namespace rowwise

@@ -12,6 +12,8 @@
 #include "common/kernel/tensors.h"
 #include "common/rowwise/kernels/forward/cut.cuh"
 
+namespace rowwise {
+
 /// Requests the first num_packs packs of a row, to shared memory, group by group.
 template <int N, class T>
 __device__ void request_packs(T* kept, const T* row, const Cut<N>& cut, int num_packs, L2Policy reads) {
@@ -127,3 +129,5 @@ struct RowInFlight {
     CUDA_CHECK(cudaGetLastError());
   }
 };
+
+}  // namespace rowwise

@@ -13,6 +13,8 @@
 #include "common/kernel/current_device.cuh"
 #include "common/rowwise/kernels/forward/online.cuh"
 
+namespace rowwise {
+
 /// How a row is split: into parts of part_cols columns; the last part may be narrower.
 struct Split {
   std::int64_t parts;
@@ -158,3 +160,5 @@ struct TwoKernels {
     });
   }
 };
+
+}  // namespace rowwise

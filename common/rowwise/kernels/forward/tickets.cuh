@@ -6,6 +6,8 @@
 
 #include "common/rowwise/kernels/forward/cluster_row.cuh"
 
+namespace rowwise {
+
 /// The minimum of blocks per SM, for __launch_bounds__. Before compute capability 9.0 the kernel is empty,
 /// and an SM may hold only 1024 threads.
 constexpr int ticket_blocks_per_sm(int packs_per_thread) {
@@ -86,7 +88,6 @@ __global__ void __launch_bounds__(packs_per_thread == 4 ? 512 : 1024, ticket_blo
 /// Rows as for ClusterRow. The workspace is 0 before and after.
 struct Tickets {
   static constexpr int cluster_size = 16;
-  static constexpr int slots = 1;
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     return fits_shared_memory_of_cluster<Tickets>(matrix, gpu);
@@ -126,3 +127,5 @@ struct Tickets {
     });
   }
 };
+
+}  // namespace rowwise

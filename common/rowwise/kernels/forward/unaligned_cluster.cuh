@@ -7,6 +7,8 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/rowwise/kernels/forward/row_in_flight.cuh"
 
+namespace rowwise {
+
 /// Each row has a cluster, and each block keeps all of its part. If the row is narrow, the last blocks have
 /// nothing.
 template <class Op, class T>
@@ -102,3 +104,5 @@ struct UnalignedClusterRow {
     launch_cluster_per_row<UnalignedClusterRow, Op>(tensors, stream, policy_of_reads<T>(2, tensors.shape));
   }
 };
+
+}  // namespace rowwise

@@ -20,27 +20,11 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 #include "common/kernel/warp_all_reduce.cuh"
-#include "common/rowwise/kernels/forward/first_tile.cuh"
+#include "common/rowwise/kernels/tiles.cuh"
+
+namespace rowwise {
 
 constexpr std::int64_t max_warp_reduce_cols = 1024;
-constexpr int warp_reduce_block_size =
-    128;  // 4 warps that never synchronise; small blocks spread evenly over the SMs
-
-/// How a group of lanes covers a row of up to cols() columns.
-struct RowTile {
-  int pack_size;            ///< elements in one access
-  int packs_per_lane = 1;   ///< accesses of one lane per row
-  int group_width = 32;     ///< lanes that share a row
-  int rows_per_access = 1;  ///< rows that one group has in flight
-  bool padded = true;       ///< false: the row has exactly cols() columns
-  __host__ __device__ constexpr int cols() const { return pack_size * packs_per_lane * group_width; }
-  __host__ __device__ constexpr int groups_per_block() const { return warp_reduce_block_size / group_width; }
-  __host__ __device__ constexpr int rows_per_block() const { return groups_per_block() * rows_per_access; }
-  constexpr bool fits(std::int64_t row_cols) const {
-    return padded ? row_cols <= cols() : row_cols == cols();
-  }
-};
-
 /// One block per item. Blocks beyond the limit of gridDim.x go into further rows of the grid, gridDim.y.
 inline dim3 one_block_each(std::int64_t items) {
   return {grid_for(items), static_cast<unsigned>(divide_up(items, max_grid_blocks))};
@@ -254,3 +238,5 @@ using NarrowGroups =
 using TwoOrThreePacks = RowsByGroups<2, LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{2, 2}, LaneGroup{4, 2},
                                      LaneGroup{4, 3}, LaneGroup{8, 2}, LaneGroup{8, 3}, LaneGroup{16, 2},
                                      LaneGroup{16, 3}, LaneGroup{32, 2}, LaneGroup{32, 3}>;
+
+}  // namespace rowwise

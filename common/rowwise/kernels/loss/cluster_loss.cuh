@@ -6,9 +6,11 @@
 
 #include "common/kernel/cluster_exchange.cuh"
 #include "common/kernel/cluster_launch.cuh"
-#include "common/rowwise/kernels/loss/in_cluster.cuh"
+#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
+
+namespace rowwise {
 
 /// Loads this thread's share of `count` elements, packs_per_thread packs and one single element, before it
 /// uses the first. Note N27: the packs of a warp are contiguous, because dealing them out to the warps in
@@ -238,3 +240,5 @@ struct ClusterAtOnce : MakesLoss {
     launch_cluster_loss<ClusterAtOnce, Op>(tensors, stream);
   }
 };
+
+}  // namespace rowwise

@@ -6,6 +6,8 @@
 #include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
+namespace rowwise {
+
 /// Each exponential is computed once, relative to the maximum of the thread's own elements. x and dx have the
 /// same offset from a pack.
 template <class Op, int packs_per_thread, class T>
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(1024)
     HeldRow<T, elements_per_16_bytes<T>, packs_per_thread> held(row_x, cols, boundary);
     BelowMax below;
     if (Op::smoothing > 0) {
-      const float max = max_of(held.values);
+      const float max = ::max_of(held.values);
       held.for_each_part([&](auto& part, int /*col*/) { below.add(max, part, AllExist{}); });
     }
     MaxSum own;
@@ -70,3 +72,5 @@ struct InRegisters : MakesLossAndGradient {
     });
   }
 };
+
+}  // namespace rowwise

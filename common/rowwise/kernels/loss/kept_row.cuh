@@ -9,6 +9,8 @@
 #include "common/rowwise/kernels/forward/row_in_flight.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
+namespace rowwise {
+
 /// A block's share of a row of any width at any address, as in forward/row_in_flight.cuh: its first columns,
 /// or all, are kept; the rest is read again.
 template <class T, bool keeps_all>
@@ -155,3 +157,5 @@ struct KeptRows : MakesLossAndGradient {
     CUDA_CHECK(cudaGetLastError());
   }
 };
+
+}  // namespace rowwise

@@ -7,6 +7,8 @@
 #include "common/kernel/persistent_blocks.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
+namespace rowwise {
+
 /// blockDim.x threads per row. If they are one warp, the block has blockDim.y rows, whose warps never
 /// synchronise.
 template <class Op, int packs_per_turn, class T>
@@ -143,3 +145,5 @@ struct DrawnRows : MakesLoss {
     CUDA_CHECK(cudaGetLastError());
   }
 };
+
+}  // namespace rowwise

@@ -8,6 +8,8 @@
 #include "common/rowwise/kernels/forward/finish_row.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 
+namespace rowwise {
+
 /// One lane's share of a row of x. The constructor issues all loads before any value is used.
 template <RowTile tile, bool is_cut, class T>
 class RowOfLanes : public LaneOfRow<tile, is_cut> {
@@ -383,3 +385,5 @@ struct NarrowRows {
     launch_as.template operator()<1>();
   }
 };
+
+}  // namespace rowwise

@@ -7,6 +7,8 @@
 #include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/finish_row.cuh"
 
+namespace rowwise {
+
 /// The largest element of `count` packs. For 16-bit elements, one instruction compares two at a time.
 template <int count, class T, int N>
 __device__ float max_of(const Pack<T, N>* packs) {
@@ -47,3 +49,5 @@ __device__ void add_packs(Own& own, const Pack<T, N>* packs, Exists pack_exists 
 __device__ inline void packs_are_asked_for() {
   asm volatile("" ::: "memory");
 }
+
+}  // namespace rowwise

@@ -6,6 +6,8 @@
 #include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/flat_span.cuh"
 
+namespace rowwise {
+
 /// Threads share the rows as in flat_span_softmax.
 template <class Op, int N, int most_packs, class T>
 __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks(most_packs, N))
@@ -41,7 +43,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     const float x_label = has_label ? static_cast<float>(row_x[label]) : NAN;
     BelowMax below;
     if (Op::smoothing > 0) {
-      below.add(max_of(values), values, [&](int i) { return i < exist; });
+      below.add(::max_of(values), values, [&](int i) { return i < exist; });
     }
     MaxSum own;
     const float shift = keep_exponentials<Softmax>(values, own);
@@ -99,3 +101,5 @@ struct SpanOfRows {
     });
   }
 };
+
+}  // namespace rowwise

@@ -5,6 +5,8 @@
 #include "common/rowwise/kernels/forward/split_row.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
+namespace rowwise {
+
 /// First kernel: the state of each part of each row. states: rows x gridDim.x.
 template <class Op, class T>
 __global__ void __launch_bounds__(split_block_size)
@@ -58,3 +60,5 @@ struct SplitLoss : MakesLoss {
     CUDA_CHECK(cudaGetLastError());
   }
 };
+
+}  // namespace rowwise

@@ -5,6 +5,8 @@
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
 
+namespace rowwise {
+
 /// A thread's loads of one iteration. All of them are in flight before the thread uses the first.
 template <class T, int packs_per_turn>
 class Turn {
@@ -78,3 +80,5 @@ inline unsigned threads_of_turns(std::int64_t row_bytes, int packs_per_turn, std
   const std::int64_t threads = round_up(divide_up(row_bytes, 16 * packs_per_turn), 32);
   return static_cast<unsigned>(min(max(threads, std::int64_t{128}), most_threads));
 }
+
+}  // namespace rowwise

@@ -5,8 +5,19 @@
 
 #include "common/kernel/cluster_exchange.cuh"
 #include "common/kernel/cluster_launch.cuh"
-#include "common/rowwise/kernels/loss/in_cluster.cuh"
 #include "common/rowwise/kernels/loss/kept_row.cuh"
+
+/// Sends two pieces, because no st.async of a single value has 16 bytes.
+__device__ inline void send_to_all([[maybe_unused]] PairAndBelow* place,
+                                   [[maybe_unused]] const PairAndBelow& value,
+                                   [[maybe_unused]] std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  send_to_all(&place->pair, value.pair, barrier);
+  send_to_all(&place->below, value.below, barrier);
+#endif
+}
+
+namespace rowwise {
 
 /// One cluster per row: blockIdx.x / cluster size is the row. Each block keeps all of its part.
 template <class Op, class T>
@@ -44,7 +55,9 @@ __global__ void __launch_bounds__(1024)
 struct UnalignedInCluster : MakesLossAndGradient {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (const Refusal refusal = has_clusters(gpu)) return refusal;
-    if (const Refusal refusal = InCluster::fits(matrix, most_kept_cols(gpu.shared_bytes, 1))) return refusal;
+    const std::int64_t most_part_bytes = most_kept_cols(gpu.shared_bytes, 1);
+    const std::int64_t most_cols = most_cols_of_parts(most_part_bytes, most_blocks_of_cluster, matrix);
+    if (matrix.cols > most_cols) return {Why::blocks_of_cluster, most_cols};
     return has_cluster_each(layout(matrix.row_bytes(), matrix.rows), matrix, gpu);
   }
   static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
@@ -54,12 +67,17 @@ struct UnalignedInCluster : MakesLossAndGradient {
     return unaligned_cluster_gradient<Op, T>;
   }
 
-  /// The layout of InCluster. A part may begin anywhere in a line, so the buffer is larger.
+  /// The smallest cluster whose blocks have parts of 32 KiB, so that many of them share an SM. It is larger
+  /// if there are few rows. A part may begin anywhere in a line.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t rows) {
-    RowOnCluster row = InCluster::layout(round_up(row_bytes, 16), rows);
-    row.packs_per_thread = max(row.packs_per_thread, static_cast<int>(divide_up(row.part_packs, 1024)));
-    row.shared_bytes = static_cast<int>(bytes_with_place(row.shared_bytes));
-    return row;
+    const std::int64_t pack_bytes = round_up(row_bytes, 16);
+    int cluster_size = blocks_of_few_rows(pack_bytes, rows);
+    while (cluster_size < most_blocks_of_cluster && pack_bytes > cluster_size * (32 << 10)) cluster_size *= 2;
+    const int part_packs = packs_of_part(pack_bytes, cluster_size);
+    return {.cluster_size = cluster_size,
+            .part_packs = part_packs,
+            .packs_per_thread = max(8, static_cast<int>(divide_up(part_packs, 1024))),
+            .shared_bytes = static_cast<int>(bytes_with_place(part_packs * 16))};
   }
 
   template <class Op, class T>
@@ -71,3 +89,5 @@ struct UnalignedInCluster : MakesLossAndGradient {
                     policy_of_reads<T>(2, tensors.shape));
   }
 };
+
+}  // namespace rowwise
