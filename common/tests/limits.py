@@ -22,11 +22,11 @@ VERIFIED_COLS = 1 << 21  # wider rows take the simulator too long
 Key = tuple[str, str, str]  # variant, dtype, op
 
 
-def refusals(stage: str, cols: Iterable[int], offset: int) -> dict[Key, dict[int, str]]:
+def refusals(stage: str, cols: Iterable[int], offset: int, variant: str = "all") -> dict[Key, dict[int, str]]:
     """Why rows of so many columns are refused, '' if they are not, of each variant, dtype and operation."""
     widths = ",".join(map(str, sorted(set(cols))))
     command = [stage, "--device", "sim", "--verify-only", "--rows", "0", "--cols", widths, "--dtype", "all", "--op", "all",
-               "--offset", str(offset), "--format", "csv"]  # fmt: skip
+               "--variant", variant, "--offset", str(offset), "--format", "csv"]  # fmt: skip
     done = check_stage.run(command)
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
@@ -45,11 +45,13 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
     if not limits:  # at this offset the stage takes rows of any width, or none
         return
     # A limit need not be a width that the launcher takes: it may take whole packs alone, or rows that no pack covers.
-    near = {limit + step for limit in limits.values() for step in range(-16, 17) if limit + step > 0}
+    near: dict[str, set[int]] = defaultdict(set)
+    for (variant, _, _), limit in limits.items():
+        near[variant].update(range(max(limit - 16, 1), limit + 17))
+    found = (refusals(stage, widths, offset, variant) for variant, widths in near.items())
     at_limit: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for (variant, dtype, op), reasons in refusals(stage, near, offset).items():
-        limit = limits.get((variant, dtype, op))
-        if limit is None:
+    for (variant, dtype, op), reasons in (item for of_variant in found for item in of_variant.items()):
+        if (limit := limits.get((variant, dtype, op))) is None:
             continue
         where = f"{variant} {dtype} {op}, offset {offset}"
         taken = [cols for cols, reason in reasons.items() if not reason and limit - 16 <= cols <= limit]
@@ -62,7 +64,7 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
             at_limit[dtype, max(taken)].add(variant)
         yield f"{where}: {max(taken)}"
     for (dtype, cols), variants in at_limit.items():
-        command = [stage, "--device", "sim", "--verify-only", "--rows", "2", "--cols", str(cols), "--dtype", dtype, "--op", "all",
+        command = [stage, "--device", "sim", "--verify-only", "--rows", "1", "--cols", str(cols), "--dtype", dtype, "--op", "all",
                    "--variant", ",".join(sorted(variants)), "--offset", str(offset), "--format", "csv"]  # fmt: skip
         verified = {row["variant"] for row in check_stage.verify(command)[0]}
         if verified != variants:
