@@ -575,14 +575,10 @@ void combine(std::byte* there, const std::byte* data) {
   std::memcpy(there, &value, sizeof value);
 }
 
-struct Increment {
-  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const { return old >= most ? 0 : old + 1; }
-};
-struct Decrement {
-  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const {
-    return old == 0 || old > most ? most : old - 1;
-  }
-};
+using Increment = decltype([](std::uint32_t old, std::uint32_t most) { return old >= most ? 0 : old + 1; });
+using Decrement = decltype([](std::uint32_t old, std::uint32_t most) {
+  return old == 0 || old > most ? most : old - 1;
+});
 
 struct Reduction {
   std::string_view name;

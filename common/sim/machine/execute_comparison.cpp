@@ -10,42 +10,13 @@
 namespace sim {
 namespace {
 
-struct Equal {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct NotEqual {  // PTX's ne is false for NaN; whole numbers have none
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a < b || a > b;
-  }
-};
-struct Less {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct LessOrEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct Greater {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct GreaterOrEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a >= b;
-  }
-};
+using Equal = decltype([]<class T>(T a, T b) { return a == b; });
+/// PTX's ne is false for NaN; whole numbers have none.
+using NotEqual = decltype([]<class T>(T a, T b) { return a < b || a > b; });
+using Less = decltype([]<class T>(T a, T b) { return a < b; });
+using LessOrEqual = decltype([]<class T>(T a, T b) { return a <= b; });
+using Greater = decltype([]<class T>(T a, T b) { return a > b; });
+using GreaterOrEqual = decltype([]<class T>(T a, T b) { return a >= b; });
 constexpr float smallest_normal_half = 0x1p-14F;
 
 template <class Opposite>
@@ -55,12 +26,7 @@ struct Unordered {  // true also when an operand is NaN
     return !Opposite{}(a, b);
   }
 };
-struct BothNumbers {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return !std::isnan(a) && !std::isnan(b);
-  }
-};
+using BothNumbers = decltype([]<class T>(T a, T b) { return !std::isnan(a) && !std::isnan(b); });
 
 /// One bit per lane from one byte, 0 or 1, per lane.
 LaneMask pack(const std::array<std::uint8_t, warp_size>& flags) {

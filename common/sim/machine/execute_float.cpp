@@ -65,18 +65,8 @@ struct DivideApproximately {
     return vanishes ? a * std::copysign(0.0F, b) : a / b;
   }
 };
-struct Minimum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return minimum(a, b);
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return maximum(a, b);
-  }
-};
+using Minimum = decltype([]<class T>(T a, T b) { return minimum(a, b); });
+using Maximum = decltype([]<class T>(T a, T b) { return maximum(a, b); });
 /// min.NaN, max.NaN: NaN wins.
 template <class Function>
 struct OrNan {
@@ -85,18 +75,8 @@ struct OrNan {
     return std::isnan(a) || std::isnan(b) ? a + b : Function{}(a, b);
   }
 };
-struct Negate {
-  template <class T>
-  T operator()(T a) const {
-    return -a;
-  }
-};
-struct Absolute {
-  template <class T>
-  T operator()(T a) const {
-    return std::fabs(a);
-  }
-};
+using Negate = decltype([]<class T>(T a) { return -a; });
+using Absolute = decltype([]<class T>(T a) { return std::fabs(a); });
 struct SquareRoot {
   template <class T>
   T operator()(T a) const {
@@ -111,27 +91,12 @@ struct Reciprocal {
   }
   static float rounded(float a, Rounding rounding) { return rounded_by_host<Reciprocal>(rounding, a); }
 };
-struct ReciprocalSquareRoot {
-  template <class T>
-  T operator()(T a) const {
-    return T{1} / std::sqrt(a);
-  }
-};
-struct Exp2 {
-  double operator()(double a) const { return std::exp2(a); }
-};
-struct Log2 {
-  double operator()(double a) const { return std::log2(a); }
-};
-struct Sine {
-  double operator()(double a) const { return std::sin(a); }
-};
-struct Cosine {
-  double operator()(double a) const { return std::cos(a); }
-};
-struct HyperbolicTangent {
-  double operator()(double a) const { return std::tanh(a); }
-};
+using ReciprocalSquareRoot = decltype([]<class T>(T a) { return T{1} / std::sqrt(a); });
+using Exp2 = decltype([](double a) { return std::exp2(a); });
+using Log2 = decltype([](double a) { return std::log2(a); });
+using Sine = decltype([](double a) { return std::sin(a); });
+using Cosine = decltype([](double a) { return std::cos(a); });
+using HyperbolicTangent = decltype([](double a) { return std::tanh(a); });
 
 // ---- f32
 
@@ -252,9 +217,7 @@ std::uint16_t narrowed(double value, const Instruction& instruction) {
   return instruction.flush_to_zero && std::fabs(value) < smallest_normal ? bits & 0x8000U : bits;
 }
 
-struct MultiplyAddOf16Bits {
-  double operator()(double a, double b, double c) const { return fma_for_rounding(a, b, c); }
-};
+using MultiplyAddOf16Bits = decltype([](double a, double b, double c) { return fma_for_rounding(a, b, c); });
 
 /// Word: one or two 16-bit numbers.
 template <class Function, class Number, class Word, class... Words>

@@ -23,24 +23,12 @@ constexpr unsigned bits_of = 8 * sizeof(T);
 
 // ---- Arithmetic
 
-struct Add {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
-  }
-};
-struct Subtract {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b));
-  }
-};
-struct MultiplyLow {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
-  }
-};
+// Each of these is the type of a function.
+using Add = decltype([]<class T>(T a, T b) { return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b)); });
+using Subtract = decltype([]<class T>(T a, T b) { return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b)); });
+using MultiplyLow = decltype([]<class T>(T a, T b) {
+  return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
+});
 struct MultiplyHigh {
   template <class T>
   T operator()(T a, T b) const {
@@ -65,18 +53,8 @@ struct MultiplyHigh {
     return a_high * b_high + (middle >> 32U) + (other >> 32U);
   }
 };
-struct MultiplyAddLow {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(MultiplyLow{}(a, b), c);
-  }
-};
-struct MultiplyAddHigh {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(MultiplyHigh{}(a, b), c);
-  }
-};
+using MultiplyAddLow = decltype([]<class T>(T a, T b, T c) { return Add{}(MultiplyLow{}(a, b), c); });
+using MultiplyAddHigh = decltype([]<class T>(T a, T b, T c) { return Add{}(MultiplyHigh{}(a, b), c); });
 /// Division by zero gives all ones on the device.
 struct Divide {
   template <class T>
@@ -98,36 +76,13 @@ struct Remainder {
     return static_cast<T>(a % b);
   }
 };
-struct Minimum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? a : b;
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-struct Negate {
-  template <class T>
-  T operator()(T a) const {
-    return Subtract{}(T{0}, a);
-  }
-};
-struct Absolute {
-  template <class T>
-  T operator()(T a) const {
-    return a < T{0} ? Negate{}(a) : a;
-  }
-};
-struct AbsoluteDifferenceAdd {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(c, a < b ? Subtract{}(b, a) : Subtract{}(a, b));
-  }
-};
+using Minimum = decltype([]<class T>(T a, T b) { return a < b ? a : b; });
+using Maximum = decltype([]<class T>(T a, T b) { return a < b ? b : a; });
+using Negate = decltype([]<class T>(T a) { return Subtract{}(T{0}, a); });
+using Absolute = decltype([]<class T>(T a) { return a < T{0} ? Negate{}(a) : a; });
+using AbsoluteDifferenceAdd = decltype([]<class T>(T a, T b, T c) {
+  return Add{}(c, a < b ? Subtract{}(b, a) : Subtract{}(a, b));
+});
 
 template <class Function>
 void assemble_binary(Assembler& a) {
@@ -451,36 +406,11 @@ void assemble_sad(Assembler& a) {
 
 // ---- Bits. Predicates are whole lane masks.
 
-struct And {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-struct Not {
-  template <class T>
-  T operator()(T a) const {
-    return static_cast<T>(~a);
-  }
-};
-struct LogicalNot {
-  template <class T>
-  T operator()(T a) const {
-    return a == 0 ? T{1} : T{0};
-  }
-};
+using And = decltype([]<class T>(T a, T b) { return static_cast<T>(a & b); });
+using Or = decltype([]<class T>(T a, T b) { return static_cast<T>(a | b); });
+using Xor = decltype([]<class T>(T a, T b) { return static_cast<T>(a ^ b); });
+using Not = decltype([]<class T>(T a) { return static_cast<T>(~a); });
+using LogicalNot = decltype([]<class T>(T a) { return a == 0 ? T{1} : T{0}; });
 
 template <class Function>
 void predicate_binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -692,15 +622,11 @@ SIM_EACH_PROCESSOR void brev(Warp& warp, const Instruction& instruction, LaneMas
     return reversed;
   });
 }
-void assemble_popc(Assembler& a) {
+template <Handler of_32, Handler of_64>
+void assemble_count(Assembler& a) {
   const Type type = a.take_type();
   a.operands({Type::u32, type});
-  a.instruction.handler = size_of(type) == 4 ? &popc<std::uint32_t> : &popc<std::uint64_t>;
-}
-void assemble_clz(Assembler& a) {
-  const Type type = a.take_type();
-  a.operands({Type::u32, type});
-  a.instruction.handler = size_of(type) == 4 ? &clz<std::uint32_t> : &clz<std::uint64_t>;
+  a.instruction.handler = size_of(type) == 4 ? of_32 : of_64;
 }
 void assemble_brev(Assembler& a) {
   const Type type = a.take_type();
@@ -784,8 +710,8 @@ constexpr std::array table{
     OpcodeEntry{"bfe", &assemble_bfe},
     OpcodeEntry{"bfi", &assemble_bfi},
     OpcodeEntry{"bfind", &assemble_bfind},
-    OpcodeEntry{"popc", &assemble_popc},
-    OpcodeEntry{"clz", &assemble_clz},
+    OpcodeEntry{"popc", &assemble_count<&popc<std::uint32_t>, &popc<std::uint64_t>>},
+    OpcodeEntry{"clz", &assemble_count<&clz<std::uint32_t>, &clz<std::uint64_t>>},
     OpcodeEntry{"brev", &assemble_brev},
     OpcodeEntry{"fns", &assemble_fns},
     OpcodeEntry{"bmsk", &assemble_bmsk},

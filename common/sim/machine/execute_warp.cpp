@@ -232,12 +232,9 @@ void assemble_match(Assembler& a) {
 
 // ---- redux: one value for all of the lanes
 
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
-  }
-};
+using Sum = decltype([]<class T>(T a, T b) {
+  return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+});
 
 template <class Function, class T>
 SIM_EACH_PROCESSOR void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
