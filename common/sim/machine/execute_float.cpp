@@ -234,26 +234,30 @@ SIM_EACH_PROCESSOR void small(Warp& warp, const Instruction& instruction, LaneMa
   });
 }
 
-template <class Function, std::size_t sources>
-Handler small_handler(Assembler& a, Type type) {
-  a.instruction.option = a.take("relu") ? 1 : 0;
-  const auto with = [&]<class Number, class Word>() -> Handler {
-    if constexpr (sources == 1) return &small<Function, Number, Word, Word>;
-    if constexpr (sources == 2) return &small<Function, Number, Word, Word, Word>;
-    if constexpr (sources == 3) return &small<Function, Number, Word, Word, Word, Word>;
-  };
+template <class Choose>
+Handler with_small_type(Type type, Choose choose) {
   switch (type) {
     case Type::f16:
-      return with.template operator()<Half, std::uint16_t>();
+      return choose.template operator()<Half, std::uint16_t>();
     case Type::f16x2:
-      return with.template operator()<Half, std::uint32_t>();
+      return choose.template operator()<Half, std::uint32_t>();
     case Type::bf16:
-      return with.template operator()<Bfloat16, std::uint16_t>();
+      return choose.template operator()<Bfloat16, std::uint16_t>();
     case Type::bf16x2:
-      return with.template operator()<Bfloat16, std::uint32_t>();
+      return choose.template operator()<Bfloat16, std::uint32_t>();
     default:
       throw Unsupported();
   }
+}
+
+template <class Function, std::size_t sources>
+Handler small_handler(Assembler& a, Type type) {
+  a.instruction.option = a.take("relu") ? 1 : 0;
+  return with_small_type(type, []<class Number, class Word>() -> Handler {
+    if constexpr (sources == 1) return &small<Function, Number, Word, Word>;
+    if constexpr (sources == 2) return &small<Function, Number, Word, Word, Word>;
+    if constexpr (sources == 3) return &small<Function, Number, Word, Word, Word, Word>;
+  });
 }
 
 bool is_small(Type type) {
@@ -328,18 +332,11 @@ void assemble_sign(Assembler& a) {
   a.operands({type, type});
 }
 
-void copysign_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<float, float, float>(warp, instruction, lanes,
-                           [](float sign, float value) { return std::copysign(value, sign); });
-}
-void copysign_f64(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<double, double, double>(warp, instruction, lanes,
-                              [](double sign, double value) { return std::copysign(value, sign); });
-}
+using CopySign = decltype([]<class T>(T sign, T value) { return std::copysign(value, sign); });
 void assemble_copysign(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(type != Type::f32 && type != Type::f64);
-  a.instruction.handler = type == Type::f32 ? &copysign_f32 : &copysign_f64;
+  a.instruction.handler = type == Type::f32 ? &binary<CopySign, float> : &binary<CopySign, double>;
   a.operands({type, type, type});
 }
 
@@ -449,20 +446,10 @@ void assemble_approximate(Assembler& a) {
       a.instruction.handler =
           a.instruction.flush_to_zero ? &approximate_f64<Function> : &double_of_many_digits<Function>;
       break;
-    case Type::f16:
-      a.instruction.handler = &approximate_small<Function, Half, std::uint16_t>;
-      break;
-    case Type::f16x2:
-      a.instruction.handler = &approximate_small<Function, Half, std::uint32_t>;
-      break;
-    case Type::bf16:
-      a.instruction.handler = &approximate_small<Function, Bfloat16, std::uint16_t>;
-      break;
-    case Type::bf16x2:
-      a.instruction.handler = &approximate_small<Function, Bfloat16, std::uint32_t>;
-      break;
     default:
-      throw Unsupported();
+      a.instruction.handler = with_small_type(type, []<class Number, class Word>() -> Handler {
+        return &approximate_small<Function, Number, Word>;
+      });
   }
   a.operands({type, type});
 }
