@@ -475,8 +475,7 @@ void test_wait(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     passed |= bit(lane);
     learn(warp, *at.block, at.offset);
   });
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  to = (to & ~lanes) | passed;
+  warp.set_mask(instruction.operands[0], lanes, passed);
   if (passed == 0) warp.poll(instruction, barrier_place, lanes);
 }
 

@@ -95,11 +95,9 @@ SIM_EACH_PROCESSOR void setp(Warp& warp, const Instruction& instruction, LaneMas
   if (instruction.option != alone) {
     other = warp.mask_of(operands[4]) ^ static_cast<LaneMask>(instruction.immediate);
   }
-  LaneMask& p = warp.mask_of(operands[0]);
-  p = (p & ~lanes) | (combined(result, other, instruction.option) & lanes);
+  warp.set_mask(operands[0], lanes, combined(result, other, instruction.option));
   if (operands[1].bytes == 0) return;
-  LaneMask& q = warp.mask_of(operands[1]);
-  q = (q & ~lanes) | (combined(~result, other, instruction.option) & lanes);
+  warp.set_mask(operands[1], lanes, combined(~result, other, instruction.option));
 }
 
 /// Writes all ones, or 1.0.

@@ -407,14 +407,11 @@ using LogicalNot = decltype([]<class T>(T a) { return a == 0 ? T{1} : T{0}; });
 
 template <class Function>
 void predicate_binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  const LaneMask result =
-      Function{}(warp.mask_of(instruction.operands[1]), warp.mask_of(instruction.operands[2]));
-  to = (to & ~lanes) | (result & lanes);
+  const auto& operands = instruction.operands;
+  warp.set_mask(operands[0], lanes, Function{}(warp.mask_of(operands[1]), warp.mask_of(operands[2])));
 }
 void predicate_not(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  to = (to & ~lanes) | (~warp.mask_of(instruction.operands[1]) & lanes);
+  warp.set_mask(instruction.operands[0], lanes, ~warp.mask_of(instruction.operands[1]));
 }
 
 template <class Function>
