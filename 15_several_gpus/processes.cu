@@ -17,6 +17,7 @@
 #include "common/harness/column_split.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/errors.h"
+#include "common/harness/fenced_memory.h"
 #include "common/harness/simulator.h"
 
 namespace {
@@ -55,10 +56,6 @@ class Deadline {
 };
 
 // ---- One rank
-
-std::size_t bytes_of(const Tensor& tensor) {
-  return std::max<std::size_t>(tensor.bytes(), 1);
-}
 
 class OwnRank {
  public:
@@ -103,8 +100,9 @@ class OwnRank {
   float time_us(const Plan& plan, const std::string& name, int repeats);
   /// Of all ranks.
   float largest(float value);
-  /// What all ranks have of an output that is cut, put together.
-  void gather_columns(const Tensor& whole, const void* part, void* to);
+  enum class Way { to_part, to_whole };
+  /// Copies this rank's columns between a whole matrix and its part.
+  void copy_columns(Way way, const Tensor& matrix, void* whole, void* part) const;
 
   int number_;
   int world_;
@@ -121,22 +119,19 @@ float OwnRank::largest(float value) {
   return to_host(on_device).front();
 }
 
-void OwnRank::gather_columns(const Tensor& whole, const void* part, void* to) {
-  const std::size_t size = size_of(whole.dtype);
-  const std::size_t pitch = static_cast<std::size_t>(whole.shape.cols) * size;
-  const auto rows = static_cast<std::size_t>(whole.shape.rows);
-  for (int root = 0; root < world_; ++root) {
-    const Columns columns = columns_of(root, world_, whole.shape.cols);
-    const std::size_t width = static_cast<std::size_t>(columns.count) * size;
-    if (width == 0) continue;
-    const DeviceMemory strip = allocate_device(width * rows);
-    check_nccl(
-        ncclBroadcast(part, strip.get(), width * rows, ncclChar, root, rank().comm.get(), stream_.get()),
-        "ncclBroadcast");
-    wait("ncclBroadcast");
-    CUDA_CHECK(cudaMemcpy2D(static_cast<char*>(to) + static_cast<std::size_t>(columns.first) * size, pitch,
-                            strip.get(), width, width, rows, cudaMemcpyDeviceToDevice));
-  }
+void OwnRank::copy_columns(Way way, const Tensor& matrix, void* whole, void* part) const {
+  const std::size_t size = size_of(matrix.dtype);
+  const auto [first, count] = columns_of(number_, world_, matrix.shape.cols);
+  void* const in_whole = static_cast<char*>(whole) + static_cast<std::size_t>(first) * size;
+  const std::size_t pitch = static_cast<std::size_t>(matrix.shape.cols) * size;
+  const std::size_t width = static_cast<std::size_t>(count) * size;
+  const auto rows = static_cast<std::size_t>(matrix.shape.rows);
+  if (width * rows == 0) return;
+  if (way == Way::to_part)
+    CUDA_CHECK(cudaMemcpy2D(part, width, in_whole, pitch, width, rows, cudaMemcpyDeviceToDevice));
+  if (way == Way::to_whole)
+    CUDA_CHECK(cudaMemcpy2D(in_whole, pitch, part, width, width, rows, cudaMemcpyDeviceToDevice));
+  CUDA_CHECK(cudaDeviceSynchronize());
 }
 
 float OwnRank::time_us(const Plan& plan, const std::string& name, int repeats) {
@@ -163,38 +158,23 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
     if (one->name == name(split.op)) whole.op = one;
   }
   // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
-  Memory all;
-  Memory own;
-  std::vector<DeviceMemory> memory;
+  std::vector<FencedMemory> memory;
   const auto allocate = [&](std::size_t bytes) {
-    memory.push_back(allocate_device(bytes));
-    CUDA_CHECK(cudaMemset(memory.back().get(), poison_byte, bytes));
-    return memory.back().get();
+    return memory.emplace_back(bytes, 0, rank().device).data();
   };
   std::vector<void*> inputs;
-  for (const Tensor& tensor : whole.inputs()) inputs.push_back(allocate(bytes_of(tensor)));
+  for (const Tensor& tensor : whole.inputs()) inputs.push_back(allocate(tensor.bytes()));
   whole.op->fill(whole, input, whole.seed, inputs, Space::device);
-  all.inputs.assign(inputs.begin(), inputs.end());
   const Tensor x = whole.inputs().front();
-  const auto [first, count] = columns_of(number_, world_, x.shape.cols);
-  const std::size_t size = size_of(x.dtype);
-  const std::size_t width = static_cast<std::size_t>(count) * size;
-  own.inputs = all.inputs;
-  void* const part = allocate(std::max<std::size_t>(width * static_cast<std::size_t>(x.shape.rows), 1));
-  own.inputs.front() = part;
-  if (width > 0) {
-    CUDA_CHECK(cudaMemcpy2D(part, width,
-                            static_cast<const char*>(inputs[0]) + static_cast<std::size_t>(first) * size,
-                            static_cast<std::size_t>(x.shape.cols) * size, width,
-                            static_cast<std::size_t>(x.shape.rows), cudaMemcpyDeviceToDevice));
-  }
-  for (const Tensor& tensor : whole.outputs()) {
-    all.outputs.push_back(allocate(bytes_of(tensor)));
-    own.outputs.push_back(allocate(bytes_of(tensor)));
-  }
+  const Tensor y = whole.outputs().front();
+  Memory all{{inputs.begin(), inputs.end()}, {allocate(y.bytes())}};
+  Memory own{all.inputs, {allocate(y.bytes())}};
+  void* const part_of_x = allocate(x.bytes());
+  copy_columns(Way::to_part, x, inputs.front(), part_of_x);
+  own.inputs.front() = part_of_x;
   const Workspace workspace = variant.workspace(split, {});
-  own.workspaces.push_back(allocate(std::max<std::size_t>(workspace.bytes, 1)));
-  CUDA_CHECK(cudaMemset(own.workspaces.front(), 0, std::max<std::size_t>(workspace.bytes, 1)));
+  own.workspaces.push_back(allocate(workspace.bytes));
+  CUDA_CHECK(cudaMemset(own.workspaces.front(), 0, workspace.bytes));
   CUDA_CHECK(cudaDeviceSynchronize());
 
   const Plan plan = [&] {
@@ -205,8 +185,14 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   wait(variant.name);
   if (makes_loss(split)) {
     all.outputs = own.outputs;
-  } else if (split.shape.rows > 0) {
-    gather_columns(whole.outputs().front(), own.outputs.front(), all.outputs.front());
+  } else if (y.bytes() > 0) {
+    // Where one rank has an element, the bytes of all others are 0.
+    void* const to = all.outputs.front();
+    CUDA_CHECK(cudaMemset(to, 0, y.bytes()));
+    copy_columns(Way::to_whole, y, to, own.outputs.front());
+    check_nccl(ncclAllReduce(to, to, y.bytes(), ncclUint8, ncclMax, rank().comm.get(), stream_.get()),
+               "ncclAllReduce");
+    wait("ncclAllReduce");
   }
   Verdict verdict{true};
   if (split.shape.rows > 0) verdict = whole.op->verify(whole, all, Space::device, 1).front();
@@ -224,6 +210,23 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   return all_right;
 }
 
+/// All variants on all problems that were asked for. False when one is wrong.
+bool run_all(OwnRank& rank, const Options& options, const Device& device) {
+  bool all_right = true;
+  const std::vector<Variant> all = split_variants(rank.gpus());
+  for (const Problem& split : problems(options, device, rank.world())) {
+    for (const Variant* variant : wanted_variants(options, all)) {
+      const std::string reason = variant->unsupported(split, device);
+      if (reason.empty()) {
+        all_right = rank.run(*variant, split, options.inputs.front(), options.repeats) && all_right;
+      } else if (rank.number() == 0) {
+        std::printf("%-18s not applicable: %s\n", variant->name.c_str(), reason.c_str());
+      }
+    }
+  }
+  return all_right;
+}
+
 ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
   // The variants by their names; those of this rank are made when it is known.
   const Stage named{.name = "15_several_processes",
@@ -237,36 +240,13 @@ ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
   }
   const Device device = open_device();
   OwnRank rank;
-  bool all_right = true;
   try {
-    for (const std::int64_t rows :
-         options.rows.empty() ? std::vector{default_rows(device.simulated)} : options.rows) {
-      for (const std::int64_t cols : options.cols) {
-        for (const DType dtype : options.dtypes) {
-          for (const Operation* op : options.ops) {
-            const Problem split{{rows, cols}, dtype, op, {}, options.seed, rank.world()};
-            for (const Variant& variant : split_variants(rank.gpus())) {
-              const auto& wanted = options.variants;
-              if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end())
-                continue;
-              const std::string reason = variant.unsupported(split, device);
-              if (!reason.empty()) {
-                if (rank.number() == 0)
-                  std::printf("%-18s not applicable: %s\n", variant.name.c_str(), reason.c_str());
-                continue;
-              }
-              all_right = rank.run(variant, split, options.inputs.front(), options.repeats) && all_right;
-            }
-          }
-        }
-      }
-    }
+    return run_all(rank, options, device) ? ExitCode::fine : ExitCode::wrong_result;
   } catch (const std::exception& error) {
     // Nothing can be freed: what was enqueued may wait for ever.
     std::fprintf(stderr, "rank %d: %s %s\n", rank.number(), error.what(), rank.gpus()->why().c_str());
     _exit(static_cast<int>(ExitCode::cuda_error));
   }
-  return all_right ? ExitCode::fine : ExitCode::wrong_result;
 }
 
 }  // namespace

@@ -1,54 +1,38 @@
 #include "common/harness/refusal.h"
 
+#include <algorithm>
+#include <array>
+
 namespace {
 
 /// The part of the GPU that would have to hold the row.
-std::string_view holder(Why why) {
-  switch (why) {
-    case Why::threads_of_block:
-      return "a thread per column";
-    case Why::one_pack_of_lanes:
-      return "one pack of 16 bytes for each of 32 lanes";
-    case Why::two_packs_of_lanes:
-      return "two packs of 16 bytes for each of 32 lanes";
-    case Why::three_packs_of_lanes:
-      return "three packs of 16 bytes for each of 32 lanes";
-    case Why::registers_of_warp:
-      return "the row must fit the registers of a warp";
-    case Why::registers_of_warp_for_two:
-      return "both rows must fit the registers of a warp";
-    case Why::registers_of_block:
-      return "the row must fit the registers of a block";
-    case Why::registers_of_block_for_two:
-      return "both rows must fit the registers of a block";
-    case Why::registers_of_block_for_32:
-      return "32 rows must fit the registers of a block";
-    case Why::threads_of_block_for_32:
-      return "32 rows must fit the threads of a block";
-    case Why::registers_of_8_blocks:
-      return "the row must fit the registers of 8 blocks";
-    case Why::registers_of_16_blocks:
-      return "sixteen blocks must hold the row in registers";
-    case Why::registers_of_gpu:
-      return "a row must fit the registers of the GPU";
-    case Why::registers_of_gpu_for_two:
-      return "both rows must fit the registers of the GPU";
-    case Why::shared_memory_as_float:
-      return "the row must fit a block's shared memory as float";
-    case Why::shared_memory:
-      return "a block's shared memory or registers must hold the row";
-    case Why::shared_memory_for_two:
-      return "a block's shared memory must hold both rows";
-    case Why::shared_memory_of_cluster:
-      return "a block's shared memory must hold its part of the row";
-    case Why::shared_memory_of_cluster_for_two:
-      return "a block's shared memory must hold its part of both rows";
-    case Why::blocks_of_cluster:
-      return "the blocks of a cluster must hold the row";
-    default:
-      return "a column must fit 32 bits";
-  }
-}
+struct Holder {
+  Why why;
+  const char* words;
+};
+constexpr std::array holders{
+    Holder{Why::threads_of_block, "a thread per column"},
+    Holder{Why::one_pack_of_lanes, "one pack of 16 bytes for each of 32 lanes"},
+    Holder{Why::two_packs_of_lanes, "two packs of 16 bytes for each of 32 lanes"},
+    Holder{Why::three_packs_of_lanes, "three packs of 16 bytes for each of 32 lanes"},
+    Holder{Why::registers_of_warp, "the row must fit the registers of a warp"},
+    Holder{Why::registers_of_warp_for_two, "both rows must fit the registers of a warp"},
+    Holder{Why::registers_of_block, "the row must fit the registers of a block"},
+    Holder{Why::registers_of_block_for_two, "both rows must fit the registers of a block"},
+    Holder{Why::registers_of_block_for_32, "32 rows must fit the registers of a block"},
+    Holder{Why::threads_of_block_for_32, "32 rows must fit the threads of a block"},
+    Holder{Why::registers_of_8_blocks, "the row must fit the registers of 8 blocks"},
+    Holder{Why::registers_of_16_blocks, "sixteen blocks must hold the row in registers"},
+    Holder{Why::registers_of_gpu, "a row must fit the registers of the GPU"},
+    Holder{Why::registers_of_gpu_for_two, "both rows must fit the registers of the GPU"},
+    Holder{Why::shared_memory_as_float, "the row must fit a block's shared memory as float"},
+    Holder{Why::shared_memory, "a block's shared memory or registers must hold the row"},
+    Holder{Why::shared_memory_for_two, "a block's shared memory must hold both rows"},
+    Holder{Why::shared_memory_of_cluster, "a block's shared memory must hold its part of the row"},
+    Holder{Why::shared_memory_of_cluster_for_two, "a block's shared memory must hold its part of both rows"},
+    Holder{Why::blocks_of_cluster, "the blocks of a cluster must hold the row"},
+    Holder{Why::index, "a column must fit 32 bits"},
+};
 
 }  // namespace
 
@@ -81,7 +65,10 @@ std::string words(const Refusal& refusal) {
       return "needs bulk copies (9.0)";
     case Why::cluster_size:
       return "the GPU holds no cluster of " + number + " such blocks";
-    default:
-      return std::string(holder(refusal.why)) + ": at most " + number + " columns";
+    default: {
+      const auto holds = [&](const Holder& holder) { return holder.why == refusal.why; };
+      const auto* holder = std::find_if(holders.begin(), holders.end(), holds);
+      return holder->words + (": at most " + number + " columns");
+    }
   }
 }

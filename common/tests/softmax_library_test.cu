@@ -189,28 +189,23 @@ bool check_bad_calls() {
   const auto label = reinterpret_cast<const std::int64_t*>(labels.data);
   const auto losses = reinterpret_cast<float*>(loss.data);
   Scratch scratch(rowwise::workspace_bytes<float>(rowwise::Operation::softmax, extent));
-  const auto workspace = [&](std::ptrdiff_t past, std::size_t size) {
-    return rowwise::Workspace{scratch.tensor.data + past, size};
-  };
   const float* const host = reinterpret_cast<const float*>(on_host.data());
+  const auto of_shape = [&](std::int64_t rows, std::int64_t cols) {
+    return [=] { rowwise::softmax(from, to, {rows, cols}); };
+  };
+  const auto with_workspace = [&](void* data, std::size_t size) {
+    return [=] { rowwise::softmax(from, to, extent, nullptr, {data, size}); };
+  };
+  const std::size_t enough = scratch.tensor.host.size();
   const std::vector<BadCall> calls = {
       {"x is null", [&] { rowwise::softmax<float>(nullptr, to, extent); }},
       {"y is null", [&] { rowwise::log_softmax<float>(from, nullptr, extent); }},
       {"dy is null", [&] { rowwise::softmax_backward<float>(from, nullptr, to, extent); }},
       {"labels is null", [&] { rowwise::cross_entropy<float>(from, nullptr, losses, extent); }},
       {"dx is null", [&] { rowwise::cross_entropy_gradient<float>(from, label, losses, nullptr, extent); }},
-      {"rows and cols must not be negative: -1 x 5",
-       [&] {
-         rowwise::softmax(from, to, {-1, 5});
-       }},
-      {"rows and cols must not be negative: 5 x -1",
-       [&] {
-         rowwise::softmax(from, to, {5, -1});
-       }},
-      {"elements are more than there are addresses",
-       [&] {
-         rowwise::softmax(from, to, {std::int64_t{1} << 40, std::int64_t{1} << 30});
-       }},
+      {"rows and cols must not be negative: -1 x 5", of_shape(-1, 5)},
+      {"rows and cols must not be negative: 5 x -1", of_shape(5, -1)},
+      {"elements are more than there are addresses", of_shape(std::int64_t{1} << 40, std::int64_t{1} << 30)},
       {"cross-entropy: 1 to 2^30 columns, not 0",
        [&] {
          rowwise::cross_entropy(from, label, losses, {3, 0});
@@ -223,22 +218,11 @@ bool check_bad_calls() {
       {"loss overlaps x", [&] { rowwise::cross_entropy<float>(to, label, to + 1, extent); }},
       {"dx overlaps x", [&] { rowwise::cross_entropy_gradient<float>(to, label, losses, to, extent); }},
       {"loss overlaps dx", [&] { rowwise::cross_entropy_gradient<float>(from, label, to, to, extent); }},
-      {"workspace: 16 bytes are too few",
-       [&] { rowwise::softmax(from, to, extent, nullptr, workspace(0, 16)); }},
-      {"workspace is null",
-       [&] {
-         rowwise::softmax(from, to, extent, nullptr, {nullptr, scratch.tensor.host.size()});
-       }},
-      {"workspace is not aligned to 16 bytes",
-       [&] { rowwise::softmax(from, to, extent, nullptr, workspace(8, scratch.tensor.host.size())); }},
-      {"workspace overlaps y",
-       [&] {
-         rowwise::softmax(from, to, extent, nullptr, {to, bytes});
-       }},
-      {"workspace overlaps y",
-       [&] {
-         rowwise::softmax(from, to, extent, nullptr, {to, std::numeric_limits<std::size_t>::max()});
-       }},
+      {"workspace: 16 bytes are too few", with_workspace(scratch.tensor.data, 16)},
+      {"workspace is null", with_workspace(nullptr, enough)},
+      {"workspace is not aligned to 16 bytes", with_workspace(scratch.tensor.data + 8, enough)},
+      {"workspace overlaps y", with_workspace(to, bytes)},
+      {"workspace overlaps y", with_workspace(to, std::numeric_limits<std::size_t>::max())},
   };
   bool all = true;
   for (const BadCall& bad : calls) {

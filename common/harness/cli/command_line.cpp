@@ -177,6 +177,30 @@ Options parse_command_line(const std::vector<std::string>& arguments, const Stag
   return options;
 }
 
+std::vector<Problem> problems(const Options& options, const Device& device, int devices) {
+  std::vector<Problem> all;
+  for (const std::int64_t rows :
+       options.rows.empty() ? std::vector{default_rows(device.simulated)} : options.rows) {
+    for (const std::int64_t cols : options.cols) {
+      for (const DType dtype : options.dtypes) {
+        for (const Operation* op : options.ops)
+          all.push_back({{rows, cols}, dtype, op, options.offsets, options.seed, devices});
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<const Variant*> wanted_variants(const Options& options, const std::vector<Variant>& all) {
+  std::vector<const Variant*> wanted;
+  for (const Variant& variant : all) {
+    const auto& names = options.variants;
+    if (names.empty() || std::find(names.begin(), names.end(), variant.name) != names.end())
+      wanted.push_back(&variant);
+  }
+  return wanted;
+}
+
 std::string help_text(const Stage& stage) {
   std::ostringstream text;
   text << stage.name << ": " << stage.idea << "\n\nusage: " << stage.name << " [options]\n";

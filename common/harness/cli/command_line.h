@@ -52,4 +52,9 @@ std::int64_t default_rows(bool simulated);
 /// Throws UsageError: the option, its value, and what is accepted. `arguments` without the program's name.
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage);
 
+/// In the order in which they are run.
+std::vector<Problem> problems(const Options& options, const Device& device, int devices);
+/// Those of a stage that were asked for.
+std::vector<const Variant*> wanted_variants(const Options& options, const std::vector<Variant>& all);
+
 std::string help_text(const Stage& stage);

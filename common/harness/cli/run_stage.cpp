@@ -27,28 +27,15 @@ class StageRun {
         options_(options),
         device_(open_device()),
         devices_(stage.on_all_gpus ? count_devices() : 1),
+        variants_(wanted_variants(options, stage.variants)),
         timer_(device_, options.l2, devices_),
-        report_(std::cout, options, device_, stage, screen_of_output()) {
-    const auto& wanted = options.variants;
-    for (const Variant& variant : stage.variants) {
-      const bool named = std::find(wanted.begin(), wanted.end(), variant.name) != wanted.end();
-      if (wanted.empty() || named) variants_.push_back(&variant);
-    }
-  }
+        report_(std::cout, options, device_, stage, screen_of_output()) {}
 
   /// Verifies every variant and times those that are right. Returns false when one is wrong.
   bool run() {
     bool all_correct = true;
-    const std::vector<std::int64_t> default_only{default_rows(device_.simulated)};
-    for (const std::int64_t rows : options_.rows.empty() ? default_only : options_.rows) {
-      for (const std::int64_t cols : options_.cols) {
-        for (const DType dtype : options_.dtypes) {
-          for (const Operation* op : options_.ops) {
-            all_correct = run_problem({{rows, cols}, dtype, op, options_.offsets, options_.seed, devices_}) &&
-                          all_correct;
-          }
-        }
-      }
+    for (const Problem& problem : problems(options_, device_, devices_)) {
+      all_correct = run_problem(problem) && all_correct;
     }
     report_.finish();
     return all_correct;

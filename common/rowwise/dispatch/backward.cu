@@ -1,7 +1,5 @@
 // The gradients of softmax and log-softmax: the launchers of the kernels, those of stage 11.
-#include <stdexcept>
-
-#include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/backward/exchange_gradient.cuh"
 #include "common/rowwise/kernels/backward/flat_span.cuh"
 #include "common/rowwise/kernels/backward/head_and_tail.cuh"
@@ -12,8 +10,6 @@
 #include "common/rowwise/kernels/backward/unaligned.cuh"
 
 namespace rowwise {
-
-namespace {
 
 /// Beyond 8 single elements per lane it has half the speed of others.
 struct WarpRegistersOfFewElements : WarpRegisters {
@@ -31,56 +27,19 @@ struct HeadAndTailOfAlike : HeadAndTailOfTwoRows {
   }
 };
 
-/// Calls use() with the launcher of the kernel.
-template <class Use>
-auto with_launcher(Backward kernel, Use use) {
-  using enum Backward;
-  switch (kernel) {
-    case warp_registers:
-      return use(WarpRegistersOfFewElements{});
-    case block_registers:
-      return use(BlockRegisters{});
-    case shared_memory:
-      return use(SharedMemory{});
-    case cluster:
-      return use(Cluster{});
-    case head_and_tail:
-      return use(HeadAndTailOfAlike{});
-    case flat_span:
-      return use(SpanOfTwoRows{});
-    case unaligned:
-      return use(Unaligned{});
-    case unaligned_cluster:
-      return use(UnalignedCluster{});
-    case two_kernels:
-      return use(SplitInTwoKernels{});
-    case row_exchange:
-      return use(SplitWithExchange{});
-  }
-  throw std::logic_error("a kernel that is none");
-}
+WarpRegistersOfFewElements launcher_of(Is<Backward::warp_registers>);
+BlockRegisters launcher_of(Is<Backward::block_registers>);
+SharedMemory launcher_of(Is<Backward::shared_memory>);
+Cluster launcher_of(Is<Backward::cluster>);
+HeadAndTailOfAlike launcher_of(Is<Backward::head_and_tail>);
+SpanOfTwoRows launcher_of(Is<Backward::flat_span>);
+Unaligned launcher_of(Is<Backward::unaligned>);
+UnalignedCluster launcher_of(Is<Backward::unaligned_cluster>);
+SplitInTwoKernels launcher_of(Is<Backward::two_kernels>);
+SplitWithExchange launcher_of(Is<Backward::row_exchange>);
 
-}  // namespace
-
-Refusal refusal(Backward kernel, const Matrix& matrix, const Gpu& gpu) {
-  return with_launcher(
-      kernel, [&](auto launcher) { return refusal_of<decltype(launcher), SoftmaxBackward>(matrix, gpu); });
-}
-
-Need need(Backward kernel, const Matrix& matrix) {
-  return with_launcher(kernel, [&](auto launcher) { return need_of<decltype(launcher)>(matrix); });
-}
-
-template <class Op, class T>
-void launch(Backward kernel, const Tensors<T>& tensors, cudaStream_t stream) {
-  with_launcher(kernel, [&](auto launcher) { decltype(launcher)::template launch<Op>(tensors, stream); });
-}
-
-template void launch<SoftmaxBackward>(Backward, const Tensors<float>&, cudaStream_t);
-template void launch<SoftmaxBackward>(Backward, const Tensors<__half>&, cudaStream_t);
-template void launch<SoftmaxBackward>(Backward, const Tensors<__nv_bfloat16>&, cudaStream_t);
-template void launch<LogSoftmaxBackward>(Backward, const Tensors<float>&, cudaStream_t);
-template void launch<LogSoftmaxBackward>(Backward, const Tensors<__half>&, cudaStream_t);
-template void launch<LogSoftmaxBackward>(Backward, const Tensors<__nv_bfloat16>&, cudaStream_t);
+ROWWISE_COMPILE(Backward)
+ROWWISE_COMPILE_LAUNCH(Backward, SoftmaxBackward)
+ROWWISE_COMPILE_LAUNCH(Backward, LogSoftmaxBackward)
 
 }  // namespace rowwise

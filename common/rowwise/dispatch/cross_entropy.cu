@@ -1,7 +1,5 @@
 // Cross-entropy, alone and with its gradient: the launchers of the kernels, those of stage 12.
-#include <stdexcept>
-
-#include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/loss/cluster_loss.cuh"
 #include "common/rowwise/kernels/loss/in_registers.cuh"
 #include "common/rowwise/kernels/loss/kept_row.cuh"
@@ -13,93 +11,25 @@
 
 namespace rowwise {
 
-namespace {
+NarrowRows launcher_of(Is<Loss::narrow_rows>);
+SpanOfRows launcher_of(Is<Loss::flat_span>);
+OneRead launcher_of(Is<Loss::one_read>);
+DrawnRows launcher_of(Is<Loss::drawn_rows>);
+SplitLoss launcher_of(Is<Loss::split_row>);
+ClusterLoss launcher_of(Is<Loss::cluster_loss>);
+ClusterAtOnce launcher_of(Is<Loss::cluster_registers>);
 
-/// Calls use() with the launcher of the kernel.
-template <class Use>
-auto with_launcher(Loss kernel, Use use) {
-  using enum Loss;
-  switch (kernel) {
-    case narrow_rows:
-      return use(NarrowRows{});
-    case flat_span:
-      return use(SpanOfRows{});
-    case one_read:
-      return use(OneRead{});
-    case drawn_rows:
-      return use(DrawnRows{});
-    case split_row:
-      return use(SplitLoss{});
-    case cluster_loss:
-      return use(ClusterLoss{});
-    case cluster_registers:
-      return use(ClusterAtOnce{});
-  }
-  throw std::logic_error("a kernel that is none");
-}
+NarrowRows launcher_of(Is<Gradient::narrow_rows>);
+SpanOfRows launcher_of(Is<Gradient::flat_span>);
+InRegisters launcher_of(Is<Gradient::in_registers>);
+UnalignedInCluster launcher_of(Is<Gradient::unaligned_cluster>);
+KeptRows<true> launcher_of(Is<Gradient::kept_row>);
 
-/// Calls use() with the launcher of the kernel.
-template <class Use>
-auto with_launcher(Gradient kernel, Use use) {
-  using enum Gradient;
-  switch (kernel) {
-    case narrow_rows:
-      return use(NarrowRows{});
-    case flat_span:
-      return use(SpanOfRows{});
-    case in_registers:
-      return use(InRegisters{});
-    case unaligned_cluster:
-      return use(UnalignedInCluster{});
-    case kept_row:
-      return use(KeptRows<true>{});
-  }
-  throw std::logic_error("a kernel that is none");
-}
-
-}  // namespace
-
-Refusal refusal(Loss kernel, const Matrix& matrix, const Gpu& gpu) {
-  return with_launcher(
-      kernel, [&](auto launcher) { return refusal_of<decltype(launcher), CrossEntropy>(matrix, gpu); });
-}
-
-Need need(Loss kernel, const Matrix& matrix) {
-  return with_launcher(kernel, [&](auto launcher) { return need_of<decltype(launcher)>(matrix); });
-}
-
-template <class Op, class T>
-void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream) {
-  with_launcher(kernel, [&](auto launcher) { decltype(launcher)::template launch<Op>(tensors, stream); });
-}
-
-Refusal refusal(Gradient kernel, const Matrix& matrix, const Gpu& gpu) {
-  return with_launcher(kernel, [&](auto launcher) {
-    return refusal_of<decltype(launcher), WithGradient<CrossEntropy>>(matrix, gpu);
-  });
-}
-
-Need need(Gradient kernel, const Matrix& matrix) {
-  return with_launcher(kernel, [&](auto launcher) { return need_of<decltype(launcher)>(matrix); });
-}
-
-template <class Op, class T>
-void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream) {
-  with_launcher(kernel, [&](auto launcher) { decltype(launcher)::template launch<Op>(tensors, stream); });
-}
-
-template void launch<CrossEntropy>(Loss, const Tensors<float>&, cudaStream_t);
-template void launch<CrossEntropy>(Loss, const Tensors<__half>&, cudaStream_t);
-template void launch<CrossEntropy>(Loss, const Tensors<__nv_bfloat16>&, cudaStream_t);
-template void launch<SmoothedCrossEntropy>(Loss, const Tensors<float>&, cudaStream_t);
-template void launch<SmoothedCrossEntropy>(Loss, const Tensors<__half>&, cudaStream_t);
-template void launch<SmoothedCrossEntropy>(Loss, const Tensors<__nv_bfloat16>&, cudaStream_t);
-template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<float>&, cudaStream_t);
-template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<__half>&, cudaStream_t);
-template void launch<WithGradient<CrossEntropy>>(Gradient, const Tensors<__nv_bfloat16>&, cudaStream_t);
-template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<float>&, cudaStream_t);
-template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<__half>&, cudaStream_t);
-template void launch<WithGradient<SmoothedCrossEntropy>>(Gradient, const Tensors<__nv_bfloat16>&,
-                                                         cudaStream_t);
+ROWWISE_COMPILE(Loss)
+ROWWISE_COMPILE_LAUNCH(Loss, CrossEntropy)
+ROWWISE_COMPILE_LAUNCH(Loss, SmoothedCrossEntropy)
+ROWWISE_COMPILE(Gradient)
+ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<CrossEntropy>)
+ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<SmoothedCrossEntropy>)
 
 }  // namespace rowwise

@@ -1,7 +1,5 @@
 // Softmax and log-softmax: the launchers of the kernels, most of them of stages 03 to 10.
-#include <stdexcept>
-
-#include "common/rowwise/dispatch/launch.cuh"
+#include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/forward/cluster_registers.cuh"
 #include "common/rowwise/kernels/forward/cluster_row.cuh"
 #include "common/rowwise/kernels/forward/flat_span.cuh"
@@ -29,8 +27,6 @@ struct HintedPacksLoad : OfPacks<DirectLoad<T>> {
     return load_pack<N>(with_policy(this->x, reads) + row * this->cols + col);
   }
 };
-
-namespace {
 
 /// A launcher's kernels for rows of whole packs alone, of which there is no kernel for single elements.
 template <class Launcher>
@@ -61,66 +57,24 @@ struct EvictLast : OnPacks<Launcher> {
   }
 };
 
-/// Calls use() with the launcher of the kernel.
-template <class Use>
-auto with_launcher(Forward kernel, Use use) {
-  using enum Forward;
-  switch (kernel) {
-    case two_or_three_packs:
-      return use(Hinted<TwoOrThreePacks>{});
-    case two_rows_evict_last:
-      return use(EvictLast<NarrowGroups<1, 2>>{});
-    case padded_packs:
-      return use(FromXToY<Packs<true>>{});
-    case fused:
-      return use(Hinted<FusedRegisterSoftmax>{});
-    case online:
-      return use(FromXToY<OnlineSoftmax<Rescale::per_chunk, Direction::forward>>{});
-    case row_exchange:
-      return use(FromXToY<RowExchange<SplitBy::rows_and_cols>>{});
-    case head_and_tail:
-      return use(HeadAndTail{});
-    case flat_span:
-      return use(FlatSpan{});
-    case row_in_flight:
-      return use(RowInFlight{});
-    case cluster_2:
-      return use(ClusterRow<2>{});
-    case cluster_4:
-      return use(ClusterRow<4>{});
-    case cluster_16:
-      return use(ClusterRow<16>{});
-    case registers:
-      return use(ClusterRegisters{});
-    case tickets:
-      return use(Tickets{});
-    case unaligned_cluster:
-      return use(UnalignedClusterRow{});
-  }
-  throw std::logic_error("a kernel that is none");
-}
+Hinted<TwoOrThreePacks> launcher_of(Is<Forward::two_or_three_packs>);
+EvictLast<NarrowGroups<1, 2>> launcher_of(Is<Forward::two_rows_evict_last>);
+FromXToY<Packs<true>> launcher_of(Is<Forward::padded_packs>);
+Hinted<FusedRegisterSoftmax> launcher_of(Is<Forward::fused>);
+FromXToY<OnlineSoftmax<Rescale::per_chunk, Direction::forward>> launcher_of(Is<Forward::online>);
+FromXToY<RowExchange<SplitBy::rows_and_cols>> launcher_of(Is<Forward::row_exchange>);
+HeadAndTail launcher_of(Is<Forward::head_and_tail>);
+FlatSpan launcher_of(Is<Forward::flat_span>);
+RowInFlight launcher_of(Is<Forward::row_in_flight>);
+ClusterRow<2> launcher_of(Is<Forward::cluster_2>);
+ClusterRow<4> launcher_of(Is<Forward::cluster_4>);
+ClusterRow<16> launcher_of(Is<Forward::cluster_16>);
+ClusterRegisters launcher_of(Is<Forward::registers>);
+Tickets launcher_of(Is<Forward::tickets>);
+UnalignedClusterRow launcher_of(Is<Forward::unaligned_cluster>);
 
-}  // namespace
-
-Refusal refusal(Forward kernel, const Matrix& matrix, const Gpu& gpu) {
-  return with_launcher(kernel,
-                       [&](auto launcher) { return refusal_of<decltype(launcher), Softmax>(matrix, gpu); });
-}
-
-Need need(Forward kernel, const Matrix& matrix) {
-  return with_launcher(kernel, [&](auto launcher) { return need_of<decltype(launcher)>(matrix); });
-}
-
-template <class Op, class T>
-void launch(Forward kernel, const Tensors<T>& tensors, cudaStream_t stream) {
-  with_launcher(kernel, [&](auto launcher) { decltype(launcher)::template launch<Op>(tensors, stream); });
-}
-
-template void launch<Softmax>(Forward, const Tensors<float>&, cudaStream_t);
-template void launch<Softmax>(Forward, const Tensors<__half>&, cudaStream_t);
-template void launch<Softmax>(Forward, const Tensors<__nv_bfloat16>&, cudaStream_t);
-template void launch<LogSoftmax>(Forward, const Tensors<float>&, cudaStream_t);
-template void launch<LogSoftmax>(Forward, const Tensors<__half>&, cudaStream_t);
-template void launch<LogSoftmax>(Forward, const Tensors<__nv_bfloat16>&, cudaStream_t);
+ROWWISE_COMPILE(Forward)
+ROWWISE_COMPILE_LAUNCH(Forward, Softmax)
+ROWWISE_COMPILE_LAUNCH(Forward, LogSoftmax)
 
 }  // namespace rowwise

@@ -60,14 +60,10 @@ enum class Gradient { ROWWISE_GRADIENT(ROWWISE_ENUMERATOR) };
 #undef ROWWISE_ENUMERATOR
 
 // Why a kernel refuses the matrix on this GPU, if it does, and what it needs beside.
-Refusal refusal(Forward kernel, const Matrix& matrix, const Gpu& gpu);
-Refusal refusal(Backward kernel, const Matrix& matrix, const Gpu& gpu);
-Refusal refusal(Loss kernel, const Matrix& matrix, const Gpu& gpu);
-Refusal refusal(Gradient kernel, const Matrix& matrix, const Gpu& gpu);
-Need need(Forward kernel, const Matrix& matrix);
-Need need(Backward kernel, const Matrix& matrix);
-Need need(Loss kernel, const Matrix& matrix);
-Need need(Gradient kernel, const Matrix& matrix);
+template <class Kernel>
+Refusal refusal(Kernel kernel, const Matrix& matrix, const Gpu& gpu);
+template <class Kernel>
+Need need(Kernel kernel, const Matrix& matrix);
 
 template <class Kernel>
 bool can_do(Kernel kernel, const Matrix& matrix, const Gpu& gpu) {

@@ -19,13 +19,7 @@ using OperationsOf = decltype(operations_of(Kernel{}));
 
 // What a kernel `can_do`, with a workspace of what it `need`s. Compiled for its operations and for float, __half and __nv_bfloat16.
 // They throw CudaError.
-template <class Op, class T>
-void launch(Forward kernel, const Tensors<T>& tensors, cudaStream_t stream);
-template <class Op, class T>
-void launch(Backward kernel, const Tensors<T>& tensors, cudaStream_t stream);
-template <class Op, class T>
-void launch(Loss kernel, const Tensors<T>& tensors, cudaStream_t stream);
-template <class Op, class T>
-void launch(Gradient kernel, const Tensors<T>& tensors, cudaStream_t stream);
+template <class Op, class Kernel, class T>
+void launch(Kernel kernel, const Tensors<T>& tensors, cudaStream_t stream);
 
 }  // namespace rowwise

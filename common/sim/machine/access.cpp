@@ -15,15 +15,7 @@ namespace sim {
 namespace {
 
 const char* name_of(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::load:
-      return "read";
-    case AccessKind::store:
-      return "write";
-    case AccessKind::atomic:
-      return "atomic";
-  }
-  return "";
+  return kind == AccessKind::load ? "read" : kind == AccessKind::store ? "write" : "atomic";
 }
 
 const char* name_of(MemorySpace space) {

@@ -475,8 +475,7 @@ void test_wait(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     passed |= bit(lane);
     learn(warp, *at.block, at.offset);
   });
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  to = (to & ~lanes) | passed;
+  warp.set_mask(instruction.operands[0], lanes, passed);
   if (passed == 0) warp.poll(instruction, barrier_place, lanes);
 }
 
@@ -575,14 +574,10 @@ void combine(std::byte* there, const std::byte* data) {
   std::memcpy(there, &value, sizeof value);
 }
 
-struct Increment {
-  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const { return old >= most ? 0 : old + 1; }
-};
-struct Decrement {
-  std::uint32_t operator()(std::uint32_t old, std::uint32_t most) const {
-    return old == 0 || old > most ? most : old - 1;
-  }
-};
+using Increment = decltype([](std::uint32_t old, std::uint32_t most) { return old >= most ? 0 : old + 1; });
+using Decrement = decltype([](std::uint32_t old, std::uint32_t most) {
+  return old == 0 || old > most ? most : old - 1;
+});
 
 struct Reduction {
   std::string_view name;

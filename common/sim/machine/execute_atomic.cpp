@@ -16,85 +16,35 @@
 namespace sim {
 namespace {
 
-struct Exchange {
-  template <class T>
-  T operator()(T /*old*/, T b, T /*c*/) const {
-    return b;
-  }
-};
-struct CompareAndSwap {
-  template <class T>
-  T operator()(T old, T b, T c) const {
-    return old == b ? c : old;
-  }
-};
-struct Add {
-  template <class T>
-  T operator()(T old, T b, T /*c*/) const {
-    return static_cast<T>(old + b);
-  }
-};
+using Exchange = decltype([]<class T>(T /*old*/, T b, T /*c*/) { return b; });
+using CompareAndSwap = decltype([]<class T>(T old, T b, T c) { return old == b ? c : old; });
+using Add = decltype([]<class T>(T old, T b, T /*c*/) { return static_cast<T>(old + b); });
 /// f32 in global memory: there the sum is made in the L2 cache, which flushes denormals.
-struct AddFlushed {
-  float operator()(float old, float b, float /*c*/) const { return flushed(flushed(old) + flushed(b)); }
-};
-struct Minimum {
-  template <class T>
-  T operator()(T old, T b, T /*c*/) const {
-    return std::min(old, b);
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T old, T b, T /*c*/) const {
-    return std::max(old, b);
-  }
-};
-struct Increment {
-  template <class T>
-  T operator()(T old, T b, T /*c*/) const {
-    return static_cast<T>(old >= b ? 0 : old + 1);
-  }
-};
-struct Decrement {
-  template <class T>
-  T operator()(T old, T b, T /*c*/) const {
-    return static_cast<T>(old == 0 || old > b ? b : old - 1);
-  }
-};
-struct And {
-  template <std::integral T>
-  T operator()(T old, T b, T /*c*/) const {
-    return old & b;
-  }
-};
-struct Or {
-  template <std::integral T>
-  T operator()(T old, T b, T /*c*/) const {
-    return old | b;
-  }
-};
-struct Xor {
-  template <std::integral T>
-  T operator()(T old, T b, T /*c*/) const {
-    return old ^ b;
-  }
-};
-struct AddHalf {
-  std::uint16_t operator()(std::uint16_t old, std::uint16_t b, std::uint16_t /*c*/) const {
-    return to_half(static_cast<double>(to_float(Half{old})) + static_cast<double>(to_float(Half{b})),
-                   Rounding::nearest)
-        .bits;
-  }
-};
-struct AddBfloat16 {
-  std::uint16_t operator()(std::uint16_t old, std::uint16_t b, std::uint16_t /*c*/) const {
-    return to_bfloat16(
-               static_cast<double>(to_float(Bfloat16{old})) + static_cast<double>(to_float(Bfloat16{b})),
-               Rounding::nearest)
-        .bits;
-  }
-};
+using AddFlushed = decltype([](float old, float b, float /*c*/) {
+  return flushed(flushed(old) + flushed(b));
+});
+using Minimum = decltype([]<class T>(T old, T b, T /*c*/) { return std::min(old, b); });
+using Maximum = decltype([]<class T>(T old, T b, T /*c*/) { return std::max(old, b); });
+using Increment = decltype([]<class T>(T old, T b, T /*c*/) {
+  return static_cast<T>(old >= b ? 0 : old + 1);
+});
+using Decrement = decltype([]<class T>(T old, T b, T /*c*/) {
+  return static_cast<T>(old == 0 || old > b ? b : old - 1);
+});
+using And = decltype([]<std::integral T>(T old, T b, T /*c*/) { return old & b; });
+using Or = decltype([]<std::integral T>(T old, T b, T /*c*/) { return old | b; });
+using Xor = decltype([]<std::integral T>(T old, T b, T /*c*/) { return old ^ b; });
+using AddHalf = decltype([](std::uint16_t old, std::uint16_t b, std::uint16_t /*c*/) {
+  return to_half(static_cast<double>(to_float(Half{old})) + static_cast<double>(to_float(Half{b})),
+                 Rounding::nearest)
+      .bits;
+});
+using AddBfloat16 = decltype([](std::uint16_t old, std::uint16_t b, std::uint16_t /*c*/) {
+  return to_bfloat16(
+             static_cast<double>(to_float(Bfloat16{old})) + static_cast<double>(to_float(Bfloat16{b})),
+             Rounding::nearest)
+      .bits;
+});
 template <class Function>
 struct Twice {
   std::uint32_t operator()(std::uint32_t old, std::uint32_t b, std::uint32_t /*c*/) const {

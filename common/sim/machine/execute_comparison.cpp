@@ -10,42 +10,13 @@
 namespace sim {
 namespace {
 
-struct Equal {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct NotEqual {  // PTX's ne is false for NaN; whole numbers have none
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a < b || a > b;
-  }
-};
-struct Less {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct LessOrEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct Greater {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct GreaterOrEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a >= b;
-  }
-};
+using Equal = decltype([]<class T>(T a, T b) { return a == b; });
+/// PTX's ne is false for NaN; whole numbers have none.
+using NotEqual = decltype([]<class T>(T a, T b) { return a < b || a > b; });
+using Less = decltype([]<class T>(T a, T b) { return a < b; });
+using LessOrEqual = decltype([]<class T>(T a, T b) { return a <= b; });
+using Greater = decltype([]<class T>(T a, T b) { return a > b; });
+using GreaterOrEqual = decltype([]<class T>(T a, T b) { return a >= b; });
 constexpr float smallest_normal_half = 0x1p-14F;
 
 template <class Opposite>
@@ -55,12 +26,7 @@ struct Unordered {  // true also when an operand is NaN
     return !Opposite{}(a, b);
   }
 };
-struct BothNumbers {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return !std::isnan(a) && !std::isnan(b);
-  }
-};
+using BothNumbers = decltype([]<class T>(T a, T b) { return !std::isnan(a) && !std::isnan(b); });
 
 /// One bit per lane from one byte, 0 or 1, per lane.
 LaneMask pack(const std::array<std::uint8_t, warp_size>& flags) {
@@ -129,11 +95,9 @@ SIM_EACH_PROCESSOR void setp(Warp& warp, const Instruction& instruction, LaneMas
   if (instruction.option != alone) {
     other = warp.mask_of(operands[4]) ^ static_cast<LaneMask>(instruction.immediate);
   }
-  LaneMask& p = warp.mask_of(operands[0]);
-  p = (p & ~lanes) | (combined(result, other, instruction.option) & lanes);
+  warp.set_mask(operands[0], lanes, combined(result, other, instruction.option));
   if (operands[1].bytes == 0) return;
-  LaneMask& q = warp.mask_of(operands[1]);
-  q = (q & ~lanes) | (combined(~result, other, instruction.option) & lanes);
+  warp.set_mask(operands[1], lanes, combined(~result, other, instruction.option));
 }
 
 /// Writes all ones, or 1.0.

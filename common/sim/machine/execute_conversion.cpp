@@ -63,22 +63,7 @@ To float_to_float(From value, const Instruction& instruction) {
   if (instruction.flush_to_zero && std::is_same_v<From, float> && !std::is_same_v<To, Half>) {
     number = static_cast<decltype(number)>(flushed(static_cast<float>(number)));
   }
-  if ((instruction.option & to_whole_number) != 0) {
-    switch (instruction.rounding) {
-      case Rounding::nearest:
-        number = std::nearbyint(number);
-        break;
-      case Rounding::zero:
-        number = std::trunc(number);
-        break;
-      case Rounding::down:
-        number = std::floor(number);
-        break;
-      case Rounding::up:
-        number = std::ceil(number);
-        break;
-    }
-  }
+  if ((instruction.option & to_whole_number) != 0) number = rounded_to_whole(number, instruction.rounding);
   if (instruction.saturate) number = saturated(number);
   if ((instruction.option & relu) != 0) number = rectified(number);
   const bool nearest = instruction.rounding == Rounding::nearest;

@@ -65,18 +65,8 @@ struct DivideApproximately {
     return vanishes ? a * std::copysign(0.0F, b) : a / b;
   }
 };
-struct Minimum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return minimum(a, b);
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return maximum(a, b);
-  }
-};
+using Minimum = decltype([]<class T>(T a, T b) { return minimum(a, b); });
+using Maximum = decltype([]<class T>(T a, T b) { return maximum(a, b); });
 /// min.NaN, max.NaN: NaN wins.
 template <class Function>
 struct OrNan {
@@ -85,18 +75,8 @@ struct OrNan {
     return std::isnan(a) || std::isnan(b) ? a + b : Function{}(a, b);
   }
 };
-struct Negate {
-  template <class T>
-  T operator()(T a) const {
-    return -a;
-  }
-};
-struct Absolute {
-  template <class T>
-  T operator()(T a) const {
-    return std::fabs(a);
-  }
-};
+using Negate = decltype([]<class T>(T a) { return -a; });
+using Absolute = decltype([]<class T>(T a) { return std::fabs(a); });
 struct SquareRoot {
   template <class T>
   T operator()(T a) const {
@@ -111,27 +91,12 @@ struct Reciprocal {
   }
   static float rounded(float a, Rounding rounding) { return rounded_by_host<Reciprocal>(rounding, a); }
 };
-struct ReciprocalSquareRoot {
-  template <class T>
-  T operator()(T a) const {
-    return T{1} / std::sqrt(a);
-  }
-};
-struct Exp2 {
-  double operator()(double a) const { return std::exp2(a); }
-};
-struct Log2 {
-  double operator()(double a) const { return std::log2(a); }
-};
-struct Sine {
-  double operator()(double a) const { return std::sin(a); }
-};
-struct Cosine {
-  double operator()(double a) const { return std::cos(a); }
-};
-struct HyperbolicTangent {
-  double operator()(double a) const { return std::tanh(a); }
-};
+using ReciprocalSquareRoot = decltype([]<class T>(T a) { return T{1} / std::sqrt(a); });
+using Exp2 = decltype([](double a) { return std::exp2(a); });
+using Log2 = decltype([](double a) { return std::log2(a); });
+using Sine = decltype([](double a) { return std::sin(a); });
+using Cosine = decltype([](double a) { return std::cos(a); });
+using HyperbolicTangent = decltype([](double a) { return std::tanh(a); });
 
 // ---- f32
 
@@ -252,9 +217,7 @@ std::uint16_t narrowed(double value, const Instruction& instruction) {
   return instruction.flush_to_zero && std::fabs(value) < smallest_normal ? bits & 0x8000U : bits;
 }
 
-struct MultiplyAddOf16Bits {
-  double operator()(double a, double b, double c) const { return fma_for_rounding(a, b, c); }
-};
+using MultiplyAddOf16Bits = decltype([](double a, double b, double c) { return fma_for_rounding(a, b, c); });
 
 /// Word: one or two 16-bit numbers.
 template <class Function, class Number, class Word, class... Words>
@@ -271,26 +234,30 @@ SIM_EACH_PROCESSOR void small(Warp& warp, const Instruction& instruction, LaneMa
   });
 }
 
-template <class Function, std::size_t sources>
-Handler small_handler(Assembler& a, Type type) {
-  a.instruction.option = a.take("relu") ? 1 : 0;
-  const auto with = [&]<class Number, class Word>() -> Handler {
-    if constexpr (sources == 1) return &small<Function, Number, Word, Word>;
-    if constexpr (sources == 2) return &small<Function, Number, Word, Word, Word>;
-    if constexpr (sources == 3) return &small<Function, Number, Word, Word, Word, Word>;
-  };
+template <class Choose>
+Handler with_small_type(Type type, Choose choose) {
   switch (type) {
     case Type::f16:
-      return with.template operator()<Half, std::uint16_t>();
+      return choose.template operator()<Half, std::uint16_t>();
     case Type::f16x2:
-      return with.template operator()<Half, std::uint32_t>();
+      return choose.template operator()<Half, std::uint32_t>();
     case Type::bf16:
-      return with.template operator()<Bfloat16, std::uint16_t>();
+      return choose.template operator()<Bfloat16, std::uint16_t>();
     case Type::bf16x2:
-      return with.template operator()<Bfloat16, std::uint32_t>();
+      return choose.template operator()<Bfloat16, std::uint32_t>();
     default:
       throw Unsupported();
   }
+}
+
+template <class Function, std::size_t sources>
+Handler small_handler(Assembler& a, Type type) {
+  a.instruction.option = a.take("relu") ? 1 : 0;
+  return with_small_type(type, []<class Number, class Word>() -> Handler {
+    if constexpr (sources == 1) return &small<Function, Number, Word, Word>;
+    if constexpr (sources == 2) return &small<Function, Number, Word, Word, Word>;
+    if constexpr (sources == 3) return &small<Function, Number, Word, Word, Word, Word>;
+  });
 }
 
 bool is_small(Type type) {
@@ -365,18 +332,11 @@ void assemble_sign(Assembler& a) {
   a.operands({type, type});
 }
 
-void copysign_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<float, float, float>(warp, instruction, lanes,
-                           [](float sign, float value) { return std::copysign(value, sign); });
-}
-void copysign_f64(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<double, double, double>(warp, instruction, lanes,
-                              [](double sign, double value) { return std::copysign(value, sign); });
-}
+using CopySign = decltype([]<class T>(T sign, T value) { return std::copysign(value, sign); });
 void assemble_copysign(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(type != Type::f32 && type != Type::f64);
-  a.instruction.handler = type == Type::f32 ? &copysign_f32 : &copysign_f64;
+  a.instruction.handler = type == Type::f32 ? &binary<CopySign, float> : &binary<CopySign, double>;
   a.operands({type, type, type});
 }
 
@@ -486,20 +446,10 @@ void assemble_approximate(Assembler& a) {
       a.instruction.handler =
           a.instruction.flush_to_zero ? &approximate_f64<Function> : &double_of_many_digits<Function>;
       break;
-    case Type::f16:
-      a.instruction.handler = &approximate_small<Function, Half, std::uint16_t>;
-      break;
-    case Type::f16x2:
-      a.instruction.handler = &approximate_small<Function, Half, std::uint32_t>;
-      break;
-    case Type::bf16:
-      a.instruction.handler = &approximate_small<Function, Bfloat16, std::uint16_t>;
-      break;
-    case Type::bf16x2:
-      a.instruction.handler = &approximate_small<Function, Bfloat16, std::uint32_t>;
-      break;
     default:
-      throw Unsupported();
+      a.instruction.handler = with_small_type(type, []<class Number, class Word>() -> Handler {
+        return &approximate_small<Function, Number, Word>;
+      });
   }
   a.operands({type, type});
 }

@@ -23,24 +23,12 @@ constexpr unsigned bits_of = 8 * sizeof(T);
 
 // ---- Arithmetic
 
-struct Add {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b));
-  }
-};
-struct Subtract {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b));
-  }
-};
-struct MultiplyLow {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
-  }
-};
+// Each of these is the type of a function.
+using Add = decltype([]<class T>(T a, T b) { return static_cast<T>(Wrapping<T>(a) + Wrapping<T>(b)); });
+using Subtract = decltype([]<class T>(T a, T b) { return static_cast<T>(Wrapping<T>(a) - Wrapping<T>(b)); });
+using MultiplyLow = decltype([]<class T>(T a, T b) {
+  return static_cast<T>(Wrapping<T>(a) * Wrapping<T>(b));
+});
 struct MultiplyHigh {
   template <class T>
   T operator()(T a, T b) const {
@@ -65,18 +53,8 @@ struct MultiplyHigh {
     return a_high * b_high + (middle >> 32U) + (other >> 32U);
   }
 };
-struct MultiplyAddLow {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(MultiplyLow{}(a, b), c);
-  }
-};
-struct MultiplyAddHigh {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(MultiplyHigh{}(a, b), c);
-  }
-};
+using MultiplyAddLow = decltype([]<class T>(T a, T b, T c) { return Add{}(MultiplyLow{}(a, b), c); });
+using MultiplyAddHigh = decltype([]<class T>(T a, T b, T c) { return Add{}(MultiplyHigh{}(a, b), c); });
 /// Division by zero gives all ones on the device.
 struct Divide {
   template <class T>
@@ -98,36 +76,13 @@ struct Remainder {
     return static_cast<T>(a % b);
   }
 };
-struct Minimum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? a : b;
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-struct Negate {
-  template <class T>
-  T operator()(T a) const {
-    return Subtract{}(T{0}, a);
-  }
-};
-struct Absolute {
-  template <class T>
-  T operator()(T a) const {
-    return a < T{0} ? Negate{}(a) : a;
-  }
-};
-struct AbsoluteDifferenceAdd {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    return Add{}(c, a < b ? Subtract{}(b, a) : Subtract{}(a, b));
-  }
-};
+using Minimum = decltype([]<class T>(T a, T b) { return a < b ? a : b; });
+using Maximum = decltype([]<class T>(T a, T b) { return a < b ? b : a; });
+using Negate = decltype([]<class T>(T a) { return Subtract{}(T{0}, a); });
+using Absolute = decltype([]<class T>(T a) { return a < T{0} ? Negate{}(a) : a; });
+using AbsoluteDifferenceAdd = decltype([]<class T>(T a, T b, T c) {
+  return Add{}(c, a < b ? Subtract{}(b, a) : Subtract{}(a, b));
+});
 
 template <class Function>
 void assemble_binary(Assembler& a) {
@@ -267,17 +222,10 @@ using Twice =
     std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>,
                        std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
 
-template <class T>
-SIM_EACH_PROCESSOR void multiply_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<Twice<T>, T, T>(warp, instruction, lanes,
-                      [](T a, T b) { return MultiplyLow{}(Twice<T>{a}, Twice<T>{b}); });
-}
-template <class T>
-SIM_EACH_PROCESSOR void multiply_add_wide(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<Twice<T>, T, T, Twice<T>>(warp, instruction, lanes, [](T a, T b, Twice<T> c) {
-    return MultiplyAddLow{}(Twice<T>{a}, Twice<T>{b}, c);
-  });
-}
+using MultiplyWide = decltype([]<class T>(T a, T b) { return MultiplyLow{}(Twice<T>{a}, Twice<T>{b}); });
+using MultiplyAddWide = decltype([]<class T>(T a, T b, Twice<T> c) {
+  return MultiplyAddLow{}(Twice<T>{a}, Twice<T>{b}, c);
+});
 
 Type twice(Type type) {
   switch (type) {
@@ -416,7 +364,7 @@ void assemble_mul(Assembler& a) {
   const Type wide = twice(type);
   a.operands({wide, type, type});
   a.instruction.handler = with_integer_type(type, []<class T>() -> Handler {
-    if constexpr (sizeof(T) < 8) return &multiply_wide<T>;
+    if constexpr (sizeof(T) < 8) return &mapped<MultiplyWide, Twice<T>, T, T>;
     throw Unsupported();
   });
 }
@@ -428,7 +376,7 @@ void assemble_mad(Assembler& a) {
     const Type wide = twice(type);
     a.operands({wide, type, type, wide});
     a.instruction.handler = with_integer_type(type, []<class T>() -> Handler {
-      if constexpr (sizeof(T) < 8) return &multiply_add_wide<T>;
+      if constexpr (sizeof(T) < 8) return &mapped<MultiplyAddWide, Twice<T>, T, T, Twice<T>>;
       throw Unsupported();
     });
     return;
@@ -451,47 +399,19 @@ void assemble_sad(Assembler& a) {
 
 // ---- Bits. Predicates are whole lane masks.
 
-struct And {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-struct Not {
-  template <class T>
-  T operator()(T a) const {
-    return static_cast<T>(~a);
-  }
-};
-struct LogicalNot {
-  template <class T>
-  T operator()(T a) const {
-    return a == 0 ? T{1} : T{0};
-  }
-};
+using And = decltype([]<class T>(T a, T b) { return static_cast<T>(a & b); });
+using Or = decltype([]<class T>(T a, T b) { return static_cast<T>(a | b); });
+using Xor = decltype([]<class T>(T a, T b) { return static_cast<T>(a ^ b); });
+using Not = decltype([]<class T>(T a) { return static_cast<T>(~a); });
+using LogicalNot = decltype([]<class T>(T a) { return a == 0 ? T{1} : T{0}; });
 
 template <class Function>
 void predicate_binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  const LaneMask result =
-      Function{}(warp.mask_of(instruction.operands[1]), warp.mask_of(instruction.operands[2]));
-  to = (to & ~lanes) | (result & lanes);
+  const auto& operands = instruction.operands;
+  warp.set_mask(operands[0], lanes, Function{}(warp.mask_of(operands[1]), warp.mask_of(operands[2])));
 }
 void predicate_not(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  to = (to & ~lanes) | (~warp.mask_of(instruction.operands[1]) & lanes);
+  warp.set_mask(instruction.operands[0], lanes, ~warp.mask_of(instruction.operands[1]));
 }
 
 template <class Function>
@@ -513,27 +433,18 @@ void assemble_not(Assembler& a) {
 
 // ---- Shifts: beyond the width everything has been shifted out.
 
-template <class T>
-SIM_EACH_PROCESSOR void shift_left(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<T, T, std::uint32_t>(warp, instruction, lanes, [](T value, std::uint32_t by) {
-    return by < bits_of<T> ? static_cast<T>(Wrapping<T>(value) << by) : T{0};
-  });
-}
-template <class T>
-SIM_EACH_PROCESSOR void shift_right(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<T, T, std::uint32_t>(warp, instruction, lanes, [](T value, std::uint32_t by) {
-    return by < bits_of<T> ? static_cast<T>(value >> by) : static_cast<T>(value < T{0} ? -1 : 0);
-  });
-}
-void assemble_shl(Assembler& a) {
+using ShiftLeft = decltype([]<class T>(T value, std::uint32_t by) {
+  return by < bits_of<T> ? static_cast<T>(Wrapping<T>(value) << by) : T{0};
+});
+using ShiftRight = decltype([]<class T>(T value, std::uint32_t by) {
+  return by < bits_of<T> ? static_cast<T>(value >> by) : static_cast<T>(value < T{0} ? -1 : 0);
+});
+template <class Function>
+void assemble_shift(Assembler& a) {
   const Type type = a.take_type();
   a.operands({type, type, Type::u32});
-  a.instruction.handler = with_integer_type(type, []<class T>() -> Handler { return &shift_left<T>; });
-}
-void assemble_shr(Assembler& a) {
-  const Type type = a.take_type();
-  a.operands({type, type, Type::u32});
-  a.instruction.handler = with_integer_type(type, []<class T>() -> Handler { return &shift_right<T>; });
+  a.instruction.handler =
+      with_integer_type(type, []<class T>() -> Handler { return &mapped<Function, T, T, std::uint32_t>; });
 }
 
 /// shf: the upper or lower half of a 64-bit value shifted.
@@ -579,7 +490,7 @@ void assemble_lop3(Assembler& a) {
   a.instruction.handler = &lop3;
 }
 
-std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+using PermuteBytes = decltype([](std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
   const std::uint64_t all = std::uint64_t{b} << 32U | a;
   std::uint32_t result = 0;
   for (unsigned i = 0; i < 4; ++i) {
@@ -589,14 +500,11 @@ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t sele
     result |= byte << (8 * i);
   }
   return result;
-}
-SIM_EACH_PROCESSOR void prmt(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(warp, instruction, lanes, permute_bytes);
-}
+});
 void assemble_prmt(Assembler& a) {
   a.refuse_if(a.take_type() != Type::b32);
   a.operands({Type::b32, Type::b32, Type::b32, Type::b32});
-  a.instruction.handler = &prmt;
+  a.instruction.handler = &ternary<PermuteBytes, std::uint32_t>;
 }
 
 /// A position or length of bfe and bfi. Above 255 PTX promises nothing: an H200 takes the lowest byte for
@@ -606,13 +514,12 @@ std::uint32_t position_or_length(std::uint32_t value) {
   return sizeof(T) == 4 ? value & 0xffU : std::min(value, 255U);
 }
 
-template <class T>
-T extract_bits(T value, std::uint32_t position, std::uint32_t length) {
+using ExtractBits = decltype([]<class T>(T value, std::uint32_t position, std::uint32_t length) {
   position = position_or_length<T>(position);
   length = position_or_length<T>(length);
   using U = std::make_unsigned_t<T>;
   const unsigned width = bits_of<T>;
-  if (length == 0) return 0;
+  if (length == 0) return T{0};
   const unsigned sign_position = std::min(position + length - 1, width - 1);
   const bool negative = std::is_signed_v<T> && ((static_cast<U>(value) >> sign_position) & 1U) != 0;
   U result = negative ? ~U{0} : U{0};
@@ -621,20 +528,16 @@ T extract_bits(T value, std::uint32_t position, std::uint32_t length) {
     result = ((static_cast<U>(value) >> (position + i)) & 1U) != 0 ? result | one : result & ~one;
   }
   return static_cast<T>(result);
-}
-template <class T>
-SIM_EACH_PROCESSOR void bfe(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<T, T, std::uint32_t, std::uint32_t>(warp, instruction, lanes, extract_bits<T>);
-}
+});
 void assemble_bfe(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(size_of(type) < 4);
   a.operands({type, type, Type::u32, Type::u32});
-  a.instruction.handler = with_integer_type(type, []<class T>() -> Handler { return &bfe<T>; });
+  a.instruction.handler = with_integer_type(
+      type, []<class T>() -> Handler { return &mapped<ExtractBits, T, T, std::uint32_t, std::uint32_t>; });
 }
 
-template <class T>
-T insert_bits(T field, T into, std::uint32_t position, std::uint32_t length) {
+using InsertBits = decltype([]<class T>(T field, T into, std::uint32_t position, std::uint32_t length) {
   position = position_or_length<T>(position);
   length = position_or_length<T>(length);
   const unsigned width = bits_of<T>;
@@ -642,15 +545,12 @@ T insert_bits(T field, T into, std::uint32_t position, std::uint32_t length) {
   const T ones = length >= width ? static_cast<T>(~T{0}) : (T{1} << length) - 1;
   const T mask = ones << position;
   return (into & ~mask) | ((field << position) & mask);
-}
-template <class T>
-SIM_EACH_PROCESSOR void bfi(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<T, T, T, std::uint32_t, std::uint32_t>(warp, instruction, lanes, insert_bits<T>);
-}
+});
 void assemble_bfi(Assembler& a) {
   const Type type = a.take_type();
   a.operands({type, type, type, Type::u32, Type::u32});
-  a.instruction.handler = size_of(type) == 4 ? &bfi<std::uint32_t> : &bfi<std::uint64_t>;
+  const auto of = []<class T>(T) { return &mapped<InsertBits, T, T, T, std::uint32_t, std::uint32_t>; };
+  a.instruction.handler = size_of(type) == 4 ? of(std::uint32_t{}) : of(std::uint64_t{});
   a.refuse_if(type != Type::b32 && type != Type::b64);
 }
 
@@ -676,36 +576,25 @@ void assemble_bfind(Assembler& a) {
   a.operands({Type::u32, type});
   a.instruction.handler = with_integer_type(type, []<class T>() -> Handler { return &bfind<T>; });
 }
-template <class T>
-SIM_EACH_PROCESSOR void popc(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<std::uint32_t, T>(warp, instruction, lanes, [](T value) { return std::popcount(value); });
-}
-template <class T>
-SIM_EACH_PROCESSOR void clz(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<std::uint32_t, T>(warp, instruction, lanes, [](T value) { return std::countl_zero(value); });
-}
-template <class T>
-SIM_EACH_PROCESSOR void brev(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  map<T, T>(warp, instruction, lanes, [](T value) {
-    T reversed = 0;
-    for (unsigned i = 0; i < bits_of<T>; ++i) reversed |= ((value >> i) & 1U) << (bits_of<T> - 1 - i);
-    return reversed;
-  });
-}
-void assemble_popc(Assembler& a) {
+using CountOnes = decltype([](auto value) { return std::popcount(value); });
+using CountLeadingZeros = decltype([](auto value) { return std::countl_zero(value); });
+using Reverse = decltype([]<class T>(T value) {
+  T reversed = 0;
+  for (unsigned i = 0; i < bits_of<T>; ++i) reversed |= ((value >> i) & 1U) << (bits_of<T> - 1 - i);
+  return reversed;
+});
+template <class Function>
+void assemble_count(Assembler& a) {
   const Type type = a.take_type();
   a.operands({Type::u32, type});
-  a.instruction.handler = size_of(type) == 4 ? &popc<std::uint32_t> : &popc<std::uint64_t>;
-}
-void assemble_clz(Assembler& a) {
-  const Type type = a.take_type();
-  a.operands({Type::u32, type});
-  a.instruction.handler = size_of(type) == 4 ? &clz<std::uint32_t> : &clz<std::uint64_t>;
+  a.instruction.handler = size_of(type) == 4 ? &mapped<Function, std::uint32_t, std::uint32_t>
+                                             : &mapped<Function, std::uint32_t, std::uint64_t>;
 }
 void assemble_brev(Assembler& a) {
   const Type type = a.take_type();
   a.operands({type, type});
-  a.instruction.handler = size_of(type) == 4 ? &brev<std::uint32_t> : &brev<std::uint64_t>;
+  a.instruction.handler =
+      size_of(type) == 4 ? &unary<Reverse, std::uint32_t> : &unary<Reverse, std::uint64_t>;
 }
 
 /// The n-th set bit of a mask from a base on, upwards or (n negative) downwards.
@@ -776,16 +665,16 @@ constexpr std::array table{
     OpcodeEntry{"xor", &assemble_bits<Xor>},
     OpcodeEntry{"not", &assemble_not},
     OpcodeEntry{"cnot", &assemble_unary<LogicalNot>},
-    OpcodeEntry{"shl", &assemble_shl},
-    OpcodeEntry{"shr", &assemble_shr},
+    OpcodeEntry{"shl", &assemble_shift<ShiftLeft>},
+    OpcodeEntry{"shr", &assemble_shift<ShiftRight>},
     OpcodeEntry{"shf", &assemble_shf},
     OpcodeEntry{"lop3", &assemble_lop3},
     OpcodeEntry{"prmt", &assemble_prmt},
     OpcodeEntry{"bfe", &assemble_bfe},
     OpcodeEntry{"bfi", &assemble_bfi},
     OpcodeEntry{"bfind", &assemble_bfind},
-    OpcodeEntry{"popc", &assemble_popc},
-    OpcodeEntry{"clz", &assemble_clz},
+    OpcodeEntry{"popc", &assemble_count<CountOnes>},
+    OpcodeEntry{"clz", &assemble_count<CountLeadingZeros>},
     OpcodeEntry{"brev", &assemble_brev},
     OpcodeEntry{"fns", &assemble_fns},
     OpcodeEntry{"bmsk", &assemble_bmsk},

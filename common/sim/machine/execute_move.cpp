@@ -18,8 +18,7 @@ SIM_EACH_PROCESSOR void mov(Warp& warp, const Instruction& instruction, LaneMask
   map<T, T>(warp, instruction, lanes, [](T value) { return value; });
 }
 void mov_predicate(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[0]);
-  to = (to & ~lanes) | (warp.mask_of(instruction.operands[1]) & lanes);
+  warp.set_mask(instruction.operands[0], lanes, warp.mask_of(instruction.operands[1]));
 }
 
 /// mov.b64 {a, b}, c: a is the lower part. Part: the type of a and b.

@@ -113,10 +113,9 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
     warp.shuffled(instruction, lanes, unknown);
   }
   if (operands[1].bytes == 0) return;
-  LaneMask& predicate = warp.mask_of(operands[1]);
   LaneMask inside = 0;
   for (const std::uint32_t one : inside_lanes) inside |= one;
-  predicate = (predicate & ~lanes) | (inside & lanes);
+  warp.set_mask(operands[1], lanes, inside);
 }
 
 void assemble_shfl(Assembler& a) {
@@ -168,8 +167,7 @@ void take_vote(Warp& warp, const Instruction& instruction, LaneMask lanes) {
       const bool result = vote == all   ? yes == together
                           : vote == any ? yes != 0
                                         : yes == 0 || yes == together;
-      LaneMask& to = warp.mask_of(instruction.operands[0]);
-      to = (to & ~together) | (result ? together : 0);
+      warp.set_mask(instruction.operands[0], together, result ? all_lanes : 0);
     }
   });
 }
@@ -210,8 +208,7 @@ void match(Warp& warp, const Instruction& instruction, LaneMask lanes) {
       if (same == together) agreed = mask;
     });
     if (!all_of_them || instruction.operands[1].bytes == 0) return;
-    LaneMask& predicate = warp.mask_of(instruction.operands[1]);
-    predicate = (predicate & ~together) | (agreed != 0 ? together : 0);
+    warp.set_mask(instruction.operands[1], together, agreed != 0 ? all_lanes : 0);
   });
 }
 void assemble_match(Assembler& a) {
@@ -232,12 +229,9 @@ void assemble_match(Assembler& a) {
 
 // ---- redux: one value for all of the lanes
 
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
-  }
-};
+using Sum = decltype([]<class T>(T a, T b) {
+  return static_cast<T>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+});
 
 template <class Function, class T>
 SIM_EACH_PROCESSOR void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -284,8 +278,7 @@ void elect(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     const int leader = first_lane(together);
     auto* to = warp.lanes_of<std::uint32_t>(instruction.operands[0]);
     for_each_lane(together, [&](int lane) { to[lane] = static_cast<std::uint32_t>(leader); });
-    LaneMask& predicate = warp.mask_of(instruction.operands[1]);
-    predicate = (predicate & ~together) | bit(leader);
+    warp.set_mask(instruction.operands[1], together, bit(leader));
   });
 }
 void assemble_elect(Assembler& a) {
@@ -304,12 +297,11 @@ void sync_warp(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*
 }
 
 void barrier_or(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[3]);
-  to = (to & ~lanes) | (warp.block.reduced_true_threads != 0 ? lanes : 0);
+  warp.set_mask(instruction.operands[3], lanes, warp.block.reduced_true_threads != 0 ? all_lanes : 0);
 }
 void barrier_and(Warp& warp, const Instruction& instruction, LaneMask lanes) {
-  LaneMask& to = warp.mask_of(instruction.operands[3]);
-  to = (to & ~lanes) | (warp.block.reduced_true_threads == warp.block.reduced_threads ? lanes : 0);
+  const bool all_true = warp.block.reduced_true_threads == warp.block.reduced_threads;
+  warp.set_mask(instruction.operands[3], lanes, all_true ? all_lanes : 0);
 }
 void barrier_count(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::uint32_t count = warp.block.reduced_true_threads;

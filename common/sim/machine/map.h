@@ -51,7 +51,12 @@ inline void map(Warp& warp, const Instruction& instruction, LaneMask lanes, Func
   with(std::index_sequence_for<From...>());
 }
 
-/// A handler made of a function object type: Function{}(T, ...) -> T, with as many sources as it takes.
+/// Handlers made of a function object type, here from values of other types than the result has ...
+template <class Function, class To, class... From>
+SIM_EACH_PROCESSOR void mapped(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+  map<To, From...>(warp, instruction, lanes, Function{});
+}
+/// ... and here Function{}(T, ...) -> T, with as many sources as it takes.
 template <class Function, class T>
 SIM_EACH_PROCESSOR void unary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T>(warp, instruction, lanes, Function{});

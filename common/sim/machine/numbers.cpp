@@ -16,20 +16,6 @@ struct Format {
 constexpr Format half_format{10, -14, 15};
 constexpr Format bfloat16_format{7, -126, 127};
 
-double rounded_to_whole(double value, Rounding rounding) {
-  switch (rounding) {
-    case Rounding::nearest:
-      return std::nearbyint(value);
-    case Rounding::zero:
-      return std::trunc(value);
-    case Rounding::down:
-      return std::floor(value);
-    case Rounding::up:
-      return std::ceil(value);
-  }
-  return value;
-}
-
 std::uint16_t encode(double value, const Format& format, Rounding rounding) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return canonical_nan_16;

@@ -123,6 +123,21 @@ std::uint8_t to_e4m3(double value);
 std::uint8_t to_e5m2(double value);
 float from_e4m3(std::uint8_t bits);
 
+template <class T>
+T rounded_to_whole(T value, Rounding rounding) {
+  switch (rounding) {
+    case Rounding::nearest:
+      return std::nearbyint(value);
+    case Rounding::zero:
+      return std::trunc(value);
+    case Rounding::down:
+      return std::floor(value);
+    case Rounding::up:
+      return std::ceil(value);
+  }
+  return value;
+}
+
 /// To a whole number of type To, out of range to the nearest that there is. NaN: see the definition.
 template <class To, class From>
 To to_integer(From value, Rounding rounding) {
@@ -131,21 +146,7 @@ To to_integer(From value, Rounding rounding) {
     if (sizeof(From) < 8 && sizeof(To) < 8) return 0;
     return static_cast<To>(std::uint64_t{1} << (8 * sizeof(To) - 1));
   }
-  From whole = value;
-  switch (rounding) {
-    case Rounding::nearest:
-      whole = std::nearbyint(value);
-      break;
-    case Rounding::zero:
-      whole = std::trunc(value);
-      break;
-    case Rounding::down:
-      whole = std::floor(value);
-      break;
-    case Rounding::up:
-      whole = std::ceil(value);
-      break;
-  }
+  const From whole = rounded_to_whole(value, rounding);
   constexpr To least = std::numeric_limits<To>::min();
   constexpr To most = std::numeric_limits<To>::max();
   if (whole <= static_cast<From>(least)) return least;

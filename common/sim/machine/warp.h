@@ -64,6 +64,11 @@ class Warp {
   }
   /// A predicate operand.
   LaneMask& mask_of(const Operand& operand) const { return *lanes_of<LaneMask>(operand); }
+  /// Sets a predicate of these lanes.
+  void set_mask(const Operand& operand, LaneMask lanes, LaneMask values) const {
+    LaneMask& to = mask_of(operand);
+    to = (to & ~lanes) | (values & lanes);
+  }
   [[nodiscard]] LaneMask& carry() const;
   std::byte* local_of(int lane) {
     return local_.data() + static_cast<std::size_t>(lane) * program.local_bytes;

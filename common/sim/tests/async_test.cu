@@ -369,143 +369,131 @@ void expect_one_pass(const Simulator& simulator, const char* name, std::uint64_t
 }  // namespace
 
 int main() {
-  const Simulator simulator(__FILE__);
+  Simulator sim(__FILE__);
   const DeviceMemory memory_x = allocate_device(n * sizeof(float));
   const DeviceMemory memory_y = allocate_device(n * sizeof(float));
   auto* x = static_cast<float*>(memory_x.get());
   auto* y = static_cast<float*>(memory_y.get());
   auto* packs_x = reinterpret_cast<const float4*>(x);
   auto* packs_y = reinterpret_cast<float4*>(y);
-  constexpr auto failed = cudaErrorLaunchFailure;
   std::vector<float> host(n);
-  std::string said;
-  const auto fresh = [&] {
+  sim.before_each = [&] {
     std::iota(host.begin(), host.end(), 0.0f);
     CUDA_CHECK(cudaMemcpy(x, host.data(), n * sizeof(float), cudaMemcpyHostToDevice));
     CUDA_CHECK(cudaMemset(y, 0, n * sizeof(float)));
   };
-  /// `at`: an element of y, and what it must be.
-  const auto right = [&](const char* name, int at, float value, auto launch) {
-    fresh();
-    simulator.expect(name, cudaSuccess, "", launch, said);
+  /// What the launch before has written.
+  const auto y_is = [&](float wanted, int at) {
     CUDA_CHECK(cudaMemcpy(host.data(), y, n * sizeof(float), cudaMemcpyDeviceToHost));
-    simulator.check(host[at] == value, "    its result", said + std::to_string(host[at]));
+    sim.check(host[at] == wanted, "    its result", std::to_string(host[at]));
   };
-  const auto wrong = [&](const char* name, const char* part, auto launch) {
-    fresh();
-    simulator.expect(name, failed, part, launch, said);
-  };
-  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
-    said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
-    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
-    right("own_packs, right", 77, 77, [&] { own_packs<false><<<1, threads>>>(packs_x, packs_y); });
-    wrong("own_packs", "an asynchronous copy is on its way",
-          [&] { own_packs<true><<<1, threads>>>(packs_x, packs_y); });
-    right("packs_of_others, right", 0, 252,
-          [&] { packs_of_others<false><<<1, threads>>>(packs_x, packs_y); });
-    wrong("packs_of_others", "a", [&] { packs_of_others<true><<<1, threads>>>(packs_x, packs_y); });
-    right("double_buffer, right", 200, 200, [&] { double_buffer<false><<<1, threads>>>(x, y); });
-    wrong("double_buffer", "an asynchronous copy is on its way",
-          [&] { double_buffer<true><<<1, threads>>>(x, y); });
-    right("zero_fill", 5, 5, [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
-    right("zero_fill, the rest", 6, 0, [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
-    right("overwrites_what_is_read, right", 64, 64,
-          [&] { overwrites_what_is_read<false><<<1, threads>>>(x, y); });
+  const char* const on_its_way = "an asynchronous copy is on its way";
+  sim.in_every_order([&](int seed) {
+    sim.both("own_packs", on_its_way, [&](auto bug) { own_packs<bug><<<1, threads>>>(packs_x, packs_y); });
+    y_is(77, 77);
+    sim.both("packs_of_others", "a",
+             [&](auto bug) { packs_of_others<bug><<<1, threads>>>(packs_x, packs_y); });
+    y_is(252, 0);
+    sim.both("double_buffer", on_its_way, [&](auto bug) { double_buffer<bug><<<1, threads>>>(x, y); });
+    y_is(200, 200);
+    sim.right("zero_fill", [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
+    y_is(5, 5);
+    y_is(0, 6);
     // A race, or, where the other warp has not waited for its copies yet, a read of what they write.
-    wrong("overwrites_what_is_read", "4 bytes of shared memory at byte",
-          [&] { overwrites_what_is_read<true><<<1, threads>>>(x, y); });
-    right("bulk_load, right", 0, 255, [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
-    wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
-    wrong("bulk_load, no_barrier_after_init", "a",
-          [&] { bulk_load<Bulk::no_barrier_after_init><<<1, threads>>>(x, y); });
+    sim.both("overwrites_what_is_read", "4 bytes of shared memory at byte",
+             [&](auto bug) { overwrites_what_is_read<bug><<<1, threads>>>(x, y); });
+    y_is(64, 64);
+    sim.wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
+    sim.wrong("bulk_load, no_barrier_after_init", "a",
+              [&] { bulk_load<Bulk::no_barrier_after_init><<<1, threads>>>(x, y); });
     if (seed % 10 == 0) {
-      wrong("bulk_load, too_few_bytes", "waits for ever",
-            [&] { bulk_load<Bulk::too_few_bytes><<<1, threads>>>(x, y); });
+      sim.wrong("bulk_load, too_few_bytes", "waits for ever",
+                [&] { bulk_load<Bulk::too_few_bytes><<<1, threads>>>(x, y); });
     }
-    right("bulk_store, right", 255, 255, [&] { bulk_store<Store::right><<<1, threads>>>(y); });
-    wrong("bulk_store, no_proxy_fence", "without a fence.proxy.async",
-          [&] { bulk_store<Store::no_proxy_fence><<<1, threads>>>(y); });
-    wrong("bulk_store, overwrites", "which a bulk copy may still be reading",
-          [&] { bulk_store<Store::overwrites><<<1, threads>>>(y); });
-    right("barrier_of_libcuxx, right", 0, 65, [&] { barrier_of_libcuxx<false><<<1, threads>>>(y); });
-    wrong("barrier_of_libcuxx", "race", [&] { barrier_of_libcuxx<true><<<1, threads>>>(y); });
-    right("cluster_sum, right", 3, 6,
-          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::right>, x, y); });
-    wrong("cluster_sum, not_started", "need not have started",
-          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::not_started>, x, y); });
-    wrong("cluster_sum, returns_early", "cluster",
-          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::returns_early>, x, y); });
-    wrong("cluster_sum, no_barrier_between", "nothing orders the two blocks",
-          [&] { launch_with(cluster_of(4), 8, cluster_sum<Clustered::no_barrier_between>, x, y); });
-    right("many_rounds, right", 3, 0, [&] { launch_with(cluster_of(4), 8, many_rounds<false>, x, y); });
-    wrong("many_rounds", "nothing orders the two blocks",
-          [&] { launch_with(cluster_of(4), 8, many_rounds<true>, x, y); });
-    right("sends, right", 1, 31, [&] { launch_with(cluster_of(2), 2, sends<false>, x, y); });
-    wrong("sends", "of shared memory at byte 0", [&] { launch_with(cluster_of(2), 2, sends<true>, x, y); });
-    right("waits_in_all_warps, right", 1, 4,
-          [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<false>, x, y); });
-    wrong("waits_in_all_warps", "of shared memory at byte",
-          [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<true>, x, y); });
-    right("sends_by_turns, right", 1, 15, [&] { launch_with(cluster_of(2), 2, sends_by_turns<false>, y); });
-    wrong("sends_by_turns", "a", [&] { launch_with(cluster_of(2), 2, sends_by_turns<true>, y); });
-    right("multicast", 64 + 5, 5, [&] { launch_with(cluster_of(2), 2, multicast, x, y); });
-    right("second_kernel, right", 9, 9, [&] {
+    sim.right("bulk_load, right", [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
+    y_is(255, 0);
+    sim.wrong("bulk_store, no_proxy_fence", "without a fence.proxy.async",
+              [&] { bulk_store<Store::no_proxy_fence><<<1, threads>>>(y); });
+    sim.wrong("bulk_store, overwrites", "which a bulk copy may still be reading",
+              [&] { bulk_store<Store::overwrites><<<1, threads>>>(y); });
+    sim.right("bulk_store, right", [&] { bulk_store<Store::right><<<1, threads>>>(y); });
+    y_is(255, 255);
+    sim.both("barrier_of_libcuxx", "race", [&](auto bug) { barrier_of_libcuxx<bug><<<1, threads>>>(y); });
+    y_is(65, 0);
+    const auto sum_in_cluster = [&](auto* kernel) { launch_with(cluster_of(4), 8, kernel, x, y); };
+    sim.wrong("cluster_sum, not_started", "need not have started",
+              [&] { sum_in_cluster(cluster_sum<Clustered::not_started>); });
+    sim.wrong("cluster_sum, returns_early", "cluster",
+              [&] { sum_in_cluster(cluster_sum<Clustered::returns_early>); });
+    sim.wrong("cluster_sum, no_barrier_between", "nothing orders the two blocks",
+              [&] { sum_in_cluster(cluster_sum<Clustered::no_barrier_between>); });
+    sim.right("cluster_sum, right", [&] { sum_in_cluster(cluster_sum<Clustered::right>); });
+    y_is(6, 3);
+    sim.both("many_rounds", "nothing orders the two blocks",
+             [&](auto bug) { sum_in_cluster(many_rounds<bug>); });
+    y_is(0, 3);
+    sim.both("sends", "of shared memory at byte 0",
+             [&](auto bug) { launch_with(cluster_of(2), 2, sends<bug>, x, y); });
+    y_is(31, 1);
+    sim.both("waits_in_all_warps", "of shared memory at byte",
+             [&](auto bug) { launch_with(cluster_of(2), 2, waits_in_all_warps<bug>, x, y); });
+    y_is(4, 1);
+    sim.both("sends_by_turns", "a", [&](auto bug) { launch_with(cluster_of(2), 2, sends_by_turns<bug>, y); });
+    y_is(15, 1);
+    sim.right("multicast", [&] { launch_with(cluster_of(2), 2, multicast, x, y); });
+    y_is(5, 64 + 5);
+    sim.both("second_kernel", "griddepcontrol.wait is missing", [&](auto bug) {
       first_kernel<<<1, threads>>>(x);
-      launch_with(early(), 1, second_kernel<false>, x, y);
+      launch_with(early(), 1, second_kernel<bug>, x, y);
     });
-    wrong("second_kernel", "griddepcontrol.wait is missing", [&] {
-      first_kernel<<<1, threads>>>(x);
-      launch_with(early(), 1, second_kernel<true>, x, y);
-    });
-  }
-  unsetenv("SIM_SEED");
-  said = "";
-  fresh();
-  if (!simulator.on_gpu()) {
+    y_is(9, 9);
+  });
+  sim.before_each();
+  if (!sim.on_gpu()) {
     constexpr int warps = threads / 32;
-    expect_one_pass(simulator, "cp.async, counted", warps, warps,
+    expect_one_pass(sim, "cp.async, counted", warps, warps,
                     [&] { own_packs<false><<<1, threads>>>(packs_x, packs_y); });
-    const SimAccesses& stores = simulator.api().launch(0)->counters.shared_stores;
-    simulator.check(stores.requests == warps && stores.wavefronts == 4 * warps && stores.bank_conflicts == 0,
-                    "    its stores", std::to_string(stores.requests) + " requests");
-    const std::uint64_t copied = simulator.api().launch(0)->counters.async_copy_bytes;
-    simulator.check(copied == n * sizeof(float), "    its copies", std::to_string(copied) + " bytes");
-    expect_one_pass(simulator, "cp.async of 4 bytes, counted", 4 * warps, 4 * warps,
+    const SimAccesses& stores = sim.api().launch(0)->counters.shared_stores;
+    sim.check(stores.requests == warps && stores.wavefronts == 4 * warps && stores.bank_conflicts == 0,
+              "    its stores", std::to_string(stores.requests) + " requests");
+    const std::uint64_t copied = sim.api().launch(0)->counters.async_copy_bytes;
+    sim.check(copied == n * sizeof(float), "    its copies", std::to_string(copied) + " bytes");
+    expect_one_pass(sim, "cp.async of 4 bytes, counted", 4 * warps, 4 * warps,
                     [&] { double_buffer<false><<<1, threads>>>(x, y); });
-    expect_one_pass(simulator, "a bulk load, counted", 1, 4 * warps,
+    expect_one_pass(sim, "a bulk load, counted", 1, 4 * warps,
                     [&] { bulk_load<Bulk::right><<<1, threads>>>(x, y); });
-    const SimCounters& loaded = simulator.api().launch(0)->counters;
-    simulator.check(loaded.shared_loads.requests == 4 * warps && loaded.shared_stores.requests == 0,
-                    "    its mbarrier is none of its accesses",
-                    std::to_string(loaded.shared_loads.requests) + " loads, " +
-                        std::to_string(loaded.shared_stores.requests) + " stores");
-    expect_one_pass(simulator, "a bulk store, counted", 0, 1,
-                    [&] { bulk_store<Store::right><<<1, threads>>>(y); });
-    simulator.api().begin();
+    const SimCounters& loaded = sim.api().launch(0)->counters;
+    sim.check(loaded.shared_loads.requests == 4 * warps && loaded.shared_stores.requests == 0,
+              "    its mbarrier is none of its accesses",
+              std::to_string(loaded.shared_loads.requests) + " loads, " +
+                  std::to_string(loaded.shared_stores.requests) + " stores");
+    expect_one_pass(sim, "a bulk store, counted", 0, 1, [&] { bulk_store<Store::right><<<1, threads>>>(y); });
+    sim.api().begin();
     zero_fill<<<1, threads>>>(packs_x, packs_y);
-    simulator.api().end();
-    const SimAccesses& loads = simulator.api().launch(0)->counters.global_loads;
+    sim.api().end();
+    const SimAccesses& loads = sim.api().launch(0)->counters.global_loads;
     // nvcc makes two instructions of it: half of the threads read 16 bytes, the others 8.
-    simulator.check(
+    sim.check(
         loads.requests == 2 * warps && loads.bytes == threads / 2 * (16 + 8) && loads.sectors == threads,
         "zero_fill, counted",
         std::to_string(loads.requests) + " requests, " + std::to_string(loads.bytes) + " bytes, " +
             std::to_string(loads.sectors) + " sectors");
   }
-  simulator.expect("bulk_store, odd_size", cudaErrorMisalignedAddress, "no multiple of 16",
-                   [&] { bulk_store<Store::odd_size><<<1, threads>>>(y); });
+  sim.expect("bulk_store, odd_size", cudaErrorMisalignedAddress, "no multiple of 16",
+             [&] { bulk_store<Store::odd_size><<<1, threads>>>(y); });
   compiled_for_two<<<4, threads>>>(reinterpret_cast<unsigned*>(y));
   unsigned ranks[4] = {};
   CUDA_CHECK(cudaMemcpy(ranks, y, sizeof ranks, cudaMemcpyDeviceToHost));
-  simulator.check(ranks[0] == 200 && ranks[1] == 211 && ranks[2] == 200 && ranks[3] == 211,
-                  "compiled_for_two", std::to_string(ranks[1]));
-  simulator.expect("a grid that is no multiple of its cluster", cudaErrorInvalidClusterSize, "",
-                   [&] { compiled_for_two<<<3, threads>>>(reinterpret_cast<unsigned*>(y)); });
-  simulator.expect("a cluster of 16", cudaErrorInvalidClusterSize, "",
-                   [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
+  sim.check(ranks[0] == 200 && ranks[1] == 211 && ranks[2] == 200 && ranks[3] == 211, "compiled_for_two",
+            std::to_string(ranks[1]));
+  sim.expect("a grid that is no multiple of its cluster", cudaErrorInvalidClusterSize, "",
+             [&] { compiled_for_two<<<3, threads>>>(reinterpret_cast<unsigned*>(y)); });
+  sim.expect("a cluster of 16", cudaErrorInvalidClusterSize, "",
+             [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
   CUDA_CHECK(
       cudaFuncSetAttribute(cluster_sum<Clustered::right>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-  right("a cluster of 16, asked for", 0, 120,
-        [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
-  return simulator.result();
+  sim.right("a cluster of 16, asked for",
+            [&] { launch_with(cluster_of(16), 16, cluster_sum<Clustered::right>, x, y); });
+  y_is(120, 0);
+  return sim.result();
 }

@@ -249,7 +249,7 @@ __global__ void mixed_spaces(float* x, float* y) {
 }  // namespace
 
 int main() {
-  const Simulator simulator(__FILE__);
+  Simulator sim(__FILE__);
   constexpr int n = blocks * threads;
   const DeviceMemory memory_x = allocate_device(n * sizeof(float));
   const DeviceMemory memory_y = allocate_device(n * sizeof(float));
@@ -260,114 +260,86 @@ int main() {
   auto* ticket = reinterpret_cast<unsigned*>(flags);
   int multiprocessors = 0;
   CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
-  constexpr auto fine = cudaSuccess;
-  constexpr auto failed = cudaErrorLaunchFailure;
-  const auto fresh = [&] {
+  sim.before_each = [&] {
     std::vector<float> ascending(n);
     std::iota(ascending.begin(), ascending.end(), 0.0f);
     CUDA_CHECK(cudaMemcpy(x, ascending.data(), n * sizeof(float), cudaMemcpyHostToDevice));
     CUDA_CHECK(cudaMemset(y, 0, n * sizeof(float)));
     CUDA_CHECK(cudaMemset(flags, 0, n * sizeof(int)));
   };
-  const auto first_of_y = [&] {
+  const auto y_begins_with = [&](float wanted) {
     float value = 0;
     CUDA_CHECK(cudaMemcpy(&value, y, sizeof value, cudaMemcpyDeviceToHost));
-    return value;
+    sim.check(value == wanted, "    what it writes", std::to_string(value));
   };
   const auto cooperative = [&](auto* kernel, int grid) {
     void* arguments[] = {&x, &y};
     (void)cudaLaunchCooperativeKernel(kernel, grid, threads, arguments, 0, nullptr);
   };
+  const auto add_atomically = [&](auto bug) { atomics_and_a_store<bug><<<1, threads>>>(flags); };
+  const char* const unordered = "nothing orders the two blocks";
+  const char* const write_races = "race: write of 4 bytes of global memory";
 
   int seeds_that_show_it = 0;
-  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
-    const std::string said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
-    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
-    const auto right = [&](const char* name, auto launch) {
-      fresh();
-      simulator.expect(name, fine, "", launch, said);
-    };
-    const auto wrong = [&](const char* name, const char* part, auto launch) {
-      fresh();
-      simulator.expect(name, failed, part, launch, said);
-    };
-    right("last_block_sums, right",
-          [&] { last_block_sums<false><<<blocks, threads>>>(x, x + 32, ticket, y); });
-    simulator.check(first_of_y() == 28, "its sum", said + std::to_string(first_of_y()));
-    wrong("last_block_sums", "nothing orders the two blocks",
-          [&] { last_block_sums<true><<<blocks, threads>>>(x, x + 32, ticket, y); });
-    right("waits_for_the_next, right", [&] { waits_for_the_next<false><<<blocks, threads>>>(x, flags, y); });
-    simulator.check(first_of_y() == 1, "its neighbour's value", said + std::to_string(first_of_y()));
-    wrong("waits_for_the_next", "nothing orders the two blocks",
-          [&] { waits_for_the_next<true><<<blocks, threads>>>(x, flags, y); });
-    right("releases, right", [&] { releases<false><<<blocks, threads>>>(x, flags, y); });
-    wrong("releases", "nothing orders the two blocks",
-          [&] { releases<true><<<blocks, threads>>>(x, flags, y); });
-    right("learned_long_ago, right", [&] { learned_long_ago<false><<<4, threads>>>(x, flags, y); });
-    simulator.check(first_of_y() == 7, "what was written", said + std::to_string(first_of_y()));
-    wrong("learned_long_ago", "nothing orders the two blocks",
-          [&] { learned_long_ago<true><<<4, threads>>>(x, flags, y); });
-    right("grid_barrier, right", [&] { cooperative(grid_barrier<rounds>, blocks); });
-    simulator.check(first_of_y() == rounds - 1, "the neighbour's last value",
-                    said + std::to_string(first_of_y()));
-    wrong("grid_barrier", "nothing orders the two blocks", [&] { cooperative(grid_barrier<0>, blocks); });
+  sim.in_every_order([&](int seed) {
+    sim.both("last_block_sums", unordered,
+             [&](auto bug) { last_block_sums<bug><<<blocks, threads>>>(x, x + 32, ticket, y); });
+    y_begins_with(28);
+    sim.both("waits_for_the_next", unordered,
+             [&](auto bug) { waits_for_the_next<bug><<<blocks, threads>>>(x, flags, y); });
+    y_begins_with(1);
+    sim.both("releases", unordered, [&](auto bug) { releases<bug><<<blocks, threads>>>(x, flags, y); });
+    sim.both("learned_long_ago", unordered,
+             [&](auto bug) { learned_long_ago<bug><<<4, threads>>>(x, flags, y); });
+    y_begins_with(7);
+    sim.both("grid_barrier", unordered,
+             [&](auto bug) { cooperative(grid_barrier<(bug ? 0 : rounds)>, blocks); });
+    y_begins_with(rounds - 1);
     // A block that comes to the next barrier before another goes on from the one before is known to that: not every order shows it.
     if (seed > 0) {
-      fresh();
-      const auto before = simulator.api().faults();
+      sim.before_each();
+      const auto before = sim.api().faults();
       cooperative(grid_barrier<rounds - 1>, blocks);
       (void)cudaGetLastError();
-      if (simulator.api().faults() != before) ++seeds_that_show_it;
+      if (sim.api().faults() != before) ++seeds_that_show_it;
     }
-    right("all_read_one_writes, right", [&] { cooperative(all_read_one_writes<false>, blocks); });
-    wrong("all_read_one_writes", "race: write of 4 bytes of global memory",
-          [&] { cooperative(all_read_one_writes<true>, blocks); });
-    wrong("two_blocks_write", "race: write of 4 bytes of global memory",
-          [&] { two_blocks_write<<<2, threads>>>(y); });
-    wrong("reads_what_another_block_wrote", "nothing orders",
-          [&] { reads_what_another_block_wrote<<<blocks, threads>>>(x, y); });
-    wrong("writes_what_another_block_read", "nothing orders",
-          [&] { writes_what_another_block_read<<<blocks, threads>>>(x); });
-    right("own_part", [&] { own_part<<<blocks, threads>>>(x); });
-    right("reads_the_same", [&] { reads_the_same<<<blocks, threads>>>(x, y); });
-    right("atomics_and_a_store, right", [&] { atomics_and_a_store<false><<<1, threads>>>(flags); });
-    right("warp_histogram", [&] { warp_histogram<<<1, threads>>>(flags); });
-    right("bytes, right", [&] { bytes<false><<<1, threads>>>(reinterpret_cast<char*>(y)); });
-    wrong("bytes", "race", [&] { bytes<true><<<1, threads>>>(reinterpret_cast<char*>(y)); });
-    right("volatile_store, right", [&] { volatile_store<false><<<1, threads>>>(flags); });
-    wrong("volatile_store", "race", [&] { volatile_store<true><<<1, threads>>>(flags); });
-    right("fence_for_a_barrier, right", [&] { fence_for_a_barrier<false><<<1, threads>>>(flags); });
-    wrong("fence_for_a_barrier", "race", [&] { fence_for_a_barrier<true><<<1, threads>>>(flags); });
-    right("producer_and_consumer, right", [&] { producer_and_consumer<false><<<1, threads>>>(flags); });
-    wrong("producer_and_consumer", "barrier 1 is never reached by all",
-          [&] { producer_and_consumer<true><<<1, threads>>>(flags); });
-    right("mixed_spaces", [&] { mixed_spaces<<<1, 32>>>(x, y); });
-    simulator.check(first_of_y() == 100, "its first value", said + std::to_string(first_of_y()));
-  }
-  unsetenv("SIM_SEED");
-  simulator.check(simulator.on_gpu() || seeds_that_show_it > 30, "grid_barrier, without the last one",
-                  "seen with " + std::to_string(seeds_that_show_it) + " of 50 seeds");
-  fresh();
-  simulator.expect("atomics_and_a_store", failed, "race",
-                   [&] { atomics_and_a_store<true><<<1, threads>>>(flags); });
-  fresh();
-  simulator.expect("own_grid_barrier, that fits", fine, "",
-                   [&] { own_grid_barrier<<<2 * multiprocessors, 1024>>>(ticket); });
-  fresh();
-  simulator.expect("own_grid_barrier", failed, "waits for ever",
-                   [&] { own_grid_barrier<<<2 * multiprocessors + 1, 1024>>>(ticket); });
-  fresh();
-  simulator.expect("waits_for_nobody", failed, "byte 0 of 2048 (cudaMalloc) again and again",
-                   [&] { waits_for_nobody<<<2, threads>>>(flags); });
+    sim.both("all_read_one_writes", write_races,
+             [&](auto bug) { cooperative(all_read_one_writes<bug>, blocks); });
+    sim.wrong("two_blocks_write", write_races, [&] { two_blocks_write<<<2, threads>>>(y); });
+    sim.wrong("reads_what_another_block_wrote", "nothing orders",
+              [&] { reads_what_another_block_wrote<<<blocks, threads>>>(x, y); });
+    sim.wrong("writes_what_another_block_read", "nothing orders",
+              [&] { writes_what_another_block_read<<<blocks, threads>>>(x); });
+    sim.right("own_part", [&] { own_part<<<blocks, threads>>>(x); });
+    sim.right("reads_the_same", [&] { reads_the_same<<<blocks, threads>>>(x, y); });
+    sim.right("atomics_and_a_store, right", [&] { add_atomically(std::false_type()); });
+    sim.right("warp_histogram", [&] { warp_histogram<<<1, threads>>>(flags); });
+    sim.both("bytes", "race", [&](auto bug) { bytes<bug><<<1, threads>>>(reinterpret_cast<char*>(y)); });
+    sim.both("volatile_store", "race", [&](auto bug) { volatile_store<bug><<<1, threads>>>(flags); });
+    sim.both("fence_for_a_barrier", "race",
+             [&](auto bug) { fence_for_a_barrier<bug><<<1, threads>>>(flags); });
+    sim.both("producer_and_consumer", "barrier 1 is never reached by all",
+             [&](auto bug) { producer_and_consumer<bug><<<1, threads>>>(flags); });
+    sim.right("mixed_spaces", [&] { mixed_spaces<<<1, 32>>>(x, y); });
+    y_begins_with(100);
+  });
+  sim.check(sim.on_gpu() || seeds_that_show_it > 30, "grid_barrier, without the last one",
+            "seen with " + std::to_string(seeds_that_show_it) + " of 50 seeds");
+  sim.wrong("atomics_and_a_store", "race", [&] { add_atomically(std::true_type()); });
+  sim.right("own_grid_barrier, that fits", [&] { own_grid_barrier<<<2 * multiprocessors, 1024>>>(ticket); });
+  sim.wrong("own_grid_barrier", "waits for ever",
+            [&] { own_grid_barrier<<<2 * multiprocessors + 1, 1024>>>(ticket); });
+  sim.wrong("waits_for_nobody", "byte 0 of 2048 (cudaMalloc) again and again",
+            [&] { waits_for_nobody<<<2, threads>>>(flags); });
   // The simulator's time begins anew once in each of these launches, within a block or where one begins.
   setenv("SIM_THREADS", "1", 1);
   for (int more = 0; more < 6; ++more) {
-    simulator.expect("passes_time", fine, "", [&] { passes_time<<<350'000, 32>>>(more, flags); });
+    sim.right("passes_time", [&] { passes_time<<<350'000, 32>>>(more, flags); });
   }
   unsetenv("SIM_THREADS");
-  simulator.expect("spins", failed, "endless loop", [&] { spins<<<2, threads>>>(2); });
-  simulator.expect("grid_barrier that is too large", cudaErrorCooperativeLaunchTooLarge, "",
-                   [&] { cooperative(grid_barrier<rounds>, 32 * multiprocessors + 1); });
+  sim.wrong("spins", "endless loop", [&] { spins<<<2, threads>>>(2); });
+  sim.expect("grid_barrier that is too large", cudaErrorCooperativeLaunchTooLarge, "",
+             [&] { cooperative(grid_barrier<rounds>, 32 * multiprocessors + 1); });
 
   // Scans whose tiles wait for earlier ones (decoupled look-back).
   constexpr int many = 100'003;
@@ -382,13 +354,12 @@ int main() {
     std::size_t bytes_needed = 0;
     CUDA_CHECK(cub::DeviceScan::InclusiveSum(nullptr, bytes_needed, in, out, many));
     const DeviceMemory workspace = allocate_device(bytes_needed);
-    simulator.expect("cub::DeviceScan", fine, "", [&] {
-      (void)cub::DeviceScan::InclusiveSum(workspace.get(), bytes_needed, in, out, many);
-    });
+    sim.right("cub::DeviceScan",
+              [&] { (void)cub::DeviceScan::InclusiveSum(workspace.get(), bytes_needed, in, out, many); });
     CUDA_CHECK(cudaMemcpy(host.data(), out, many * sizeof(int), cudaMemcpyDeviceToHost));
     int wrong = 0;
     for (int i = 0; i < many; ++i) wrong += host[i] == i + 1 ? 0 : 1;
-    simulator.check(wrong == 0, "its sums", std::to_string(wrong) + " wrong");
+    sim.check(wrong == 0, "its sums", std::to_string(wrong) + " wrong");
   }
-  return simulator.result();
+  return sim.result();
 }

@@ -152,24 +152,36 @@ int last_of(const int* x) {
   return value;
 }
 
-/// Device 0 writes and device 1 reads; `order` between the two.
-template <class OrderTheTwo>
-void write_and_read(const Devices& devices, OrderTheTwo order) {
+/// What `after`'s stream does from now on comes after what `before`'s has been given.
+void order(const Device& before, const Device& after) {
+  CUDA_CHECK(cudaEventRecord(before.event, before.stream));
+  CUDA_CHECK(cudaStreamWaitEvent(after.stream, before.event, 0));
+}
+
+/// Device 0 writes and device 1 reads; `between` orders the two.
+template <class Between>
+void write_and_read(const Devices& devices, Between between) {
   const auto& [writer, reader] = devices;
   use(writer);
   fills<<<blocks, threads, 0, writer.stream>>>(writer.x, 7);
-  order();
+  between();
   use(reader);
   adds_one<<<blocks, threads, 0, reader.stream>>>(writer.x, reader.y);
   wait_for_both(devices);
 }
 
+/// launch(own, other, i) for both devices.
 template <class Launch>
 void launch_on_both(const Devices& devices, Launch launch) {
   for (int i = 0; i < 2; ++i) {
     use(devices[i]);
     launch(devices[i], devices[1 - i], i);
   }
+}
+template <class Launch>
+void run_on_both(const Devices& devices, Launch launch) {
+  launch_on_both(devices, launch);
+  wait_for_both(devices);
 }
 
 template <Order order>
@@ -299,7 +311,7 @@ void test_peer_access(const Simulator& simulator, const Expectations& expect, co
   }
   use(first);
   expect.error(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled, "and only once");
-  simulator.expect("with access", cudaSuccess, "", [&] { fills<<<blocks, threads>>>(second.x, 3); });
+  simulator.right("with access", [&] { fills<<<blocks, threads>>>(second.x, 3); });
   CUDA_CHECK(cudaDeviceSynchronize());
   expect.equal(last_of(second.x), 3, "a peer writes");
   int* pinned = nullptr;
@@ -331,11 +343,10 @@ void test_graphs(const Simulator& simulator, const Expectations& expect, const D
   });
   for (int round = 0; round < 2; ++round) {
     reset(devices);
-    simulator.expect("graphs that wait for each other", cudaSuccess, "", [&] {
-      launch_on_both(devices, [&](const Device& own, const Device& /*other*/, int i) {
+    simulator.right("graphs that wait for each other", [&] {
+      run_on_both(devices, [&](const Device& own, const Device& /*other*/, int i) {
         CUDA_CHECK(cudaGraphLaunch(execs[i], own.stream));
       });
-      wait_for_both(devices);
     });
     expect.equal(last_of(devices[0].y) * 100 + last_of(devices[1].y), 1110, "they exchange their values");
   }
@@ -367,15 +378,13 @@ void test_graphs(const Simulator& simulator, const Expectations& expect, const D
   reset(devices);
   use(first);
   CUDA_CHECK(cudaStreamBeginCapture(first.stream, cudaStreamCaptureModeThreadLocal));
-  CUDA_CHECK(cudaEventRecord(first.event, first.stream));
-  CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0));
+  order(first, second);
   launch_on_both(devices, exchange<Order::system>);
-  CUDA_CHECK(cudaEventRecord(second.event, second.stream));
-  CUDA_CHECK(cudaStreamWaitEvent(first.stream, second.event, 0));
+  order(second, first);
   CUDA_CHECK(cudaStreamEndCapture(first.stream, &graph));
   CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
   CUDA_CHECK(cudaGraphDestroy(graph));
-  simulator.expect("a graph of two devices", cudaSuccess, "", [&] {
+  simulator.right("a graph of two devices", [&] {
     use(first);
     CUDA_CHECK(cudaGraphLaunch(exec, first.stream));
     wait_for_both(devices);
@@ -384,41 +393,28 @@ void test_graphs(const Simulator& simulator, const Expectations& expect, const D
   CUDA_CHECK(cudaGraphExecDestroy(exec));
 }
 
-void test_order(const Simulator& simulator, const Devices& devices, const std::string& said) {
+void test_order(Simulator& simulator, const Devices& devices) {
   const auto& [first, second] = devices;
-  const auto right = [&](const char* name, auto launch) {
-    reset(devices);
-    simulator.expect(name, cudaSuccess, "", launch, said);
-  };
-  const auto wrong = [&](const char* name, const char* part, auto launch) {
-    reset(devices);
-    simulator.expect(name, cudaErrorLaunchFailure, part, launch, said);
-  };
+  simulator.before_each = [&] { reset(devices); };
   const auto value_is = [&](const int* x, int wanted) {
     const int value = last_of(x);
-    simulator.check(value == wanted, "its value", said + std::to_string(value));
+    simulator.check(value == wanted, "its value", std::to_string(value));
   };
+  const char* const unordered = "nothing orders the two (an event";
+  const char* const not_of_system_scope = "one of the two is not of system scope";
 
-  right("an event between", [&] {
-    write_and_read(devices, [&] {
-      CUDA_CHECK(cudaEventRecord(first.event, first.stream));
-      CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0));
-    });
-  });
+  simulator.right("an event between", [&] { write_and_read(devices, [&] { order(first, second); }); });
   value_is(second.y, 8);
-  right("the host between",
-        [&] { write_and_read(devices, [&] { CUDA_CHECK(cudaStreamSynchronize(first.stream)); }); });
+  simulator.right("the host between",
+                  [&] { write_and_read(devices, [&] { CUDA_CHECK(cudaStreamSynchronize(first.stream)); }); });
   value_is(second.y, 8);
-  wrong("nothing between", "and nothing orders the two (an event", [&] { write_and_read(devices, [] {}); });
-  wrong("an event that is recorded too early", "and nothing orders the two (an event", [&] {
+  simulator.wrong("nothing between", unordered, [&] { write_and_read(devices, [] {}); });
+  simulator.wrong("an event that is recorded too early", unordered, [&] {
     CUDA_CHECK(cudaEventRecord(first.event, first.stream));
     write_and_read(devices, [&] { CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0)); });
   });
-  right("there and back", [&] {
-    write_and_read(devices, [&] {
-      CUDA_CHECK(cudaEventRecord(first.event, first.stream));
-      CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0));
-    });
+  simulator.right("there and back", [&] {
+    write_and_read(devices, [&] { order(first, second); });
     CUDA_CHECK(cudaEventRecord(second.event, second.stream));
     use(first);
     CUDA_CHECK(cudaStreamWaitEvent(first.stream, second.event, 0));
@@ -426,13 +422,10 @@ void test_order(const Simulator& simulator, const Devices& devices, const std::s
     wait_for_both(devices);
   });
 
-  right("exchange", [&] {
-    launch_on_both(devices, exchange<Order::system>);
-    wait_for_both(devices);
-  });
+  simulator.right("exchange", [&] { run_on_both(devices, exchange<Order::system>); });
   value_is(first.y, 11);
   value_is(second.y, 10);
-  right("exchange, and use it again", [&] {
+  simulator.right("exchange, and use it again", [&] {
     for (int round = 0; round < 2; ++round) {
       launch_on_both(devices, [&](const Device& own, const Device& other, int /*i*/) {
         exchanges_again<<<blocks, threads, 0, own.stream>>>(own.x, own.flags, other.x, other.flags,
@@ -443,44 +436,25 @@ void test_order(const Simulator& simulator, const Devices& devices, const std::s
   });
   value_is(first.x, 2);
   value_is(second.x, 2);
-  wrong("exchange with a fence of the device", "of (anonymous namespace)::exchanges<", [&] {
-    launch_on_both(devices, exchange<Order::device>);
-    wait_for_both(devices);
-  });
-  wrong("exchange without a fence", "nothing orders the two (an event", [&] {
-    launch_on_both(devices, exchange<Order::none>);
-    wait_for_both(devices);
-  });
-  right("push", [&] {
-    launch_on_both(devices, [](const Device& own, const Device& other, int i) {
-      pushes<cuda::thread_scope_system>
+  simulator.wrong("exchange with a fence of the device", "of (anonymous namespace)::exchanges<",
+                  [&] { run_on_both(devices, exchange<Order::device>); });
+  simulator.wrong("exchange without a fence", unordered,
+                  [&] { run_on_both(devices, exchange<Order::none>); });
+  simulator.both("push", not_of_system_scope, [&](auto bug) {
+    run_on_both(devices, [](const Device& own, const Device& other, int i) {
+      pushes<decltype(bug)::value ? cuda::thread_scope_device : cuda::thread_scope_system>
           <<<1, 1, 0, own.stream>>>(i, other.x, other.flags, own.x, own.flags, own.y + n - 1);
     });
-    wait_for_both(devices);
   });
   value_is(first.y, 1);
-  wrong("push of device scope", "one of the two is not of system scope", [&] {
-    launch_on_both(devices, [](const Device& own, const Device& other, int i) {
-      pushes<cuda::thread_scope_device>
-          <<<1, 1, 0, own.stream>>>(i, other.x, other.flags, own.x, own.flags, own.y + n - 1);
+  simulator.both("count", not_of_system_scope, [&](auto bug) {
+    run_on_both(devices, [&](const Device& own, const Device& /*other*/, int /*i*/) {
+      counts<!decltype(bug)::value><<<blocks, threads, 0, own.stream>>>(&first.x[n - 1]);
     });
-    wait_for_both(devices);
-  });
-  right("count", [&] {
-    launch_on_both(devices, [&](const Device& own, const Device& /*other*/, int /*i*/) {
-      counts<true><<<blocks, threads, 0, own.stream>>>(&first.x[n - 1]);
-    });
-    wait_for_both(devices);
   });
   value_is(first.x, 2 * n);
-  wrong("count in device scope", "one of the two is not of system scope", [&] {
-    launch_on_both(devices, [&](const Device& own, const Device& /*other*/, int /*i*/) {
-      counts<false><<<blocks, threads, 0, own.stream>>>(first.x);
-    });
-    wait_for_both(devices);
-  });
 
-  right("two threads", [&] {
+  simulator.right("two threads", [&] {
     std::vector<std::thread> hosts;
     for (int i = 0; i < 2; ++i) {
       hosts.emplace_back([&, i] {
@@ -492,16 +466,14 @@ void test_order(const Simulator& simulator, const Devices& devices, const std::s
     for (std::thread& host : hosts) host.join();
   });
   value_is(second.y, 10);
+  simulator.before_each = nullptr;
 
   // Copies have no source line.
   const auto copy = [&](bool ordered) {
     reset(devices);
     use(first);
     fills<<<blocks, threads, 0, first.stream>>>(first.x, 7);
-    if (ordered) {
-      CUDA_CHECK(cudaEventRecord(first.event, first.stream));
-      CUDA_CHECK(cudaStreamWaitEvent(second.stream, first.event, 0));
-    }
+    if (ordered) order(first, second);
     (void)cudaMemcpyPeerAsync(second.y, 1, first.x, 0, n * sizeof(int), second.stream);
     wait_for_both(devices);
     (void)cudaGetLastError();
@@ -510,17 +482,17 @@ void test_order(const Simulator& simulator, const Devices& devices, const std::s
   copy(true);
   value_is(second.y, 7);
   if (simulator.on_gpu()) return;
-  simulator.check(simulator.api().faults() == faults, "a copy after an event", said);
+  simulator.check(simulator.api().faults() == faults, "a copy after an event", "");
   copy(false);  // perhaps between two blocks of the kernel: then the next block races with it, too
   const std::string fault = simulator.api().last_fault();
   simulator.check(simulator.api().faults() != faults && fault.find("a copy on device 1") != fault.npos,
-                  "a copy", said + fault);
+                  "a copy", fault);
 }
 
 }  // namespace
 
 int main() {
-  const Simulator simulator(__FILE__);
+  Simulator simulator(__FILE__);
   int count = 0;
   CUDA_CHECK(cudaGetDeviceCount(&count));
   if (count < 2) {
@@ -539,19 +511,16 @@ int main() {
   }
   test_calls(expect, devices);
   test_peer_access(simulator, expect, devices);
-  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
-    const std::string said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
-    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
-    test_order(simulator, devices, said);
+  simulator.in_every_order([&](int /*seed*/) {
+    test_order(simulator, devices);
     test_graphs(simulator, expect, devices);
-  }
-  unsetenv("SIM_SEED");
+  });
   reset(devices);
-  simulator.expect("waits for a kernel that is never launched", cudaErrorLaunchFailure,
-                   "byte 0 of 1024 (cudaMalloc) of device 1 again and again", [&] {
-                     use(devices[0]);
-                     waits_for<<<1, 1, 0, devices[0].stream>>>(devices[1].flags);
-                     wait_for_both(devices);
-                   });
+  simulator.wrong("waits for a kernel that is never launched",
+                  "byte 0 of 1024 (cudaMalloc) of device 1 again and again", [&] {
+                    use(devices[0]);
+                    waits_for<<<1, 1, 0, devices[0].stream>>>(devices[1].flags);
+                    wait_for_both(devices);
+                  });
   return simulator.result();
 }

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <type_traits>
 
 #include "common/sim/counters.h"
 
@@ -27,32 +29,62 @@ class Simulator {
   [[nodiscard]] bool on_gpu() const { return api_ == nullptr; }
   [[nodiscard]] const SimApi& api() const { return *api_; }
 
-  /// `part`: what the report must say; "" when nothing may be reported. `what`: said where it fails.
+  /// `part`: what the report must say; "" when nothing may be reported.
   template <class Launch>
-  void expect(const char* name, cudaError_t error, const char* part, Launch launch,
-              const std::string& what = "") const {
-    if (on_gpu()) {
-      if (part[0] != '\0') return;
-      launch();
-      const cudaError_t launched = cudaGetLastError();
-      const cudaError_t got = launched != cudaSuccess ? launched : cudaDeviceSynchronize();
-      return check(got == error, name, what + cudaGetErrorName(got));
-    }
-    const auto before = api_->faults();
+  void expect(const std::string& name, cudaError_t error, const std::string& part, Launch launch) const {
+    if (on_gpu() && !part.empty()) return;
+    if (before_each) before_each();
+    const auto before = on_gpu() ? 0 : api_->faults();
     launch();
-    const cudaError_t got = cudaGetLastError();
-    const bool reported = api_->faults() != before;
-    const bool right = got == error && reported == (part[0] != '\0') &&
-                       (!reported || (std::strstr(api_->last_fault(), part) != nullptr &&
-                                      std::strstr(api_->last_fault(), file_.c_str()) != nullptr));
-    check(right, name, what + cudaGetErrorName(got));
+    const cudaError_t launched = cudaGetLastError();
+    const cudaError_t got = launched == cudaSuccess && on_gpu() ? cudaDeviceSynchronize() : launched;
+    const bool reported = !on_gpu() && api_->faults() != before;
+    const auto says = [&](const std::string& text) {
+      return std::strstr(api_->last_fault(), text.c_str()) != nullptr;
+    };
+    check(got == error && reported != part.empty() && (!reported || (says(part) && says(file_))), name,
+          cudaGetErrorName(got));
   }
-  void check(bool right, const char* name, const std::string& what) const {
-    std::printf("%-4s %-40s %s\n", right ? "ok" : "FAIL", name, what.c_str());
+  /// Nothing is reported.
+  template <class Launch>
+  void right(const std::string& name, Launch launch) const {
+    expect(name, cudaSuccess, "", launch);
+  }
+  /// A mistake, which stops the kernel.
+  template <class Launch>
+  void wrong(const std::string& name, const std::string& part, Launch launch) const {
+    expect(name, cudaErrorLaunchFailure, part, launch);
+  }
+  /// launch(std::true_type()) makes a mistake, its twin launch(std::false_type()) does not.
+  template <class Launch>
+  void both(const std::string& name, cudaError_t error, const std::string& part, Launch launch) const {
+    expect(name, error, part, [&] { launch(std::true_type()); });
+    right(name + ", right", [&] { launch(std::false_type()); });
+  }
+  template <class Launch>
+  void both(const std::string& name, const std::string& part, Launch launch) const {
+    both(name, cudaErrorLaunchFailure, part, launch);
+  }
+  /// Calls test(seed): 0 stands for the usual order of warps and blocks; the simulator has others, too.
+  template <class Test>
+  void in_every_order(Test test) {
+    for (int seed = 0; seed <= (on_gpu() ? 0 : 50); ++seed) {
+      said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
+      if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
+      test(seed);
+    }
+    unsetenv("SIM_SEED");
+    said = "";
+  }
+  void check(bool right, const std::string& name, const std::string& what) const {
+    std::printf("%-4s %-40s %s%s\n", right ? "ok" : "FAIL", name.c_str(), said.c_str(), what.c_str());
     failed_ = failed_ || !right;
   }
   /// The program's exit code.
   [[nodiscard]] int result() const { return failed_ ? 1 : 0; }
+
+  std::function<void()> before_each;  ///< launch that is expected to be right or wrong
+  std::string said;                   ///< before what each check says
 
  private:
   std::string file_;

@@ -203,193 +203,148 @@ __global__ void tile_row_misaligned(const half* a, float* y) {
 }  // namespace
 
 int main() {
-  const Simulator simulator(__FILE__);
-  if (simulator.on_gpu()) return 3;
+  Simulator sim(__FILE__);
+  if (sim.on_gpu()) return 3;
   const DeviceMemory in = allocate_device(threads * sizeof(float));
   const DeviceMemory out = allocate_device(2 * threads * sizeof(float));
   auto* x = static_cast<float*>(in.get());
   auto* y = static_cast<float*>(out.get());
-  constexpr auto fine = cudaSuccess;
-  constexpr auto failed = cudaErrorLaunchFailure;
-
-  simulator.expect("reads_unwritten_global", failed, "nobody has written",
-                   [&] { copy<<<1, threads>>>(x, y); });
-  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  simulator.expect("reads_written_global", fine, "", [&] { copy<<<1, threads>>>(x, y); });
-  simulator.api().forget(x + 7, sizeof(float));
-  simulator.expect("reads_forgotten_global", failed, "thread (7, 0, 0)", [&] { copy<<<1, threads>>>(x, y); });
-  // Beside what is written: at which index.
-  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  simulator.api().forget(x, sizeof(float));
-  simulator.expect("reads_before_what_is_written", failed,
-                   "yet: 4 bytes before the 252 bytes that are written there (is the index too small?)\n",
-                   [&] { copy<<<1, threads>>>(x, y); });
-  simulator.api().forget(x + 63, sizeof(float));
-  simulator.expect(
-      "reads_past_what_is_written", failed,
-      "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
-      [&] { copy<<<1, threads>>>(x + 1, y); });
-  simulator.expect("reads_a_pack_past_what_is_written", failed,
-                   "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
-                   [&] { copy_pack<<<1, 1>>>(x + 60, y); });
-  simulator.api().forget(x + 7, sizeof(float));
-  simulator.expect("reads_between_what_is_written", failed, "which nobody has written yet\n",
-                   [&] { copy<<<1, threads>>>(x + 1, y); });
-  CUDA_CHECK(cudaMemset(x, 0, threads * sizeof(float)));
-  simulator.expect("reads_where_nothing_is", cudaErrorIllegalAddress, "which belongs to no array\n",
-                   [&] { copy<<<1, threads>>>(x + (std::int64_t{1} << 32), y); });
-
-  simulator.expect("past_the_end", cudaErrorIllegalAddress, "thread (63, 0, 0)",
-                   [&] { past_the_end<true><<<1, threads>>>(x); });
-  simulator.expect("past_the_end, right", fine, "", [&] { past_the_end<false><<<1, threads>>>(x); });
-  auto* packs = reinterpret_cast<float4*>(y);
-  simulator.expect("misaligned", cudaErrorMisalignedAddress, "misaligned read of 16 bytes of global memory",
-                   [&] { misaligned<true><<<1, 1>>>(x, packs); });
-  simulator.expect("misaligned, right", fine, "", [&] { misaligned<false><<<1, 1>>>(x, packs); });
   constexpr int bytes = threads * sizeof(float);
-  simulator.expect("past_the_shared_end", cudaErrorIllegalAddress,
-                   "shared memory at byte 256, and the block has 256 bytes\n",
-                   [&] { past_the_shared_end<true><<<1, threads, bytes>>>(y); });
-  simulator.expect("past_the_shared_end, right", fine, "",
-                   [&] { past_the_shared_end<false><<<1, threads, bytes>>>(y); });
-  simulator.expect(
-      "past_the_shared_end, two kinds of memory", cudaErrorIllegalAddress,
-      "at byte 272, and the block has 272 bytes: 16 of its __shared__ variables, then the 256 of the "
-      "launch\n",
-      [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
-  simulator.expect("reads_unwritten_shared", failed, "thread (5, 0, 0)",
-                   [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
-  simulator.expect("reads_unwritten_shared, at which byte", failed,
-                   "at byte 20 (word 5 of `s`), which nobody has written yet (is a barrier missing, or "
-                   "is the index too large?)\n",
-                   [&] { reads_unwritten_shared<true><<<1, threads>>>(y); });
-  simulator.expect("reads_unwritten_shared, right", fine, "",
-                   [&] { reads_unwritten_shared<false><<<1, threads>>>(y); });
-  simulator.expect("shared_race", failed, "race", [&] { shared_race<true><<<1, threads>>>(y); });
-  simulator.expect("shared_race, right", fine, "", [&] { shared_race<false><<<2, threads>>>(y); });
-  simulator.expect("reads_what_another_warp_wrote", failed,
-                   "race: read of 4 bytes of shared memory at byte 0 (word 0 of `s`), which thread (0, "
-                   "0, 0) of the block wrote with",
-                   [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
+  constexpr auto no_access = cudaErrorIllegalAddress;
+  constexpr auto misaligned_access = cudaErrorMisalignedAddress;
+
+  const auto copy_x = [&] { copy<<<1, threads>>>(x, y); };
+  const auto copy_next = [&] { copy<<<1, threads>>>(x + 1, y); };
+  sim.wrong("reads_unwritten_global", "nobody has written", copy_x);
+  CUDA_CHECK(cudaMemset(x, 0, bytes));
+  sim.right("reads_written_global", copy_x);
+  sim.api().forget(x + 7, sizeof(float));
+  sim.wrong("reads_forgotten_global", "thread (7, 0, 0)", copy_x);
+  // Beside what is written: at which index.
+  CUDA_CHECK(cudaMemset(x, 0, bytes));
+  sim.api().forget(x, sizeof(float));
+  sim.wrong("reads_before_what_is_written",
+            "yet: 4 bytes before the 252 bytes that are written there (is the index too small?)\n", copy_x);
+  sim.api().forget(x + 63, sizeof(float));
+  sim.wrong("reads_past_what_is_written",
+            "yet: element 62 of an array whose elements 0 to 61 are written (is the index too large?)\n",
+            copy_next);
+  sim.wrong("reads_a_pack_past_what_is_written",
+            "yet: byte 236 of an array whose bytes 0 to 247 are written (is the index too large?)\n",
+            [&] { copy_pack<<<1, 1>>>(x + 60, y); });
+  sim.api().forget(x + 7, sizeof(float));
+  sim.wrong("reads_between_what_is_written", "which nobody has written yet\n", copy_next);
+  CUDA_CHECK(cudaMemset(x, 0, bytes));
+  sim.expect("reads_where_nothing_is", no_access, "which belongs to no array\n",
+             [&] { copy<<<1, threads>>>(x + (std::int64_t{1} << 32), y); });
+
+  const auto past_the_end_of_x = [&](auto bug) { past_the_end<bug><<<1, threads>>>(x); };
+  sim.both("past_the_end", no_access, "thread (63, 0, 0)", past_the_end_of_x);
+  auto* packs = reinterpret_cast<float4*>(y);
+  sim.both("misaligned", misaligned_access, "misaligned read of 16 bytes of global memory",
+           [&](auto bug) { misaligned<bug><<<1, 1>>>(x, packs); });
+  sim.both("past_the_shared_end", no_access, "shared memory at byte 256, and the block has 256 bytes\n",
+           [&](auto bug) { past_the_shared_end<bug><<<1, threads, bytes>>>(y); });
+  sim.expect("past_the_shared_end, two kinds of memory", no_access,
+             "at byte 272, and the block has 272 bytes: 16 of its __shared__ variables, then the 256 of the "
+             "launch\n",
+             [&] { past_the_shared_end_behind_a_variable<<<1, threads, bytes>>>(y); });
+  const auto reads_unwritten = [&](auto bug) { reads_unwritten_shared<bug><<<1, threads>>>(y); };
+  sim.both("reads_unwritten_shared", "thread (5, 0, 0)", reads_unwritten);
+  sim.both("reads_unwritten_shared, at which byte",
+           "at byte 20 (word 5 of `s`), which nobody has written yet (is a barrier missing, or "
+           "is the index too large?)\n",
+           reads_unwritten);
+  sim.both("shared_race", "race", [&](auto bug) { shared_race<bug><<<bug ? 1 : 2, threads>>>(y); });
+  const auto reads_a_warp = [&](auto bug) { reads_what_another_warp_wrote<bug><<<1, threads>>>(y); };
+  sim.both("reads_what_another_warp_wrote",
+           "race: read of 4 bytes of shared memory at byte 0 (word 0 of `s`), which thread (0, "
+           "0, 0) of the block wrote with",
+           reads_a_warp);
   // Behind the other one's line comes the kernel, behind this one's the thread.
   const auto other_at = [](int line) { return "faults_test.cu:" + std::to_string(line) + "\n    in "; };
-  simulator.expect("reads_what_another_warp_wrote, the other's line", failed, other_at(line_of_write).c_str(),
-                   [&] { reads_what_another_warp_wrote<true><<<1, threads>>>(y); });
-  simulator.expect("reads_what_another_warp_wrote, right", fine, "",
-                   [&] { reads_what_another_warp_wrote<false><<<1, threads>>>(y); });
-  simulator.expect("writes_what_another_warp_read", failed,
-                   "which thread (0, 0, 0) of the block read with no barrier",
-                   [&] { writes_what_another_warp_read<true><<<1, threads>>>(y); });
-  simulator.expect("writes_what_another_warp_read, right", fine, "",
-                   [&] { writes_what_another_warp_read<false><<<1, threads>>>(y); });
-  simulator.expect("writes_what_another_warp_wrote", failed,
-                   "which thread (0, 0, 0) of the block wrote with no barrier",
-                   [&] { writes_what_another_warp_wrote<true><<<1, threads>>>(y); });
-  simulator.expect("writes_what_another_warp_wrote, right", fine, "",
-                   [&] { writes_what_another_warp_wrote<false><<<1, threads>>>(y); });
-  simulator.expect("warp_race", failed, "race", [&] { warp_race<true><<<1, 32>>>(y); });
-  simulator.expect("warp_race, right", fine, "", [&] { warp_race<false><<<1, 32>>>(y); });
+  sim.both("reads_what_another_warp_wrote, the other's line", other_at(line_of_write), reads_a_warp);
+  sim.both("writes_what_another_warp_read", "which thread (0, 0, 0) of the block read with no barrier",
+           [&](auto bug) { writes_what_another_warp_read<bug><<<1, threads>>>(y); });
+  sim.both("writes_what_another_warp_wrote", "which thread (0, 0, 0) of the block wrote with no barrier",
+           [&](auto bug) { writes_what_another_warp_wrote<bug><<<1, threads>>>(y); });
+  sim.both("warp_race", "race", [&](auto bug) { warp_race<bug><<<1, 32>>>(y); });
   CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));
-  simulator.expect("global_race", failed, "race", [&] { global_race<true><<<1, threads>>>(y); });
-  simulator.expect("global_race, right", fine, "", [&] { global_race<false><<<1, threads>>>(y); });
+  sim.both("global_race", "race", [&](auto bug) { global_race<bug><<<1, threads>>>(y); });
   // Where the other thread's registers point says which store it was.
-  simulator.expect("reads_of_two_stores_one", failed, other_at(line_of_store).c_str(),
-                   [&] { reads_of_two_stores_one<true><<<1, threads>>>(y); });
-  simulator.expect("reads_of_two_stores_one, right", fine, "",
-                   [&] { reads_of_two_stores_one<false><<<1, threads>>>(y); });
-  simulator.expect("same_value", fine, "", [&] { same_value<<<2, threads>>>(y); });
-  simulator.expect("storage_used_twice", failed, "race",
-                   [&] { storage_used_twice<true><<<1, threads>>>(x, y); });
-  simulator.expect("storage_used_twice, right", fine, "",
-                   [&] { storage_used_twice<false><<<1, threads>>>(x, y); });
-  simulator.expect("shuffle_after_return", failed,
-                   "lanes 16-31, which have ended the kernel without coming here",
-                   [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
-  simulator.expect("shuffle_after_return, right", fine, "",
-                   [&] { shuffle_after_return<false><<<1, 32>>>(y, 16); });
-  simulator.expect("shuffle_in_a_branch", failed, "lanes 16-31",
-                   [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
-  simulator.expect("shuffle_in_a_branch, right", fine, "", [&] { shuffle_in_a_branch<false><<<1, 32>>>(y); });
+  sim.both("reads_of_two_stores_one", other_at(line_of_store),
+           [&](auto bug) { reads_of_two_stores_one<bug><<<1, threads>>>(y); });
+  sim.right("same_value", [&] { same_value<<<2, threads>>>(y); });
+  sim.both("storage_used_twice", "race", [&](auto bug) { storage_used_twice<bug><<<1, threads>>>(x, y); });
+  sim.both("shuffle_after_return", "lanes 16-31, which have ended the kernel without coming here",
+           [&](auto bug) { shuffle_after_return<bug><<<1, 32>>>(y, 16); });
+  sim.both("shuffle_in_a_branch", "lanes 16-31", [&](auto bug) { shuffle_in_a_branch<bug><<<1, 32>>>(y); });
   const auto value_of = [&](int i) {
     float value = 0;
     CUDA_CHECK(cudaMemcpy(&value, y + i, sizeof value, cudaMemcpyDeviceToHost));
     return value;
   };
-  simulator.expect("sum_by_few_lanes", failed, "uses what a shuffle read from a lane that took no part",
-                   [&] { sum_by_few_lanes<Reads::more_and_uses_them><<<1, 32>>>(y, 8); });
-  simulator.expect("sum_by_few_lanes, of those who read more", failed,
-                   "uses what a shuffle read from a lane that took no part",
-                   [&] { sum_by_few_lanes<Reads::lanes_that_read_more><<<1, 32>>>(y, 8); });
-  simulator.expect("sum_by_few_lanes, right", fine, "",
-                   [&] { sum_by_few_lanes<Reads::wanted_lanes><<<1, 32>>>(y, 8); });
-  simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
-  simulator.expect("sum_by_few_lanes, which leaves them", fine, "",
-                   [&] { sum_by_few_lanes<Reads::more_and_leaves_them><<<1, 32>>>(y, 8); });
-  simulator.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
-  const auto in_tile = [&]<bool bug>() {
-    tile_of_two_warps<bug><<<1, threads, threads * sizeof(float)>>>(y);
-  };
-  simulator.expect("tile_of_two_warps", cudaErrorIllegalAddress, "out of bounds",
-                   [&] { in_tile.template operator()<true>(); });
-  simulator.expect("tile_of_two_warps, right", fine, "", [&] { in_tile.template operator()<false>(); });
-  simulator.check(value_of(threads - 1) == threads, "its result", "tile_of_two_warps ");
-  simulator.expect("barrier_after_return", failed, "barrier not reached by all",
-                   [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
-  simulator.expect("barrier_after_return, right", fine, "",
-                   [&] { barrier_after_return<false><<<1, threads>>>(y, 40); });
-  simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
-  simulator.expect("asserts, right", fine, "", [&] { asserts<false><<<1, threads>>>(y); });
+  const char* const uses_a_stranger = "uses what a shuffle read from a lane that took no part";
+  sim.wrong("sum_by_few_lanes", uses_a_stranger,
+            [&] { sum_by_few_lanes<Reads::more_and_uses_them><<<1, 32>>>(y, 8); });
+  sim.wrong("sum_by_few_lanes, of those who read more", uses_a_stranger,
+            [&] { sum_by_few_lanes<Reads::lanes_that_read_more><<<1, 32>>>(y, 8); });
+  sim.right("sum_by_few_lanes, right", [&] { sum_by_few_lanes<Reads::wanted_lanes><<<1, 32>>>(y, 8); });
+  sim.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
+  sim.right("sum_by_few_lanes, which leaves them",
+            [&] { sum_by_few_lanes<Reads::more_and_leaves_them><<<1, 32>>>(y, 8); });
+  sim.check(value_of(0) == 8, "its result", "sum_by_few_lanes ");
+  sim.both("tile_of_two_warps", no_access, "out of bounds",
+           [&](auto bug) { tile_of_two_warps<bug><<<1, threads, bytes>>>(y); });
+  sim.check(value_of(threads - 1) == threads, "its result", "tile_of_two_warps ");
+  sim.both("barrier_after_return", "barrier not reached by all",
+           [&](auto bug) { barrier_after_return<bug><<<1, threads>>>(y, 40); });
+  const auto asserts_of_y = [&](auto bug) { asserts<bug><<<1, threads>>>(y); };
+  sim.both("asserts", cudaErrorAssert, "threadIdx.x <", asserts_of_y);
   const DeviceMemory matrix = allocate_device(256 * sizeof(half));
   const DeviceMemory product = allocate_device(256 * sizeof(float));
   const auto* a = static_cast<const half*>(matrix.get());
   auto* d = static_cast<float*>(product.get());
-  simulator.expect("matrix nobody wrote", failed, "nobody has written",
-                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
+  sim.wrong("matrix nobody wrote", "nobody has written", [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
   CUDA_CHECK(cudaMemset(matrix.get(), 0, 256 * sizeof(half)));
-  simulator.expect("matrix_in_a_branch", failed,
-                   "needs all 32 lanes of the warp, and lanes 24-31 take no part",
-                   [&] { matrix_in_a_branch<true><<<1, 32>>>(a, d); });
-  simulator.expect("matrix_in_a_branch, right", fine, "",
-                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a, d); });
-  simulator.expect("matrix past its end", cudaErrorIllegalAddress, "out of bounds",
-                   [&] { matrix_in_a_branch<false><<<1, 32>>>(a + 16, d); });
-  simulator.expect("tile_row_misaligned", cudaErrorMisalignedAddress, "no multiple of 16",
-                   [&] { tile_row_misaligned<true><<<1, 32>>>(a, d); });
-  simulator.expect("tile_row_misaligned, right", fine, "",
-                   [&] { tile_row_misaligned<false><<<1, 32>>>(a, d); });
-  simulator.expect("too_many_threads", cudaErrorInvalidConfiguration, "",
-                   [&] { same_value<<<1, 1025>>>(y); });
-  simulator.expect("too_much_shared_memory", cudaErrorInvalidValue, "",
-                   [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  sim.both("matrix_in_a_branch", "needs all 32 lanes of the warp, and lanes 24-31 take no part",
+           [&](auto bug) { matrix_in_a_branch<bug><<<1, 32>>>(a, d); });
+  sim.expect("matrix past its end", no_access, "out of bounds",
+             [&] { matrix_in_a_branch<false><<<1, 32>>>(a + 16, d); });
+  sim.both("tile_row_misaligned", misaligned_access, "no multiple of 16",
+           [&](auto bug) { tile_row_misaligned<bug><<<1, 32>>>(a, d); });
+  sim.expect("too_many_threads", cudaErrorInvalidConfiguration, "", [&] { same_value<<<1, 1025>>>(y); });
+  const auto with_64_kib = [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); };
+  sim.expect("too_much_shared_memory", cudaErrorInvalidValue, "", with_64_kib);
   CUDA_CHECK(cudaFuncSetAttribute(past_the_shared_end<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   64 * 1024));
-  simulator.expect("opted in to shared memory", fine, "",
-                   [&] { past_the_shared_end<false><<<1, threads, 64 * 1024>>>(y); });
+  sim.right("opted in to shared memory", with_64_kib);
 
   // What need not be a mistake: said once for a source line, or not at all. All else stays a fault.
-  const auto reads_unwritten = [&] { reads_unwritten_shared<true><<<1, threads>>>(y); };
   const auto races = [&] { shared_race<true><<<1, threads>>>(y); };
-  const auto shuffles = [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); };
-  const auto shuffles_in_a_branch = [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); };
-  const auto returns_early = [&] { barrier_after_return<true><<<1, threads>>>(y, 40); };
   for (const auto& [check, says] :
        {std::pair{"off", false}, {"warn", true}, {"off", false}, {"warn", false}}) {
     setenv("SIM_CHECK", check, 1);
-    const std::string what = std::string("SIM_CHECK=") + check + " ";
-    simulator.expect("reads_unwritten_shared", fine, says ? "nobody has written" : "", reads_unwritten, what);
-    simulator.expect("shared_race", fine, says ? "race" : "", races, what);
-    simulator.check(value_of(3) == threads - 1 - 3, "its result", what);
-    simulator.expect("shuffle_after_return", fine, says ? "which have ended the kernel" : "", shuffles, what);
-    simulator.expect("shuffle_in_a_branch", fine, says ? "lanes 16-31" : "", shuffles_in_a_branch, what);
-    simulator.check(value_of(31) == 31, "its result", what);
-    simulator.expect("barrier_after_return", fine, says ? "returned without it" : "", returns_early, what);
-    simulator.check(value_of(39) == 1, "its result", what);
-    simulator.expect("past_the_end", cudaErrorIllegalAddress, "out of bounds",
-                     [&] { past_the_end<true><<<1, threads>>>(x); });
-    simulator.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts<true><<<1, threads>>>(y); });
+    sim.said = std::string("SIM_CHECK=") + check + " ";
+    const auto goes_on = [&](const char* name, const std::string& part, auto launch) {
+      sim.expect(name, cudaSuccess, says ? part : "", launch);
+    };
+    goes_on("reads_unwritten_shared", "nobody has written", [&] { reads_unwritten(std::true_type()); });
+    goes_on("shared_race", "race", races);
+    sim.check(value_of(3) == threads - 1 - 3, "its result", "");
+    goes_on("shuffle_after_return", "which have ended the kernel",
+            [&] { shuffle_after_return<true><<<1, 32>>>(y, 16); });
+    goes_on("shuffle_in_a_branch", "lanes 16-31", [&] { shuffle_in_a_branch<true><<<1, 32>>>(y); });
+    sim.check(value_of(31) == 31, "its result", "");
+    goes_on("barrier_after_return", "returned without it",
+            [&] { barrier_after_return<true><<<1, threads>>>(y, 40); });
+    sim.check(value_of(39) == 1, "its result", "");
+    sim.expect("past_the_end", no_access, "out of bounds", [&] { past_the_end_of_x(std::true_type()); });
+    sim.expect("asserts", cudaErrorAssert, "threadIdx.x <", [&] { asserts_of_y(std::true_type()); });
   }
   setenv("SIM_CHECK", "stop", 1);
-  simulator.expect("shared_race", failed, "race", races, "SIM_CHECK=stop ");
+  sim.said = "SIM_CHECK=stop ";
+  sim.wrong("shared_race", "race", races);
   unsetenv("SIM_CHECK");
-  return simulator.result();
+  return sim.result();
 }

@@ -75,40 +75,51 @@ class Test {
   }
 
   void use(int rank) const { CUDA_CHECK(cudaSetDevice(rank)); }
+  /// visit(rank's, its number), on its device.
+  template <class Visit>
+  void on_each(Visit visit) const {
+    for (int rank = 0; rank < ranks; ++rank) {
+      use(rank);
+      visit(ranks_[rank], rank);
+    }
+  }
   void expect(ncclResult_t got, const char* what, ncclResult_t wanted = ncclSuccess) const {
-    simulator_.check(got == wanted, what, said + ncclGetErrorString(got));
+    simulator_.check(got == wanted, what, ncclGetErrorString(got));
   }
   /// Of rank r's i-th input: r + i.
   template <class T>
   void fill(std::size_t values) const {
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
+    on_each([&](const Rank& own, int rank) {
       std::vector<T> host(values);
       for (std::size_t i = 0; i < values; ++i) host[i] = T(static_cast<float>(rank + i));
-      CUDA_CHECK(cudaMemcpy(ranks_[rank].in, host.data(), values * sizeof(T), cudaMemcpyHostToDevice));
-      CUDA_CHECK(cudaMemset(ranks_[rank].out, 0, ranks * count * largest_type));
+      CUDA_CHECK(cudaMemcpy(own.in, host.data(), values * sizeof(T), cudaMemcpyHostToDevice));
+      CUDA_CHECK(cudaMemset(own.out, 0, ranks * count * largest_type));
       CUDA_CHECK(cudaDeviceSynchronize());
-    }
+    });
+  }
+  /// One group of visit(rank's, its number).
+  template <class Visit>
+  void in_a_group(Visit visit) const {
+    expect(ncclGroupStart(), "ncclGroupStart");
+    on_each(visit);
+    expect(ncclGroupEnd(), "ncclGroupEnd");
   }
   /// One group of call(rank's, its number), and the wait for it.
   template <class Call>
   void together(const char* what, Call call) const {
-    expect(ncclGroupStart(), "ncclGroupStart");
-    for (int rank = 0; rank < ranks; ++rank) expect(call(ranks_[rank], rank), what);
-    expect(ncclGroupEnd(), "ncclGroupEnd");
+    in_a_group([&](const Rank& own, int rank) { expect(call(own, rank), what); });
     wait(what);
   }
   void wait(const char* what, cudaError_t wanted = cudaSuccess) const {
     cudaError_t error = cudaSuccess;
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      const cudaError_t own = cudaStreamSynchronize(ranks_[rank].stream);
-      error = error != cudaSuccess ? error : own;
-    }
-    simulator_.check(error == wanted, what, said + cudaGetErrorName(error));
+    on_each([&](const Rank& own, int /*rank*/) {
+      const cudaError_t found = cudaStreamSynchronize(own.stream);
+      error = error != cudaSuccess ? error : found;
+    });
+    simulator_.check(error == wanted, what, cudaGetErrorName(error));
     (void)cudaGetLastError();
   }
-  /// wanted(rank, i)
+  /// wanted(i)
   template <class T, class Wanted>
   void expect_values(int rank, std::size_t values, const char* what, Wanted wanted) const {
     std::vector<T> host(values);
@@ -117,7 +128,13 @@ class Test {
     for (std::size_t i = 0; i < values; ++i) {
       if (static_cast<float>(host[i]) != static_cast<float>(wanted(static_cast<float>(i)))) ++wrong;
     }
-    simulator_.check(wrong == 0, what, said + std::to_string(wrong) + " wrong");
+    simulator_.check(wrong == 0, what, std::to_string(wrong) + " wrong");
+  }
+
+  /// The same of every rank: wanted(i)
+  template <class T, class Wanted>
+  void expect_everywhere(std::size_t values, const char* what, Wanted wanted) const {
+    for (int rank = 0; rank < ranks; ++rank) expect_values<T>(rank, values, what, wanted);
   }
 
   template <class T>
@@ -132,10 +149,8 @@ class Test {
       together("ncclAllReduce", [&, op = reduction](const Rank& own, int) {
         return ncclAllReduce(own.in, own.out, few, type, op, own.comm, own.stream);
       });
-      for (int rank = 0; rank < ranks; ++rank) {
-        expect_values<T>(rank, few, "ncclAllReduce of a type",
-                         [&, combine = wanted](float i) { return combine(i, i + 1); });
-      }
+      expect_everywhere<T>(few, "ncclAllReduce of a type",
+                           [&, combine = wanted](float i) { return combine(i, i + 1); });
     }
   }
 
@@ -151,17 +166,13 @@ class Test {
     together("ncclBroadcast", [](const Rank& own, int) {
       return ncclBroadcast(own.in, own.out, count, ncclFloat, 1, own.comm, own.stream);
     });
-    for (int rank = 0; rank < ranks; ++rank) {
-      expect_values<float>(rank, count, "ncclBroadcast", [](float i) { return i + 1; });
-    }
+    expect_everywhere<float>(count, "ncclBroadcast", [](float i) { return i + 1; });
     fill<float>(count);
     together("ncclAllGather", [](const Rank& own, int) {
       return ncclAllGather(own.in, own.out, count, ncclFloat, own.comm, own.stream);
     });
-    for (int rank = 0; rank < ranks; ++rank) {
-      expect_values<float>(rank, ranks * count, "ncclAllGather",
-                           [](float i) { return i < count ? i : i - count + 1; });
-    }
+    expect_everywhere<float>(ranks * count, "ncclAllGather",
+                             [](float i) { return i < count ? i : i - count + 1; });
     fill<float>(ranks * count);
     together("ncclReduceScatter", [](const Rank& own, int) {
       return ncclReduceScatter(own.in, own.out, count, ncclFloat, ncclSum, own.comm, own.stream);
@@ -171,15 +182,10 @@ class Test {
                            [rank](float i) { return 2 * (i + rank * static_cast<float>(count)) + 1; });
     }
     fill<float>(count);
-    expect(ncclGroupStart(), "ncclGroupStart");
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Rank& own = ranks_[rank];
-      const int peer = 1 - rank;
-      expect(ncclSend(own.in, count, ncclFloat, peer, own.comm, own.stream), "ncclSend");
-      expect(ncclRecv(own.out, count, ncclFloat, peer, own.comm, own.stream), "ncclRecv");
-    }
-    expect(ncclGroupEnd(), "ncclGroupEnd");
-    wait("ncclSend and ncclRecv");
+    together("ncclSend and ncclRecv", [&](const Rank& own, int rank) {
+      expect(ncclSend(own.in, count, ncclFloat, 1 - rank, own.comm, own.stream), "ncclSend");
+      return ncclRecv(own.out, count, ncclFloat, 1 - rank, own.comm, own.stream);
+    });
     for (int rank = 0; rank < ranks; ++rank) {
       expect_values<float>(rank, count, "ncclSend and ncclRecv", [rank](float i) { return i + 1 - rank; });
     }
@@ -189,31 +195,22 @@ class Test {
   void test_graphs() const {
     fill<float>(count);
     std::array<cudaGraphExec_t, ranks> execs{};
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      CUDA_CHECK(cudaStreamBeginCapture(ranks_[rank].stream, cudaStreamCaptureModeRelaxed));
-    }
-    expect(ncclGroupStart(), "ncclGroupStart");
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      const Rank& own = ranks_[rank];
+    on_each([](const Rank& own, int /*rank*/) {
+      CUDA_CHECK(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeRelaxed));
+    });
+    in_a_group([&](const Rank& own, int /*rank*/) {
       add_one<<<1, count, 0, own.stream>>>(static_cast<float*>(own.in));
       expect(ncclAllReduce(own.in, own.out, count, ncclFloat, ncclSum, own.comm, own.stream), "captured");
-    }
-    expect(ncclGroupEnd(), "ncclGroupEnd");
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
+    });
+    on_each([&](const Rank& own, int rank) {
       cudaGraph_t graph = nullptr;
-      add_one<<<1, count, 0, ranks_[rank].stream>>>(static_cast<float*>(ranks_[rank].out));
-      CUDA_CHECK(cudaStreamEndCapture(ranks_[rank].stream, &graph));
+      add_one<<<1, count, 0, own.stream>>>(static_cast<float*>(own.out));
+      CUDA_CHECK(cudaStreamEndCapture(own.stream, &graph));
       CUDA_CHECK(cudaGraphInstantiate(&execs[rank], graph, 0));
       CUDA_CHECK(cudaGraphDestroy(graph));
-    }
+    });
     for (int round = 0; round < 2; ++round) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        use(rank);
-        CUDA_CHECK(cudaGraphLaunch(execs[rank], ranks_[rank].stream));
-      }
+      on_each([&](const Rank& own, int rank) { CUDA_CHECK(cudaGraphLaunch(execs[rank], own.stream)); });
     }
     wait("graphs");
     expect_values<float>(0, count, "what graphs add up", [](float i) { return 2 * (i + 2) + 1 + 1; });
@@ -241,18 +238,16 @@ class Test {
       });
     }
     for (std::thread& host : hosts) host.join();
-    simulator_.check(failures_[0] + failures_[1] == 0, "a thread for each rank", said);
+    simulator_.check(failures_[0] + failures_[1] == 0, "a thread for each rank", "");
     expect_values<float>(1, count, "what they add up", [](float i) { return 2 * i + 1; });
   }
 
   /// The sum is read in another stream than that in which it was made.
   void read_elsewhere(bool ordered) const {
     fill<float>(count);
-    expect(ncclGroupStart(), "ncclGroupStart");
-    for (const Rank& own : ranks_) {
+    in_a_group([](const Rank& own, int /*rank*/) {
       (void)ncclAllReduce(own.in, own.out, count, ncclFloat, ncclSum, own.comm, own.stream);
-    }
-    expect(ncclGroupEnd(), "ncclGroupEnd");
+    });
     use(0);
     cudaStream_t other = nullptr;
     CUDA_CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
@@ -264,10 +259,7 @@ class Test {
     (void)cudaStreamSynchronize(other);
     CUDA_CHECK(cudaStreamDestroy(other));
     CUDA_CHECK(cudaEventDestroy(event));
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      (void)cudaStreamSynchronize(ranks_[rank].stream);
-    }
+    on_each([](const Rank& own, int /*rank*/) { (void)cudaStreamSynchronize(own.stream); });
   }
 
   /// What the simulator says of a mistake.
@@ -275,14 +267,10 @@ class Test {
   void mistake(const char* name, const char* part, Call call) const {
     const auto before = simulator_.api().faults();
     call();
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      (void)cudaDeviceSynchronize();
-    }
+    on_each([](const Rank& /*own*/, int /*rank*/) { (void)cudaDeviceSynchronize(); });
     (void)cudaGetLastError();
     const std::string fault = simulator_.api().last_fault();
-    simulator_.check(simulator_.api().faults() > before && fault.find(part) != fault.npos, name,
-                     said + fault);
+    simulator_.check(simulator_.api().faults() > before && fault.find(part) != fault.npos, name, fault);
   }
   void test_mistakes() const {
     const auto& [first, second] = ranks_;
@@ -331,25 +319,18 @@ class Test {
     std::array<ncclDevComm, ranks> comms{};
     ncclDevCommRequirements wanted{};
     wanted.lsaBarrierCount = exchange_blocks;
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      expect(ncclMemAlloc(&memory[rank], bytes), "ncclMemAlloc");
-    }
+    on_each(
+        [&](const Rank& /*own*/, int rank) { expect(ncclMemAlloc(&memory[rank], bytes), "ncclMemAlloc"); });
     together("ncclCommWindowRegister", [&](const Rank& own, int rank) {
-      use(rank);
       return ncclCommWindowRegister(own.comm, memory[rank], bytes, &windows[rank], NCCL_WIN_COLL_SYMMETRIC);
     });
-    together("ncclDevCommCreate", [&](const Rank& own, int rank) {
-      use(rank);
-      return ncclDevCommCreate(own.comm, &wanted, &comms[rank]);
-    });
+    together("ncclDevCommCreate",
+             [&](const Rank& own, int rank) { return ncclDevCommCreate(own.comm, &wanted, &comms[rank]); });
     const auto launch = [&](auto* kernel) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        use(rank);
-        const Rank& own = ranks_[rank];
+      on_each([&](const Rank& own, int rank) {
         kernel<<<exchange_blocks, exchange_threads, 0, own.stream>>>(comms[rank], windows[rank],
                                                                      static_cast<float*>(own.out));
-      }
+      });
     };
     for (int round = 0; round < 3; ++round) launch(exchange<false>);
     wait("the device API");
@@ -360,12 +341,11 @@ class Test {
     if (!simulator_.on_gpu()) {
       mistake("a barrier that orders nothing", "and nothing orders the two", [&] { launch(exchange<true>); });
     }
-    for (int rank = 0; rank < ranks; ++rank) {
-      use(rank);
-      expect(ncclDevCommDestroy(ranks_[rank].comm, &comms[rank]), "ncclDevCommDestroy");
-      expect(ncclCommWindowDeregister(ranks_[rank].comm, windows[rank]), "ncclCommWindowDeregister");
+    on_each([&](const Rank& own, int rank) {
+      expect(ncclDevCommDestroy(own.comm, &comms[rank]), "ncclDevCommDestroy");
+      expect(ncclCommWindowDeregister(own.comm, windows[rank]), "ncclCommWindowDeregister");
       expect(ncclMemFree(memory[rank]), "ncclMemFree");
-    }
+    });
   }
 #else
   void test_device_api() const {
@@ -376,8 +356,6 @@ class Test {
     for (const Rank& own : ranks_) expect(ncclCommDestroy(own.comm), "ncclCommDestroy");
   }
 
-  std::string said;
-
  private:
   const Simulator& simulator_;
   std::array<Rank, ranks> ranks_{};
@@ -387,7 +365,7 @@ class Test {
 }  // namespace
 
 int main() {
-  const Simulator simulator(__FILE__);
+  Simulator simulator(__FILE__);
   int devices = 0;
   CUDA_CHECK(cudaGetDeviceCount(&devices));
   if (devices < ranks) {
@@ -408,18 +386,16 @@ int main() {
   test.test_type<double>(ncclDouble);
   test.test_type<__nv_bfloat16>(ncclBfloat16);
   test.test_threads();
-  for (int seed = 0; seed <= (simulator.on_gpu() ? 0 : 50); ++seed) {
-    test.said = seed == 0 ? "" : "seed " + std::to_string(seed) + ": ";
-    if (seed > 0) setenv("SIM_SEED", std::to_string(seed).c_str(), 1);
+  simulator.in_every_order([&](int /*seed*/) {
     test.test_collectives();
     test.test_graphs();
     test.test_device_api();
     const auto faults = simulator.on_gpu() ? 0 : simulator.api().faults();
     test.read_elsewhere(true);
     if (!simulator.on_gpu())
-      simulator.check(simulator.api().faults() == faults, "another stream that waits", test.said);
+      simulator.check(simulator.api().faults() == faults, "another stream that waits", "");
     if (!simulator.on_gpu()) test.test_last_mistakes();
-  }
+  });
   if (!simulator.on_gpu()) test.test_mistakes();
   test.destroy();
   return simulator.result();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -120,23 +121,19 @@ template <class Function, class... T>
 
 template <class T>
 T add_float(int mode, T a, T b) {
-  return rounded(
-      mode, [](T x, T y) { return x + y; }, a, b);
+  return rounded(mode, std::plus<>{}, a, b);
 }
 template <class T>
 T sub_float(int mode, T a, T b) {
-  return rounded(
-      mode, [](T x, T y) { return x - y; }, a, b);
+  return rounded(mode, std::minus<>{}, a, b);
 }
 template <class T>
 T mul_float(int mode, T a, T b) {
-  return rounded(
-      mode, [](T x, T y) { return x * y; }, a, b);
+  return rounded(mode, std::multiplies<>{}, a, b);
 }
 template <class T>
 T div_float(int mode, T a, T b) {
-  return rounded(
-      mode, [](T x, T y) { return x / y; }, a, b);
+  return rounded(mode, std::divides<>{}, a, b);
 }
 template <class T>
 T fma_float(int mode, T a, T b, T c) {
