@@ -17,7 +17,6 @@
 #include "common/harness/column_split.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/errors.h"
-#include "common/harness/fenced_memory.h"
 #include "common/harness/simulator.h"
 
 namespace {
@@ -56,6 +55,10 @@ class Deadline {
 };
 
 // ---- One rank
+
+std::size_t bytes_of(const Tensor& tensor) {
+  return std::max<std::size_t>(tensor.bytes(), 1);
+}
 
 class OwnRank {
  public:
@@ -100,9 +103,8 @@ class OwnRank {
   float time_us(const Plan& plan, const std::string& name, int repeats);
   /// Of all ranks.
   float largest(float value);
-  enum class Way { to_part, to_whole };
-  /// Copies this rank's columns between a whole matrix and its part.
-  void copy_columns(Way way, const Tensor& matrix, void* whole, void* part) const;
+  /// What all ranks have of an output that is cut, put together.
+  void gather_columns(const Tensor& whole, const void* part, void* to);
 
   int number_;
   int world_;
@@ -119,19 +121,22 @@ float OwnRank::largest(float value) {
   return to_host(on_device).front();
 }
 
-void OwnRank::copy_columns(Way way, const Tensor& matrix, void* whole, void* part) const {
-  const std::size_t size = size_of(matrix.dtype);
-  const auto [first, count] = columns_of(number_, world_, matrix.shape.cols);
-  void* const in_whole = static_cast<char*>(whole) + static_cast<std::size_t>(first) * size;
-  const std::size_t pitch = static_cast<std::size_t>(matrix.shape.cols) * size;
-  const std::size_t width = static_cast<std::size_t>(count) * size;
-  const auto rows = static_cast<std::size_t>(matrix.shape.rows);
-  if (width * rows == 0) return;
-  if (way == Way::to_part)
-    CUDA_CHECK(cudaMemcpy2D(part, width, in_whole, pitch, width, rows, cudaMemcpyDeviceToDevice));
-  if (way == Way::to_whole)
-    CUDA_CHECK(cudaMemcpy2D(in_whole, pitch, part, width, width, rows, cudaMemcpyDeviceToDevice));
-  CUDA_CHECK(cudaDeviceSynchronize());
+void OwnRank::gather_columns(const Tensor& whole, const void* part, void* to) {
+  const std::size_t size = size_of(whole.dtype);
+  const std::size_t pitch = static_cast<std::size_t>(whole.shape.cols) * size;
+  const auto rows = static_cast<std::size_t>(whole.shape.rows);
+  for (int root = 0; root < world_; ++root) {
+    const Columns columns = columns_of(root, world_, whole.shape.cols);
+    const std::size_t width = static_cast<std::size_t>(columns.count) * size;
+    if (width == 0) continue;
+    const DeviceMemory strip = allocate_device(width * rows);
+    check_nccl(
+        ncclBroadcast(part, strip.get(), width * rows, ncclChar, root, rank().comm.get(), stream_.get()),
+        "ncclBroadcast");
+    wait("ncclBroadcast");
+    CUDA_CHECK(cudaMemcpy2D(static_cast<char*>(to) + static_cast<std::size_t>(columns.first) * size, pitch,
+                            strip.get(), width, width, rows, cudaMemcpyDeviceToDevice));
+  }
 }
 
 float OwnRank::time_us(const Plan& plan, const std::string& name, int repeats) {
@@ -158,23 +163,38 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
     if (one->name == name(split.op)) whole.op = one;
   }
   // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
-  std::vector<FencedMemory> memory;
+  Memory all;
+  Memory own;
+  std::vector<DeviceMemory> memory;
   const auto allocate = [&](std::size_t bytes) {
-    return memory.emplace_back(bytes, 0, rank().device).data();
+    memory.push_back(allocate_device(bytes));
+    CUDA_CHECK(cudaMemset(memory.back().get(), poison_byte, bytes));
+    return memory.back().get();
   };
   std::vector<void*> inputs;
-  for (const Tensor& tensor : whole.inputs()) inputs.push_back(allocate(tensor.bytes()));
+  for (const Tensor& tensor : whole.inputs()) inputs.push_back(allocate(bytes_of(tensor)));
   whole.op->fill(whole, input, whole.seed, inputs, Space::device);
+  all.inputs.assign(inputs.begin(), inputs.end());
   const Tensor x = whole.inputs().front();
-  const Tensor y = whole.outputs().front();
-  Memory all{{inputs.begin(), inputs.end()}, {allocate(y.bytes())}};
-  Memory own{all.inputs, {allocate(y.bytes())}};
-  void* const part_of_x = allocate(x.bytes());
-  copy_columns(Way::to_part, x, inputs.front(), part_of_x);
-  own.inputs.front() = part_of_x;
+  const auto [first, count] = columns_of(number_, world_, x.shape.cols);
+  const std::size_t size = size_of(x.dtype);
+  const std::size_t width = static_cast<std::size_t>(count) * size;
+  own.inputs = all.inputs;
+  void* const part = allocate(std::max<std::size_t>(width * static_cast<std::size_t>(x.shape.rows), 1));
+  own.inputs.front() = part;
+  if (width > 0) {
+    CUDA_CHECK(cudaMemcpy2D(part, width,
+                            static_cast<const char*>(inputs[0]) + static_cast<std::size_t>(first) * size,
+                            static_cast<std::size_t>(x.shape.cols) * size, width,
+                            static_cast<std::size_t>(x.shape.rows), cudaMemcpyDeviceToDevice));
+  }
+  for (const Tensor& tensor : whole.outputs()) {
+    all.outputs.push_back(allocate(bytes_of(tensor)));
+    own.outputs.push_back(allocate(bytes_of(tensor)));
+  }
   const Workspace workspace = variant.workspace(split, {});
-  own.workspaces.push_back(allocate(workspace.bytes));
-  CUDA_CHECK(cudaMemset(own.workspaces.front(), 0, workspace.bytes));
+  own.workspaces.push_back(allocate(std::max<std::size_t>(workspace.bytes, 1)));
+  CUDA_CHECK(cudaMemset(own.workspaces.front(), 0, std::max<std::size_t>(workspace.bytes, 1)));
   CUDA_CHECK(cudaDeviceSynchronize());
 
   const Plan plan = [&] {
@@ -185,14 +205,8 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   wait(variant.name);
   if (makes_loss(split)) {
     all.outputs = own.outputs;
-  } else if (y.bytes() > 0) {
-    // Where one rank has an element, the bytes of all others are 0.
-    void* const to = all.outputs.front();
-    CUDA_CHECK(cudaMemset(to, 0, y.bytes()));
-    copy_columns(Way::to_whole, y, to, own.outputs.front());
-    check_nccl(ncclAllReduce(to, to, y.bytes(), ncclUint8, ncclMax, rank().comm.get(), stream_.get()),
-               "ncclAllReduce");
-    wait("ncclAllReduce");
+  } else if (split.shape.rows > 0) {
+    gather_columns(whole.outputs().front(), own.outputs.front(), all.outputs.front());
   }
   Verdict verdict{true};
   if (split.shape.rows > 0) verdict = whole.op->verify(whole, all, Space::device, 1).front();

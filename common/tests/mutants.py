@@ -95,7 +95,7 @@ COMMON = (
     ("row_loss", "OpList<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => OpList<WithGradient<CrossEntropy>>;"),
     ("row_loss", "LossesAndGradients = OpList<CrossEntropy, SmoothedCrossEntropy, WithGradient<CrossEntropy>,\n"
                  "                                  WithGradient<SmoothedCrossEntropy>>; => "
-                 "LossesAndGradients = OpList<CrossEntropy, WithGradient<CrossEntropy>>;"),
+                 "LossesAndGradients = OpList<CrossEntropy,\n WithGradient<CrossEntropy>>;"),  # as many lines, for coverage.py
     # Without Thrust.
     ("thrust_calls", "const auto policy = thrust::cuda => "
                      "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
