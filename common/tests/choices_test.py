@@ -338,8 +338,9 @@ def named_in(svg: str) -> list[tuple[str, ...]]:
 
 
 def test_every_segment_of_the_picture_is_named() -> None:
+    assert segments.name_of("a_new_kernel") == "a_new_kernel"
     svg = segments.drawn(ROOT)
     table = choices.read_table(ROOT / choices.TABLE)
     kernels = [box.kernel for part in segments.PANELS for box in segments.boxes(table["Forward", part].lines)]
-    assert named_in(svg) == [(segments.NAMES[kernel],) for kernel in kernels]
-    assert f"rows of whole packs, one row: {segments.NAMES[kernels[0]]} up to " in segments.alt(ROOT)
+    assert named_in(svg) == [(segments.name_of(kernel),) for kernel in kernels]
+    assert f"rows of whole packs, one row: {segments.name_of(kernels[0])} up to " in segments.alt(ROOT)

@@ -504,22 +504,22 @@ class Twins(NamedTuple):
 HINTED_READS = ("the reads have a cache hint",
                 lambda first, second: not first.has("L2::cache_hint") and second.has("L2::cache_hint"))
 TWINS = {
-    "01_naive": Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
-                      lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32")),
-    "02_fused_block": Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
-                            "a block loops over a head's rows",
-                            lambda first, second: first.blocks == 1 and second.blocks > 1),
-    "03_warp_reduce": Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80, until=100),
-    "05_uncached": Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
-                         lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
-                         and second.has("st.global.cs")),
-    "06_online": Twins("fused", "fused_evict_last", *HINTED_READS, since=80, until=100),
-    "07_split_row": Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
-                          lambda first, second: not first.has("griddepcontrol.wait")
-                          and second.has("griddepcontrol.wait"), since=90),
-    "09_async_copy": Twins("own_packs", "misaligned", "the row begins 48 bytes past a line of shared memory",
-                           lambda first, second: not re.search(r"add\.s32 %r\d+, %r\d+, 48;", first.ptx)
-                           and re.search(r"add\.s32 %r\d+, %r\d+, 48;", second.ptx)),
+    "01_naive": [Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
+                       lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32"))],
+    "02_fused_block": [Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
+                             "a block loops over a head's rows",
+                             lambda first, second: first.blocks == 1 and second.blocks > 1)],
+    "03_warp_reduce": [Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80, until=100)],
+    "05_uncached": [Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
+                          lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
+                          and second.has("st.global.cs"))],
+    "06_online": [Twins("fused", "fused_evict_last", *HINTED_READS, since=80, until=100)],
+    "07_split_row": [Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
+                           lambda first, second: not first.has("griddepcontrol.wait")
+                           and second.has("griddepcontrol.wait"), since=90)],
+    "09_async_copy": [Twins("own_packs", "misaligned", "the row begins 48 bytes past a line of shared memory",
+                            lambda first, second: not re.search(r"add\.s32 %r\d+, %r\d+, 48;", first.ptx)
+                            and re.search(r"add\.s32 %r\d+, %r\d+, 48;", second.ptx))],
 }  # fmt: skip
 # More columns than rows: one head.
 SHAPE_OF_TWINS = ["--rows", "64", "--cols", "100"]
@@ -548,21 +548,24 @@ def last_launch(executable: str, variant: str) -> Launch:
 
 def check_twins(executable: str, rows: list[Row]) -> list[str]:
     """What is wrong."""
-    known = TWINS.get(Path(executable).name)
+    known = TWINS.get(Path(executable).name, [])
     counted: dict[str, list] = {}
     for row in rows:
         counts = [value for name, value in vars(row).items() if name.startswith("counted_")]
         counted.setdefault(row.variant, []).append((row.rows, row.cols, row.dtype, row.offset, counts))
     problems = []
     for first, second in itertools.combinations(counted, 2):
-        if counted[first] == counted[second] and (not known or (known.first, known.second) != (first, second)):
-            problems.append(f"{first} and {second}: all counters are the same. what tells them apart?")
-    if known and known.first in counted and known.second in counted:
-        if counted[known.first] != counted[known.second]:
-            problems.append(f"{known.first} and {known.second}: their counters differ: they are no twins")
-        shown = known.since <= recorded_counts.newest_architecture(Path(executable)) < known.until
-        if shown and not known.is_seen(last_launch(executable, known.first), last_launch(executable, known.second)):
-            problems.append(f"{known.second}: not so: {known.difference}")
+        if counted[first] == counted[second] and (first, second) not in [twins[:2] for twins in known]:
+            problems.append(f"{first} and {second}: all counters are the same. Let TWINS of common/tests/counts.py say what differs")
+    for twins in known:
+        first, second = twins.first, twins.second
+        if not {first, second} <= counted.keys():
+            continue
+        if counted[first] != counted[second]:
+            problems.append(f"{first} and {second}: their counters differ. Take them out of TWINS of common/tests/counts.py")
+        shown = twins.since <= recorded_counts.newest_architecture(Path(executable)) < twins.until
+        if shown and not twins.is_seen(last_launch(executable, first), last_launch(executable, second)):
+            problems.append(f"{second}: not so: {twins.difference}")
     return problems
 
 
@@ -590,7 +593,7 @@ def describe(row: Row, executable: str) -> str:
     shape = [f"--{name}={getattr(row, name)}" for name in ("variant", "dtype", "op", "rows", "cols", "offset")]
     lines = check_stage.run([executable, "--device", "sim", "--verify-only", *shape],
                             SIM_REPORT="lines", SIM_MULTIPROCESSORS=str(row.multiprocessors))  # fmt: skip
-    counts = ", ".join(f"{name} {value}" for name, value in vars(row).items() if "_" in name or name == "passes")
+    counts = ", ".join(f"{name.removeprefix('counted_')} {value}" for name, value in vars(row).items() if name.startswith("counted_"))
     return f"{' '.join(shape)}: {counts}\n{lines.stdout}{lines.stderr}"
 
 
@@ -621,7 +624,9 @@ def first_of_each(rows: list[Row], wrong: Callable[[Row], str], executable: str)
 def check(executable: str, *options: str) -> str:
     rows = counted_rows(executable, *options)
     stage = Path(executable).name
-    if problems := [*first_of_each(rows, wrong_counts, executable), *check_twins(executable, rows)]:
+    if problems := first_of_each(rows, wrong_counts, executable):
+        problems.append(f"what each variant has to count is derived by {EXPECTED[stage].__name__}() of common/tests/counts.py")
+    if problems := [*problems, *check_twins(executable, rows)]:
         raise Failure("\n".join(problems))
     if stage in RECORDED:
         check_recorded(executable, rows, is_all={each for each in options if each.startswith("--")} <= {"--op"})

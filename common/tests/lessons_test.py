@@ -77,7 +77,7 @@ def problems(text: str) -> list[str]:
     if headings != PARTS:
         found.append(f"parts: {', '.join(headings)}")
     if not LEAST_WORDS <= words(text) <= MOST_WORDS:
-        found.append(f"{words(text)} words")
+        found.append(f"{words(text)} words outside of <details>, and not {LEAST_WORDS} to {MOST_WORDS}")
     if len(TABLE.findall(FOLDED.sub("", text))) > MOST_TABLES:
         found.append(f"{len(TABLE.findall(FOLDED.sub('', text)))} tables")
     found += wide_tables(text)
@@ -90,6 +90,13 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.parent.name)
 def test_lesson(lesson: Path) -> None:
     assert problems(lesson.read_text(encoding="utf-8")) == []
+
+
+def test_lessons_name_their_variants() -> None:
+    counted = results.load(ROOT / "common/results/simulator.json", results.COUNTED)["counted"]
+    variants = dict.fromkeys((entry["stage"], entry["variant"]) for entry in counted if entry["stage"])
+    named = {page.parent.name: set(re.findall(r"\w+", page.read_text(encoding="utf-8"))) for page in ROOT.glob("[0-9][0-9]_*/README.md")}
+    assert [f"{stage}/README.md does not name {variant}" for stage, variant in variants if variant not in named[stage]] == []
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("[0-9][0-9]_*/README.md")), ids=lambda page: page.parent.name)
@@ -133,7 +140,7 @@ def lesson(words: int = 700, tables: int = 2, columns: int = 3, rest: str = "") 
     {
         lesson(): "",
         lesson(rest="<details>\n" + "word " * 900 + "</details>"): "",
-        lesson(words=10): "words",
+        lesson(words=10): "words outside of <details>, and not 600 to 1200",
         lesson(words=1300): "words",
         lesson(tables=4): "4 tables",
         lesson(columns=7): "a table of 7 columns",

@@ -1,4 +1,5 @@
 // What counters.h hands out, and the report of SIM_REPORT=1 and SIM_REPORT=lines.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,19 +55,31 @@ void print_accesses(const SimCounters& c, const std::string& place) {
   print_accesses("stores", c.shared_stores, true, place);
 }
 
+struct NamedCount {
+  std::string name;
+  unsigned long long count;
+};
+/// The counters, without those of accesses, that are not 0.
+std::vector<NamedCount> counts_of(const SimCounters& counters) {
+  std::vector<NamedCount> counts;
+  const auto put = [&counts](std::string name, std::uint64_t count) {
+    std::replace(name.begin(), name.end(), '_', ' ');
+    if (count > 0) counts.push_back({std::move(name), count});
+  };
+#define PUT(counter, what) put(#counter, counters.counter);
+  SIM_COUNTERS(PUT)
+#undef PUT
+  return counts;
+}
+
 /// What one source line asked of the memory system and of other lanes; nothing for a line that only computes.
 void print(const SimLine& line) {
   const std::string place = std::string("  at ") + (*line.place == '\0' ? "an unknown line" : line.place);
   print_accesses(line.counters, place);
-  const auto print_count = [&place](std::uint64_t count, const char* what) {
-    if (count == 0) return;
-    std::fprintf(stderr, "    %-13s %10llu%s\n", what, static_cast<unsigned long long>(count), place.c_str());
-  };
-  print_count(line.counters.shuffles, "shuffles");
-  print_count(line.counters.votes, "votes");
-  print_count(line.counters.block_barriers, "block barriers");
-  print_count(line.counters.warp_barriers, "warp barriers");
-  print_count(line.counters.special_function_lanes, "special lanes");
+  for (const NamedCount& counter : counts_of(line.counters)) {
+    if (counter.name == "warp instructions" || counter.name == "exp2 lanes") continue;
+    std::fprintf(stderr, "    %-13s %10llu%s\n", counter.name.c_str(), counter.count, place.c_str());
+  }
 }
 
 const char* wanted_report() {
@@ -88,19 +101,12 @@ void print(const RecordedLaunch& launch) {
                launch.summary.block[0], launch.summary.block[1], launch.summary.block[2],
                static_cast<unsigned long long>(launch.summary.shared_bytes));
   print_accesses(c, "");
-  std::fprintf(
-      stderr,
-      "    %llu warp instructions, %llu shuffles, %llu votes, %llu block barriers, %llu warp barriers, "
-      "%llu special-function lanes (%llu of them ex2), %llu atomics\n",
-      static_cast<unsigned long long>(c.warp_instructions), static_cast<unsigned long long>(c.shuffles),
-      static_cast<unsigned long long>(c.votes), static_cast<unsigned long long>(c.block_barriers),
-      static_cast<unsigned long long>(c.warp_barriers),
-      static_cast<unsigned long long>(c.special_function_lanes),
-      static_cast<unsigned long long>(c.exp2_lanes), static_cast<unsigned long long>(c.atomics));
-  if (c.peer_bytes > 0) {
-    std::fprintf(stderr, "    %llu bytes of other devices' memory\n",
-                 static_cast<unsigned long long>(c.peer_bytes));
+  const char* before = "    ";
+  for (const NamedCount& counter : counts_of(c)) {
+    std::fprintf(stderr, "%s%llu %s", before, counter.count, counter.name.c_str());
+    before = ", ";
   }
+  std::fputs("\n", stderr);
   if (!prints_lines()) return;
   std::fprintf(stderr, "  by source line:\n");
   for (const SimLine& line : launch.lines) print(line);

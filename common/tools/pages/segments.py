@@ -13,7 +13,7 @@ LEAST_COLS = 8
 LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 280, 390
 SHOWN = 480  # px: how wide a page shows it that has the room, as the pictures of the other lessons
 LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
-# Of the forward kernels: what the picture calls them. Each stage has a colour.
+# What the picture calls a forward kernel, if not by its name. Each stage has a colour.
 NAMES = {
     "two_or_three_packs": "03 three",
     "two_rows_evict_last": "03 rows",
@@ -28,7 +28,6 @@ NAMES = {
     "cluster_4": "×4",
     "cluster_16": "×16",
     "registers": "held",
-    "tickets": "tickets",
     "unaligned_cluster": "unaligned",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
@@ -64,6 +63,10 @@ def boxes(lines: list[Line]) -> list[Box]:
     return found
 
 
+def name_of(kernel: str) -> str:
+    return NAMES.get(kernel, kernel)
+
+
 def _x(cols: int) -> float:
     return LEFT + WIDTH * math.log(cols / LEAST_COLS) / math.log(MOST_COLS / LEAST_COLS)
 
@@ -77,7 +80,7 @@ def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
     parts = [f'<text x="{LEFT}" y="{top - 10}">{title}: rows by columns</text>']
     letters: dict[str, str] = {}  # of the kernels whose names some box has no room for
     for box in boxes(lines):
-        name = NAMES[box.kernel]
+        name = name_of(box.kernel)
         left, right, low, high = _x(box.cols[0]), _x(box.cols[1]), _y(top, box.rows[0]), _y(top, box.rows[1])
         place = f'x="{left + 1:.1f}" y="{high + 1:.1f}" width="{right - left - 2:.1f}" height="{low - high - 2:.1f}"'
         parts.append(f'<rect {place} fill="{COLOURS.get(name[:2], COLOURS["10"])}"/>')
@@ -105,7 +108,7 @@ def alt(root: Path) -> str:
         for how_many, row in (("many rows", MOST_ROWS), ("one row", 1)):
             here = [box for box in found if box.rows[0] < row <= box.rows[1]]
             ends = [f"up to {box.cols[1]} columns" for box in here[:-1]] + ["above"]
-            said.append(f"{title}, {how_many}: " + ", ".join(f"{NAMES[box.kernel]} {end}" for box, end in zip(here, ends)))
+            said.append(f"{title}, {how_many}: " + ", ".join(f"{name_of(box.kernel)} {end}" for box, end in zip(here, ends)))
     return ". ".join(said)
 
 
