@@ -78,7 +78,7 @@ void print(const SimLine& line) {
   print_accesses(line.counters, place);
   for (const NamedCount& counter : counts_of(line.counters)) {
     if (counter.name == "warp instructions" || counter.name == "exp2 lanes") continue;
-    std::fprintf(stderr, "    %-13s %10llu%s\n", counter.name.c_str(), counter.count, place.c_str());
+    std::fprintf(stderr, "    %-22s %10llu%s\n", counter.name.c_str(), counter.count, place.c_str());
   }
 }
 
