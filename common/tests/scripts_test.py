@@ -220,6 +220,16 @@ def test_configured_once_and_again_where_needed(with_gpu: Checkout) -> None:
     assert with_gpu.expect(0, "./run").called(fresh)
 
 
+def test_the_first_rows_come_before_the_other_stages_are_built(with_gpu: Checkout) -> None:
+    def order(done: Done) -> list[str]:
+        return [call.split("--target ")[-1].split(" --section")[0] for call in done.calls if "--target" in call or call.startswith("0")]
+
+    done = with_gpu.expect(0, "./run", "Building what is not built yet: about")
+    assert order(done) == ["01_first", "01_first", "02_second 03_third", "02_second", "03_third"]
+    assert done.err.count("not built yet") == 1
+    assert order(with_gpu.expect(0, "./run"))[:2] == ["01_first 02_second 03_third", "01_first"]
+
+
 @pytest.mark.parametrize("name", ["2", "02", "02_second", "02_second/"])
 def test_one_stage_alone_is_built(with_gpu: Checkout, name: str) -> None:
     done = with_gpu.expect(0, f"./run {name} --format json --variant x")
