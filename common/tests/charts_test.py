@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import os
 import json
 import re
 import struct
@@ -204,7 +205,9 @@ def test_bad_files_are_named_and_nothing_is_written(recorded: Repository, out: P
 def test_an_output_that_cannot_be_written(recorded: Repository, out: Path) -> None:
     out.write_text("a file")
     assert recorded.tool(f"plot --out {out}", 2) == f"./run plot: --out: '{out}' is not a folder\n"
-    for name in ("/", "", ".", str(recorded.root), f"{out}/"):
+    device = recorded.root / "device"
+    os.mkfifo(device)
+    for name in ("/", "", ".", str(recorded.root), f"{out}/", str(device)):
         said = f"./run report: --out: '{name}' is not the name of a file\n"
         assert recorded.tool(f"report --out={name}", 2) == said
     printed = recorded.tool(f"report --out {out}/page.html", 1)
