@@ -2,8 +2,8 @@
 
 import argparse
 import itertools
-import os
 import json
+import os
 import re
 import struct
 from pathlib import Path
