@@ -20,6 +20,7 @@ GENERATED = re.compile(r"<!-- generated: .*?<!-- end generated -->", re.S)
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 FOLDED = re.compile(r"<details>.*?</details>", re.S)
 LABEL = re.compile(r"^\[[^\]]+\]: \S+$", re.M)
+NAVIGATION = re.compile(r"^.*\b\d\d of \d\d\b.*$", re.M)  # the links to the neighbours of a lesson
 TABLE = re.compile(r"^\|.*\n\|[ :|-]+\|$", re.M)
 BREAKABLE = re.compile(r"\d × \d")  # with blanks that let a line end
 NUMBER = r"\d+(?:\.\d+)?"
@@ -30,7 +31,7 @@ OPERATORS = {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Add: operato
 
 def words(text: str) -> int:
     """Of prose outside of what is folded, generated or code."""
-    for pattern in (GENERATED, FENCE, FOLDED, COMMENT, LABEL):
+    for pattern in (GENERATED, FENCE, FOLDED, COMMENT, LABEL, NAVIGATION):
         text = blanked(text, pattern)
     text = re.sub(r"\]\([^)]*\)|\]\[[^\]]*\]", "", text)
     return len(re.findall(r"\S*\w\S*", text))
@@ -103,6 +104,34 @@ def test_lessons_name_their_variants() -> None:
 def test_tables_and_equations(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert wide_tables(text) + list(wrong_equations(text)) + joined_equations(text) == []
+
+
+EVERY_LESSON = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
+
+
+def short_title(lesson: Path) -> str:
+    """The number and the title up to its comma: "02: One kernel"."""
+    return lesson.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ").partition(",")[0]
+
+
+def navigation(lesson: Path) -> str:
+    """The line with the number of the lesson and the links to the lessons before and after it."""
+    number = EVERY_LESSON.index(lesson) + 1
+    line = f"{number:02} of {len(EVERY_LESSON)}"
+    for before in EVERY_LESSON[: number - 1][-1:]:
+        line = f"[← {short_title(before)}](../{before.parent.name}/README.md) · {line}"
+    for after in EVERY_LESSON[number:][:1]:
+        line = f"{line} · [{short_title(after)} →](../{after.parent.name}/README.md)"
+    return line
+
+
+@pytest.mark.parametrize("lesson", EVERY_LESSON, ids=lambda lesson: lesson.parent.name)
+def test_lesson_links_to_its_neighbours(lesson: Path) -> None:
+    """Under the title, and as the last line before the labels; nowhere else."""
+    lines = [line for line in LABEL.sub("", lesson.read_text(encoding="utf-8")).split("\n") if line]
+    assert lines[1] == navigation(lesson)
+    assert lines[-1] == navigation(lesson)
+    assert len([line for line in lines if NAVIGATION.match(line)]) == 2
 
 
 # What a lesson derives with a pencil: a stage, a column of COUNTED, the variant and the shape that it is counted at.
