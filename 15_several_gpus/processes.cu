@@ -244,7 +244,7 @@ bool run_all(OwnRank& rank, const Options& options, const Device& device) {
 ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
   // The variants by their names; those of this rank are made when it is known.
   const Stage named{.name = "15_several_processes",
-                    .idea = "a process for each GPU",
+                    .idea = "one process per GPU",
                     .variants = split_variants(none),
                     .operations = split_operations()};
   const Options options = parse_command_line(arguments, named);
