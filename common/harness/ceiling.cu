@@ -19,14 +19,14 @@ struct Packs {
 };
 
 struct Tensors {
-  Packs packs[max_tensors];  ///< what there is not has none
+  Packs packs[max_tensors];  ///< a missing tensor has none
 };
 
 __device__ int4 operator^(int4 a, int4 b) {
   return {a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w};
 }
 
-/// Thread i takes pack i of every tensor that has so many.
+/// Thread i takes pack i of every tensor that has one.
 __global__ void __launch_bounds__(block_size) ceiling(Tensors inputs, Tensors outputs) {
   const std::int64_t pack = blockIdx.x * std::int64_t{block_size} + threadIdx.x;
   int4 all{};
@@ -83,8 +83,8 @@ __global__ void wait(int microseconds) {
   }
 }
 
-/// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do
-/// in a loop.
+/// No memory holds more packs than a grid has threads. Not grid_for, which may return fewer blocks for
+/// kernels that loop.
 unsigned blocks_for(std::int64_t num_packs) {
   return static_cast<unsigned>((num_packs + block_size - 1) / block_size);
 }

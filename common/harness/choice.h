@@ -61,7 +61,7 @@ std::string did_you_mean(const std::string& text, const Named<T>& choices) {
   throw UsageError(what + ": '" + value + "' is not accepted" + meant + "; accepted: " + accepted);
 }
 
-/// The value of that name. `also`: what is accepted beside the names. Throws UsageError.
+/// The value of that name. `also`: other texts that are accepted, for the message. Throws UsageError.
 template <class T>
 T choose(const std::string& what, const std::string& text, const Named<T>& choices,
          const std::string& also = "") {

@@ -70,7 +70,7 @@ Offsets parse_offsets(const std::string& list) {
 
 struct Option {
   std::string name;
-  std::string value;  ///< what stands for the value in --help; empty: the option takes none
+  std::string value;  ///< the placeholder of the value in --help; empty if the option takes none
   std::string help;
   std::function<void(Options&, const std::string&)> apply;
 };

@@ -144,7 +144,7 @@ std::string Table::recorded_percent(const Record& record) const {
 }
 
 void Table::begin(const Problem& problem, InputKind input) {
-  // Who gives no rows would get the GPU's default on a GPU.
+  // Without --rows, a GPU would use its own default.
   recorded_shape_ =
       recorded_.nearest(problem, options_.rows.empty() ? default_rows(false) : problem.shape.rows);
   choose_columns();
