@@ -7,7 +7,7 @@ namespace {
 
 /// Each with two barriers: before the warps' results are read, and before they may be overwritten.
 constexpr RowCosts two_reductions{.barriers = 4, .bank_conflicts = 0};
-/// Each with 8 halvings, and a barrier before and behind them.
+/// Each with 8 halvings, and a barrier before and after them.
 constexpr RowCosts two_trees{.barriers = 2 * (8 + 2), .bank_conflicts = 0};
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace {
 
-/// No shared memory, and nobody to wait for.
+/// No shared memory, and no other warp to wait for.
 constexpr RowCosts warps_alone{.barriers = 0, .bank_conflicts = 0};
 
 }  // namespace

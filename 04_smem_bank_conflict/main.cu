@@ -4,8 +4,8 @@
 
 namespace {
 
-/// The row is written and read twice, in cols / 32 wavefronts each time if no lane waits; where `ways` lanes
-/// meet in a bank, in `ways` times as many. Known for rows that fill every access.
+/// The row is written and read twice, in cols / 32 wavefronts each time if no lane waits; if `ways` lanes
+/// meet in a bank, it takes `ways` times as many. Known for rows that fill every access.
 std::function<Traffic(const Problem&)> two_passes(int ways_f32, int ways_f16) {
   return [=](const Problem& problem) {
     Traffic traffic = whole_passes(1, 1, {.barriers = 4, .bank_conflicts = {}})(problem);

@@ -1,4 +1,5 @@
-// What is fused elsewhere, as kernels of their own: log-softmax of stage 06, then a pick, then the gradient.
+// The steps that are fused elsewhere, as separate kernels: log-softmax of stage 06, then a pick, then the
+// gradient.
 #pragma once
 
 #include "common/kernel/row_loss.cuh"
@@ -37,7 +38,7 @@ static __global__ void __launch_bounds__(pick_block_size)
   }
 }
 
-/// Third kernel: a block for each row. Of a log-probability the maximum is taken off, and the sum is 1.
+/// Third kernel: one block per row. In a log-probability the maximum is already subtracted, and the sum is 1.
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {

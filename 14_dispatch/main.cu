@@ -47,7 +47,7 @@ Stage stage() {
   for (const auto& more : {backward_operations(), cross_entropy_operations()}) {
     operations.insert(operations.end(), more.begin(), more.end());
   }
-  // What kernels read again of rows that fit nowhere is not in the traffic.
+  // The traffic leaves out second reads of rows that fit nowhere.
   return {.name = "14_dispatch",
           .idea = "one call for any shape: a table learned from measurements",
           .variants = {{.name = "dispatch",

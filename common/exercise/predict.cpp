@@ -1,4 +1,4 @@
-// The check of an exercise to predict: the learner's numbers first, then what is counted.
+// The check of an exercise to predict: the learner's numbers first, then the counts.
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -40,7 +40,7 @@ std::map<std::string, std::string> read_answers(const std::string& path) {
   return answers;
 }
 
-/// What is wrong with the answer to a question; "" if it is right.
+/// The mistake in the answer to a question; "" if it is right.
 std::string problem_with(const Question& question, const std::map<std::string, std::string>& answers) {
   const auto found = answers.find(question.name);
   if (found == answers.end())

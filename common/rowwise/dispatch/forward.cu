@@ -13,7 +13,7 @@
 
 namespace rowwise {
 
-/// Of rows that are known to be made of whole packs: no kernels for single elements.
+/// For rows that are known to consist of whole packs: no kernels for single elements are compiled.
 template <class Load>
 struct OfPacks : Load {
   static constexpr bool of_whole_packs = true;

@@ -1,5 +1,5 @@
-// The kernels that the dispatch has, what they can do and what they need. Of the table it knows nothing: with a table learned anew,
-// the kernels are not compiled again.
+// The kernels of the dispatch, their refusals and their needs. This file does not depend on the table: a
+// newly learned table does not recompile the kernels.
 #pragma once
 
 #include "common/kernel/limits.h"
@@ -59,7 +59,8 @@ enum class Loss { ROWWISE_LOSS(ROWWISE_ENUMERATOR) };
 enum class Gradient { ROWWISE_GRADIENT(ROWWISE_ENUMERATOR) };
 #undef ROWWISE_ENUMERATOR
 
-// Why a kernel refuses the matrix on this GPU, if it does, and what it needs beside.
+// The reason why a kernel refuses the matrix on this GPU, if it does, and the memory that it needs besides
+// the matrices.
 template <class Kernel>
 Refusal refusal(Kernel kernel, const Matrix& matrix, const Gpu& gpu);
 template <class Kernel>

@@ -3,13 +3,13 @@
 //
 //   rowwise::softmax(x, y, {rows, cols}, stream);
 //
-// T is float, __half or __nv_bfloat16; all arithmetic is float. Matrices are row-major, in memory of the current device, and begin
-// at any element. rows = 0 does nothing. Each call enqueues its kernels on `stream` and returns: it neither allocates nor waits, so
-// it can be captured into a CUDA graph. y and dx may be written exactly where x, y or dy lies, but not over the x of a
-// cross-entropy, where a label may still be looked up. Otherwise nothing overlaps.
+// T is float, __half or __nv_bfloat16; all arithmetic is float. Matrices are row-major, in memory of the current
+// device, and begin at any element. rows = 0 does nothing. Each call enqueues its kernels on `stream` and returns: it
+// neither allocates nor waits, so it can be captured into a CUDA graph. y and dx may be exactly the memory of x, y or
+// dy, but not the x of a cross-entropy, in which a label's column may still be read. Otherwise nothing overlaps.
 //
-// Bad arguments throw std::invalid_argument, and what CUDA refuses rowwise::CudaError. Then nothing is written.
-// What an earlier call has left for cudaGetLastError() is forgotten.
+// Bad arguments throw std::invalid_argument, and errors of CUDA throw rowwise::CudaError. Then nothing is
+// written. An error that an earlier call has left for cudaGetLastError() is cleared.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,10 +31,10 @@ struct Extent {
   std::int64_t cols = 0;
 };
 
-/// Memory that some kernels need, where blocks share rows or draw them. Without one, kernels are taken that need none; of gradients
-/// wider than 2^30 columns there is none, and the call is refused.
-/// It is zero before the first call, and every call leaves it so: one workspace, of the most that is asked for, does for all calls
-/// on one stream. Its address is a multiple of 16.
+/// Memory for kernels whose blocks share rows or draw them. Without it, the dispatch uses kernels that need
+/// none; for gradients wider than 2^30 columns there is no such kernel, and the call is refused. It must be
+/// zero before the first call, and every call leaves it zero: one workspace of the largest size that any call
+/// needs suffices for all calls on one stream. Its address is a multiple of 16.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;
