@@ -76,8 +76,8 @@ struct Body {
   std::vector<std::pair<std::uint32_t, std::string_view>> branches;
 };
 
-/// A function that is called: its body stands once behind that of the kernel, whoever calls it. What it is given and what
-/// it returns lie at one place, so that it cannot call itself.
+/// A called function: its body comes once after the body of the kernel, however many calls there are. Its
+/// arguments and its results are at one fixed place, so it cannot call itself.
 struct CalledFunction {
   std::string_view name;
   std::string_view text;
@@ -90,7 +90,7 @@ struct CalledFunction {
 struct WrittenCall {
   std::uint32_t pc = 0;
   std::size_t callee = 0;                ///< index into functions_
-  std::vector<std::uint32_t> arguments;  ///< where they lie in local memory
+  std::vector<std::uint32_t> arguments;  ///< their places in local memory
   std::vector<std::uint32_t> results;
   std::string spelling;
 };
@@ -103,7 +103,7 @@ std::string demangle(const std::string& name) {
   return status == 0 ? text.get() : name;
 }
 
-/// Of a function, without its parameters.
+/// The name of a function, without its parameters.
 std::string demangled_name(const std::string& name) {
   std::string demangled = demangle(name);
   // The list of parameters starts at the last '(' that is not inside of template arguments.
@@ -387,8 +387,8 @@ void KernelParser::parse_location(Lexer& lexer) {
     const auto latest = latest_locations_.find(caller);
     called_from = latest != latest_locations_.end() ? latest->second : index_of(caller, 0);
   }
-  // Code of no line: that of the call that it was inlined into, or of what stands before it. (nvcc 13.0 has line 0 for reads
-  // with an access property.)
+  // Code without a line gets the line of the call that it was inlined into, or of the code before it. (nvcc
+  // 13.0 has line 0 for reads with an access property.)
   if (innermost.line == 0 && called_from == 0) return;
   location_ = index_of(innermost, called_from);
   latest_locations_[innermost] = location_;
@@ -606,7 +606,7 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
   }
 }
 
-/// Where the parameters of a call lie in local memory.
+/// The places of a call's parameters in local memory.
 std::vector<std::uint32_t> KernelParser::places_of(const std::vector<std::string_view>& names) {
   std::vector<std::uint32_t> places;
   for (const std::string_view name : names) {
@@ -632,7 +632,7 @@ void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& f
   emit(instruction);
 }
 
-/// Behind what is there already: nothing of it shares registers or local memory with a function.
+/// After the code that is there already: none of it shares registers or local memory with a function.
 void KernelParser::parse_function(std::size_t index) {
   caller_ = index;
   location_ = 0;
@@ -810,7 +810,7 @@ Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exac
 }
 
 Operand KernelParser::destination(const WrittenOperand& operand, Type type, bool exact_width) {
-  if (operand.kind == Kind::nothing) {  // a place that nobody reads
+  if (operand.kind == Kind::nothing) {  // a place that is never read
     const std::uint32_t bytes = size_of(type);
     const std::uint32_t offset = registers_.take(bytes * warp_size, register_align);
     return {offset, Base::warp, static_cast<std::uint8_t>(bytes)};

@@ -58,7 +58,7 @@ struct Attribute {
   cudaDeviceAttr attribute;
   int value;
 };
-/// Those that are not here are not known, and asking for one is an error.
+/// Attributes that are not here are unknown, and querying one is an error.
 constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
     {cudaDevAttrMaxBlockDimX, device::max_block[0]},
