@@ -22,7 +22,7 @@ __device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
   copy_async(slot + pack * N, row + pack * N, reads);
 }
 
-/// Requests nothing where there is no such row; the groups are there all the same.
+/// Requests nothing if there is no such row; it makes the groups all the same.
 template <class T>
 __device__ void request_row(T* slot, const T* row, int num_packs, L2Policy reads) {
 #pragma unroll

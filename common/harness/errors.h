@@ -17,7 +17,7 @@ class NoDeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A result that is wrong where there is no verdict to say so.
+/// A wrong result outside of a verdict.
 class WrongResultError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -29,7 +29,7 @@ struct Operation {
   /// Writes all inputs, and returns when they are written, also on the device.
   void (*fill)(const Problem&, InputKind, std::uint64_t seed, std::span<void* const> inputs, Space);
   /// Compares every element of every output with a double-precision reference: one verdict for each output.
-  /// An element is wrong when its error exceeds `tolerance_factor` times what is allowed.
+  /// An element is wrong if its error exceeds `tolerance_factor` times the allowed error.
   std::vector<Verdict> (*verify)(const Problem&, const Memory&, Space, double tolerance_factor);
 };
 

@@ -164,7 +164,7 @@ struct OnParts {
     problem.devices = 1;
     return problem;
   }
-  /// The one that an element of the matrix lies on; the first where there is no such element.
+  /// The device that holds an element of the matrix; the first device if there is no such element.
   static int device_of(const Problem& problem, std::int64_t element) {
     if (element < 0) return 0;
     int device = 0;

@@ -35,8 +35,8 @@ class Table {
     int goes;
     std::function<std::string(const Record&)> cell;
     std::string legend{};
-    std::optional<Number> number{};  ///< bold where the stage sets out to change it
-    bool is_text = false;            ///< stands to the left
+    std::optional<Number> number{};  ///< bold if the stage sets out to change it
+    bool is_text = false;            ///< aligned to the left
     std::size_t gap = 2;             ///< before it
   };
 

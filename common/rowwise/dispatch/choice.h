@@ -1,8 +1,8 @@
 // Which kernel does which matrix. `python3 common/tools choices` writes the table, choices.inc, from recorded
 // times; this file reads it, on the host, before every launch.
 //
-// Source: the segments of OneFlow's softmax, which were guessed for one GPU: up to 1024 columns a warp, then shared memory where
-// it suffices, then neither.
+// Source: the segments of OneFlow's softmax, which were guessed for one GPU: a warp per row up to 1024
+// columns, then shared memory as far as it suffices, then neither.
 #pragma once
 
 #include <cstdint>

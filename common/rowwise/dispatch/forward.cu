@@ -28,7 +28,7 @@ struct HintedPacksLoad : OfPacks<DirectLoad<T>> {
   }
 };
 
-/// A launcher's kernels for rows of whole packs alone, of which there is no kernel for single elements.
+/// A launcher's kernels only for rows of whole packs, without a kernel for single elements.
 template <class Launcher>
 struct OnPacks {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {

@@ -15,8 +15,8 @@ namespace sim {
 /// Addresses of the lanes of one warp instruction; those of lanes that take no part are not looked at.
 using Addresses = std::array<std::uint64_t, warp_size>;
 
-/// Beside how often it was executed, which the launch has: see Launch::executed. Without initialisers, so that a launch makes
-/// as many as its kernel has instructions by filling memory with zeros.
+/// Besides the number of executions, which the launch has: see Launch::executed. Without initialisers, so
+/// that a launch makes as many as its kernel has instructions by filling memory with zeros.
 struct InstructionCounters {
   SimAccesses accesses;
   SimAccesses copied;  ///< InstructionClass::async_copy: its loads; `accesses` are its stores

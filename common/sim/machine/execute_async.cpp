@@ -116,7 +116,7 @@ Range bulk_range(Warp& warp, const Instruction& instruction, int lane, std::size
     fault(warp, lane, FaultKind::misaligned_address,
           "a bulk copy of " + std::to_string(bytes) + " bytes, which is no multiple of 16");
   }
-  // The first and the last 16 bytes say where it lies; both in one allocation.
+  // The first and the last 16 bytes determine its place; both must be in one allocation.
   Range range;
   const Instruction first = at_address(instruction, space, displacement, grain);
   const Instruction last =

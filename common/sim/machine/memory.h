@@ -36,7 +36,7 @@ class PrivatePages {
   /// The memory in which the bytes from `begin` to `end` are found, at their offsets.
   std::byte* use(std::size_t begin, std::size_t end, bool writes);
   [[nodiscard]] const std::byte* own() const { return own_.get(); }
-  // All that was used lies between.
+  // All used memory is between them.
   [[nodiscard]] std::size_t begin() const { return begin_; }
   [[nodiscard]] std::size_t end() const { return end_; }
 

@@ -367,7 +367,7 @@ class Counting : public AccessObserver {
   void see(const Access& access) override {
     // Constants lie in global memory, but a GPU fetches them through a cache of their own.
     if (access.instruction.space == MemorySpace::constant) return;
-    // For machine code these are no loads and stores; and how often a warp asks depends on when the others run.
+    // In machine code these are not loads and stores; and how often a warp asks depends on when the others run.
     if (access.instruction.counted_as == InstructionClass::mbarrier) return;
     InstructionCounters& counters = access.warp.counters();
     if (access.instruction.counted_as == InstructionClass::async_copy && !access.is_shared()) {

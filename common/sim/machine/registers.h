@@ -46,7 +46,7 @@ inline constexpr std::uint32_t bytes = 3968;
 /// The register with the offset of the shared memory that cooperative groups use for tiles of several warps.
 inline constexpr std::string_view reserved_shared_register = "%reserved_smem_offset_1";
 
-/// "%tid.x" -> where it lies.
+/// "%tid.x" -> its place.
 std::optional<Operand> special_register(std::string_view name);
 
 }  // namespace sim

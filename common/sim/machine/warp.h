@@ -50,7 +50,7 @@ class Warp {
   Block& block;
   const Program& program;
   const std::uint32_t first_thread;
-  LaneMask existing = 0;    ///< fewer than 32 in the last warp of a block that is no multiple of 32
+  LaneMask existing = 0;    ///< fewer than 32 in the last warp of a block whose size is not a multiple of 32
   LaneMask alive = 0;       ///< existing and not exited
   std::uint32_t pc = 0;     ///< of the instruction that is being executed
   std::uint32_t frame = 0;  ///< and the call that it is in

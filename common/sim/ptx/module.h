@@ -57,7 +57,7 @@ class Module {
   [[nodiscard]] std::string_view text_from(std::string_view word) const {
     return std::string_view(ptx_).substr(static_cast<std::size_t>(word.data() - ptx_.data()));
   }
-  /// The line of the text, from 1, on which this word of it stands.
+  /// The line of the text, from 1, that has this word of it.
   [[nodiscard]] std::size_t line_of(std::string_view word) const;
 
  private:

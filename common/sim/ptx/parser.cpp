@@ -55,7 +55,7 @@ struct RegisterRange {
   Type type = Type::none;
 };
 
-/// A variable and where it lies in its state space.
+/// A variable and its place in its state space.
 struct Variable {
   MemorySpace space = MemorySpace::global;
   std::uint64_t address = 0;
@@ -96,7 +96,7 @@ struct WrittenCall {
 };
 
 std::string demangle(const std::string& name) {
-  if (name.rfind("_Z", 0) != 0) return name;  // "f" is no function, but the type float
+  if (name.rfind("_Z", 0) != 0) return name;  // "f" is not a function, but the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
@@ -128,7 +128,7 @@ class KernelParser final : public OperandResolver {
   }
 
   Program parse(const std::string& name);
-  /// The line of the PTX text at which parsing stands.
+  /// The line of the PTX text that is being parsed.
   [[nodiscard]] std::size_t line() const { return module_.line_of(statement_); }
 
   Operand source(const WrittenOperand& operand, Type type, bool exact_width) override;
@@ -229,7 +229,7 @@ Program KernelParser::parse(const std::string& name) {
   const std::uint32_t dynamic_begin = round_up(program_.static_shared_bytes, dynamic_shared_align);
   for (const std::uint32_t offset : constants_after_static_shared_) {
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      // The low half of a 64-bit address lies first.
+      // The low half of a 64-bit address is first.
       std::uint32_t value = 0;
       const std::uint32_t stride = (offset & 1U) != 0 ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
       std::byte* place = program_.constants.data() + (offset & ~1U) + std::size_t{lane} * stride;

@@ -551,7 +551,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
   if (error != cudaSuccess) return error;
-  // A cluster lies in one GPC.
+  // A cluster is in one GPC.
   int left = sim::device::multiprocessors();
   for (const int most : sim::device::gpcs) {
     const int multiprocessors = std::min(most, left);

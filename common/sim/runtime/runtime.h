@@ -238,7 +238,7 @@ std::shared_ptr<StreamPlace> new_place();
 cudaError_t schedule(StreamState& stream, Work work);
 /// Lets work go on as far as it can without the host.
 void go_on();
-/// Lets work go on until the stream has done what was enqueued on it, or the event's last record; the host
+/// Lets work go on until the stream has done the work enqueued on it, or the event's last record; the host
 /// then knows the work before it. Work that waits and cannot end is a fault.
 void wait_for(const StreamState& stream);
 void wait_for(const EventState& event);
@@ -356,7 +356,7 @@ void record_coverage(const Launch& done);
 const Program& program_to_launch(const Program& program);
 void begin_trace(Launch& launch);
 void record_trace(const Launch& done, const Fault* fault);
-/// Of the launches so far.
+/// Forgets the traces of the launches so far.
 void forget_traces();
 void record_fault(const Fault& fault);
 

@@ -110,8 +110,8 @@ void log_softmax_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStr
                                                        extent.cols, workspace.data, workspace.bytes, stream));
 }
 
-/// loss[row] = -log_softmax(x) at labels[row]. A row with the label -100 has loss 0. One with another label that is no column has
-/// a loss of NaN. 1 <= cols <= 2^30.
+/// loss[row] = -log_softmax(x) at labels[row]. A row with the label -100 has loss 0. A row whose label is out
+/// of range for any other reason has a loss of NaN. 1 <= cols <= 2^30.
 template <class T>
 void cross_entropy(const T* x, const std::int64_t* labels, float* loss, Extent extent,
                    cudaStream_t stream = nullptr, Workspace workspace = {}) {
