@@ -267,7 +267,7 @@ void check_kernels(const Exercise& exercise, const Counts& counts) {
   if (std::none_of(counts.kernels.begin(), counts.kernels.end(), is_asked_for)) {
     const bool one = counts.kernels.size() == 1;
     throw WrongResultError("The launcher launched `" + join(counts.kernels) +
-                           "`; what is asked for is one kernel, `" + exercise.kernel + "`." +
+                           "`; the exercise requires one kernel, `" + exercise.kernel + "`." +
                            (one ? " Is this the file of another exercise?" : ""));
   }
 }

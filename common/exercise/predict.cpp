@@ -45,7 +45,7 @@ std::string problem_with(const Question& question, const std::map<std::string, s
   const auto found = answers.find(question.name);
   if (found == answers.end())
     return "There is no line `" + question.name +
-           " = ...` any more: write it again, or take --reset (your answers are then kept beside it).";
+           " = ...` any more: write it again, or use --reset (which keeps a copy of your answers).";
   const std::string& text = found->second;
   if (text.empty() || text == "?") {
     return "`" + question.name + "` has no answer yet: write a number in place of the question mark.";
@@ -61,7 +61,7 @@ std::string problem_with(const Question& question, const std::map<std::string, s
     return "`" + question.name + " = " + text + "`: a number is wanted, and one line for each question.";
   }
   if (is(answer, question.counted())) return "";
-  const std::string wrong = "`" + question.name + " = " + text + "` is not what is counted. ";
+  const std::string wrong = "`" + question.name + " = " + text + "` is not the counted number. ";
   for (const Question::Mistake& mistake : question.mistakes) {
     if (is(answer, mistake.answer)) return wrong + mistake.advice;
   }

@@ -222,13 +222,13 @@ def report(findings: dict[str, Finding]) -> int:
     elif findings["GPU"].state == "ok":
         print("\nReady: the stages and exercises run here, on the GPU and on the simulator.")
     else:
-        print("\nReady: the stages and exercises run here on the simulator. There is no GPU, so no times.")
+        print("\nReady: the stages and exercises run here on the simulator. There is no GPU, so nothing is timed.")
     return 1 if missing else 0
 
 
 def main(arguments: list[str]) -> int:
     parser = Parser("./run doctor", __doc__)
-    parser.add_argument("--build", action="store_true", help="builds and runs the simulator, too")
+    parser.add_argument("--build", action="store_true", help="also build and run the simulator")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     machine = Machine(options.root.resolve())

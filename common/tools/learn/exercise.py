@@ -122,13 +122,13 @@ class Progress:
                 raise ValueError
             self.solved, self.hints = solved, hints
         except (ToolError, ValueError, KeyError, AttributeError, TypeError):
-            say(f"{PROGRESS_FILE} cannot be read: the progress begins anew.")
+            say(f"{PROGRESS_FILE} cannot be read: your progress starts again from zero.")
 
     def save(self) -> None:
         try:
             write_whole(self.path, json.dumps({"solved": self.solved, "hints": self.hints}, indent=1) + "\n")
         except OSError as error:
-            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): the progress is not noted.")
+            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): your progress is not saved.")
 
     def next_open(self, exercises: list[Exercise]) -> Exercise | None:
         return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
@@ -197,7 +197,7 @@ class Checker:
             return
         built = (self.checks / exercise.name).exists()
         if not built:
-            print("Building the check of this exercise: some minutes the first time, then no more.", flush=True)
+            print("Building the check of this exercise: this takes some minutes, but only the first time.", flush=True)
         lesson = (exercise.folder.parent.parent / "README.md").relative_to(self.root)
         code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", reading=str(lesson), quiet=built)
         if code != 0:
@@ -435,11 +435,11 @@ class Workshop:
         alone = sum(not self.progress.hints.get(exercise.number) for exercise in self.exercises)
         print(f"\nSolved {when}, {alone} of {len(self.exercises)} without a hint.\n")
         say_wrapped(
-            "You can now say what a kernel asks of memory before it runs, reduce a row in a thread, a warp, a block and further "
+            "You can now predict the memory requests of a kernel before it runs, reduce a row in a thread, a warp, a block and further "
             "up, and tell a wait for memory from a wait for each other. From here:\n"
-            "  - each lesson's last section has questions that nobody checks;\n"
-            "  - ./run --cols 33,1001,32768 shows which stage leads at which width, ./run report what an H200 makes of it;\n"
-            "  - .github/CONTRIBUTING.md: put a kernel of your own into a stage, beside the others, or record your GPU.")
+            "  - each lesson's last section has questions without a check;\n"
+            "  - ./run --cols 33,1001,32768 shows which stage leads at which width, and ./run report shows the same for an H200;\n"
+            "  - .github/CONTRIBUTING.md: add your own kernel to a stage, or record your GPU.")
 
     def title_of(self, stage: str) -> str:
         """The first line of its lesson."""
@@ -546,7 +546,7 @@ def main(arguments: list[str]) -> int | None:
                        ("--solution", "shows the solution"), ("--reset", "brings the starter back, keeps a backup")):
         what.add_argument(name, action="store_const", const=name[2:].replace("-", "_"), dest="command", help=text)
     parser.add_argument("--device", choices=("gpu", "sim"), default="sim",
-                        help="gpu: the result on the GPU, too (default: sim, the simulator)")
+                        help="gpu: verify the result on the GPU as well (default: sim, the simulator)")
     # For the tests:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     parser.add_argument("--checks", type=Path, help=argparse.SUPPRESS)

@@ -229,11 +229,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cols", type=whole_number(1 << 24), metavar="N",
                         help=f"default: the first that a variant takes of {', '.join(map(str, WIDTHS))}; 8192 of stage 07, 257 of 08")
     parser.add_argument("--dtype", choices=("f32", "f16", "bf16"), help="default f32; f16 of stage 04")
-    parser.add_argument("--op", metavar="NAME", help="log_softmax, or what else the stage does")
-    parser.add_argument("--input", metavar="KIND", help="as of the stages")
-    parser.add_argument("--offset", metavar="N", help="as of the stages")
-    parser.add_argument("--blocks", type=numbers, default=BLOCKS, metavar="N-M", help=f"which are recorded (default {BLOCKS})")
-    parser.add_argument("--warps", type=numbers, metavar="N-M", help="of each of them (default: all)")
+    parser.add_argument("--op", metavar="NAME", help="log_softmax, or another operation of the stage")
+    parser.add_argument("--input", metavar="KIND", help="as for the stages")
+    parser.add_argument("--offset", metavar="N", help="as for the stages")
+    parser.add_argument("--blocks", type=numbers, default=BLOCKS, metavar="N-M", help=f"the blocks to record (default {BLOCKS})")
+    parser.add_argument("--warps", type=numbers, metavar="N-M", help="the warps of each block (default: all)")
     parser.add_argument("--events", type=whole_number(100_000), default=EVENTS, metavar="N",
                         help=f"steps of a kernel's launch, at most (default {EVENTS})")
     parser.add_argument("--out", type=file_to_write, help="the page (default build/watch-STAGE.html)")

@@ -586,7 +586,7 @@ def disagreements(root: Path, gpu: str = "") -> list[str]:
 
 def main(argv: list[str]) -> None:
     parser = Parser("common/tools choices", __doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with what is recorded")
+    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with the recorded times")
     parser.add_argument("--gpu", metavar="NAME", type=not_empty, help="whose files in common/results (default: the lessons' GPU)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
