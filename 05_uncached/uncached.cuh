@@ -70,7 +70,7 @@ struct UncachedSoftmax {
   }
 };
 
-// ---- Cache hints are a matter of Load and Store alone: the kernel does not change.
+// ---- Cache hints only concern Load and Store: the kernel does not change.
 
 /// Reads data that is not read again: its lines are evicted first (ld.global.cs).
 template <class T>

@@ -1,10 +1,10 @@
 // Stage 09: a row goes from global to shared memory by itself (cp.async). The copies take no registers, and
 // no thread waits for them until it needs the row.
 //
-// Cost: 2 passes. The row is kept in the matrix's own type, so 227 KiB hold a 16-bit row twice as wide as
-// stage 04's. Each thread requests some packs, and rereads exactly these: once a thread has waited for its
-// own copies, it may read them without a barrier. Sources: CUDA programming guide, "Asynchronous data
-// copies"; the pipelines of CUTLASS.
+// Cost: 2 passes. The row is kept in the matrix's own type, so 227 KiB hold a 16-bit row twice as wide as stage 04's.
+// Each thread requests some packs, and rereads exactly these: once a thread has waited for its own copies, it may read
+// them without a barrier.
+// Sources: CUDA programming guide, "Asynchronous data copies"; the pipelines of CUTLASS.
 #pragma once
 
 #include "common/kernel/async_copy.cuh"

@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// List: CrossEntropy, or WithGradient of it. The workspace has a float for each element. The loss alone where dx is nullptr. rows = 0 does nothing. Throws CudaError.
+/// List: CrossEntropy, or WithGradient of it. The workspace has one float per element. Computes only the loss
+/// if dx is nullptr. rows = 0 does nothing. Throws CudaError.
 template <class List>
 struct SeparateKernels {
   using Operations = List;

@@ -1,10 +1,10 @@
 // Softmax as attention has it: scores are scaled and masked before it, and dropout follows. The Load and
 // Store types do all of that: the kernels of stages 03 and 06 are unchanged.
 //
-// Cost: forward 5/2 passes if the mask is causal, half a read and 2 writes: packs that are fully masked are
-// not read. The softmax is written because the gradient needs it; dropout's mask is not, because it can be
-// drawn again. As separate kernels (separate_masked.cuh) the steps make 8 passes. Sources: Megatron-LM's
-// scaled_masked_softmax; Apex's softmax with dropout; the functors are OneFlow's.
+// Cost: forward 5/2 passes if the mask is causal, half a read and 2 writes: packs that are fully masked are not read.
+// The softmax is written because the gradient needs it; dropout's mask is not, because it can be drawn again. As
+// separate kernels (separate_masked.cuh) the steps make 8 passes.
+// Sources: Megatron-LM's scaled_masked_softmax; Apex's softmax with dropout; the functors are OneFlow's.
 #pragma once
 
 #include "13_masked_softmax/philox.cuh"
@@ -15,7 +15,7 @@
 
 // ---- The columns that a row sees, and those that dropout keeps.
 
-/// A row sees its first columns alone.
+/// A row sees only its first columns.
 struct Mask {
   const std::int64_t* lengths;  ///< how many, for each row; nullptr: causal, row r sees columns 0 to r % cols
   std::int64_t cols;
@@ -113,7 +113,7 @@ struct MaskedLoad {
   }
 };
 
-// ---- After it.
+// ---- After the softmax.
 
 /// Masked elements become `masked`, also in a row that sees nothing or has a NaN.
 template <class T>
@@ -167,7 +167,7 @@ struct SoftmaxAndDropoutStore {
   }
 };
 
-// ---- Of the gradient.
+// ---- For the gradient.
 
 /// A pack of which some elements count.
 template <class T, int N>
@@ -186,7 +186,7 @@ struct GradientLoad {
   Dropout dropout;
   float factor;
 
-  /// Random bits are drawn while the pack is on its way.
+  /// Random bits are drawn while the load of the pack is in flight.
   template <int N>
   __device__ KeptPack<T, N> fetch(std::int64_t row, std::int64_t col) const {
     KeptPack<T, N> fetched{};

@@ -1,8 +1,8 @@
 // Stage 15: the columns of a row lie on several GPUs, as tensor-parallel models leave their logits. The pair (m, d) goes up its
 // last level: each GPU reduces its part of a row to a pair, and the GPUs exchange pairs.
 //
-// Cost: between the GPUs 8 bytes for a row and a GPU, however wide the row is; in memory 4, 3 or 2 passes, see the variants:
-// two_all_reduces.cuh, gathered_pairs.cuh (host_collectives, chunked), device_exchange.cuh.
+// Cost: between the GPUs 8 bytes per row and GPU, however wide the row is; in memory 4, 3 or 2 passes, see
+// the variants: two_all_reduces.cuh, gathered_pairs.cuh (host_collectives, chunked), device_exchange.cuh.
 // Sources: Megatron-LM's vocab-parallel cross-entropy makes two all-reduces, of maxima and of sums.
 #pragma once
 

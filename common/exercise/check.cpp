@@ -83,7 +83,7 @@ Function* find(void* library, const char* name) {
                          "` with the parameters of common/exercise/launchers.cuh.");
 }
 
-/// Makes a plan for a case whose inputs and output lie in this memory.
+/// Makes a plan for a case whose inputs and output are in this memory.
 using Prepare = std::function<Plan(const Case&, const Memory&)>;
 /// Makes a plan for a case whose input is x and whose output is y.
 using PrepareXToY = std::function<Plan(const Case&, const float* x, float* y)>;

@@ -57,8 +57,8 @@ void fill_y_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed, s
   });
 }
 
-/// Made again, y is a float on its way, and 0 where that would be below the smallest normal one: such an error is added to its scale
-/// (2^-110, of which even 2e-5 is more than 2^-126).
+/// The recomputed y is a float in between, and 0 if it would be below the smallest normal float: that error
+/// is added to its scale (2^-110, of which even 2e-5 is more than 2^-126).
 struct RecomputedBackwardOf : SoftmaxBackwardOf {
   static __host__ __device__ double scale(double y, double dy, double magnitudes) {
     return SoftmaxBackwardOf::scale(fabs(y) + 0x1p-110, dy, magnitudes);

@@ -29,7 +29,8 @@ std::string names_of(const Named<T>& choices) {
   return names;
 }
 
-/// "; did you mean cold?" where a name differs from the text in one letter, longer texts in more, otherwise "".
+/// "; did you mean cold?" if a name differs from the text in one letter, or in more for longer texts;
+/// otherwise "".
 template <class T>
 std::string did_you_mean(const std::string& text, const Named<T>& choices) {
   const auto distance = [&text](const std::string& name) {  // letters to add, drop or exchange

@@ -6,7 +6,7 @@
 
 #include "common/sim/counters.h"
 
-/// The simulator's interface where this process runs under it, otherwise null.
+/// The simulator's interface if this process runs under it, otherwise null.
 const SimApi* simulator();
 
 /// Runs `launch` and sums the counts of all its kernels. Only where simulator() is not null.

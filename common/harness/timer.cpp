@@ -215,8 +215,8 @@ double Timer::microseconds(const Run& run) {
   return 1e3 * slowest;
 }
 
-// The host enqueues on one device after the other, and the first would wait for the last: its clock would run meanwhile.
-// So all wait for the first one, which is kept busy for longer than it takes to enqueue.
+// The host enqueues on one device after the other, and the first would wait for the last while its clock
+// runs. So all devices wait for the first one, which is kept busy for longer than the enqueuing takes.
 void Timer::begin_together() {
   OfDevice& first = of_devices_.front();
   launch_wait(200 + 100 * static_cast<int>(of_devices_.size()), first.stream.get());

@@ -90,8 +90,7 @@ struct Stage {
   std::vector<Variant> variants;
   std::vector<const Operation*> operations =
       softmax_operations();  ///< choices of --op; the first is the default
-  bool on_all_gpus =
-      false;  ///< its operations' tensors lie on all GPUs that there are, not on the first alone
+  bool on_all_gpus = false;  ///< its operations' tensors are on all GPUs, not only on the first
   /// An explanation of a failure that its kernels have left behind: added to the message that ends the run.
   std::function<std::string()> why_failed = [] { return std::string(); };
 };

@@ -63,7 +63,7 @@ struct Argument {
   std::size_t alignment;
   bool is_written = false;
   bool is_matrix = false;
-  bool may_be_replaced = false;  ///< the output may lie here
+  bool may_be_replaced = false;  ///< the output may be here
   [[nodiscard]] const char* begin() const { return static_cast<const char*>(data); }
 };
 

@@ -83,7 +83,7 @@ std::size_t workspace_bytes(Operation operation, Extent extent) {
   return bytes;
 }
 
-/// y = softmax(x), in each row. As torch.softmax: a row with a NaN or +inf is NaN, and so is a row of -inf alone.
+/// y = softmax(x), in each row. As in torch.softmax, a row with a NaN or +inf is NaN, and so is a row of only -inf.
 template <class T>
 void softmax(const T* x, T* y, Extent extent, cudaStream_t stream = nullptr, Workspace workspace = {}) {
   detail::throw_unless_ok(rowwise_softmax(detail::DType<T>::value, x, y, extent.rows, extent.cols,
