@@ -1,4 +1,4 @@
-"""Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
+"""Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from the recordings in common/results.
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
 few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, where the

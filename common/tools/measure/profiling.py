@@ -1,4 +1,4 @@
-"""Declared, counted, measured: what each variant says it does, and what the simulator and Nsight Compute find.
+"""Declared, counted, measured: the numbers of each variant by its declaration, the simulator and Nsight Compute.
 
     ./run profile                                            every stage at f32 49152 x 1024
     ./run profile 03 04 --dtype f16 --cols 8192
