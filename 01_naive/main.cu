@@ -20,21 +20,22 @@ std::function<Traffic(const Problem&)> eight_passes(RowCosts row) {
 
 Stage stage() {
   using enum NaiveReduction;
-  return {.name = "01_naive",
-          .idea = "one kernel per step: max, subtract, exp, sum, divide",
-          .changes = Number::load_sectors,
-          .variants = {
-              variant<FiveKernels<thread_per_row, Division::per_row>>(
-                  "thread_per_row", "reductions with one thread per row: uncoalesced",
-                  eight_passes({.barriers = 0, .bank_conflicts = 0})),
-              variant<FiveKernels<block_per_row, Division::per_row>>(
-                  "block_per_row", "reductions with one block per row: coalesced",
-                  eight_passes({.barriers = 4, .bank_conflicts = 0})),
-              variant<FiveKernels<block_per_row, Division::per_element>>(
-                  "block_per_row_division", "the same, with an IEEE division for every element",
-                  eight_passes({.barriers = 4, .bank_conflicts = 0})),
-              variant<ThrustCalls>("thrust_calls", "the same five steps as Thrust calls", eight_passes({})),
-          }};
+  return {
+      .name = "01_naive",
+      .idea = "one kernel per step: max, subtract, exp, sum, divide",
+      .changes = Number::load_sectors,
+      .variants = {
+          variant<FiveKernels<thread_per_row, Division::per_row>>(
+              "thread_per_row", "one thread reduces each row: its reads are uncoalesced",
+              eight_passes({.barriers = 0, .bank_conflicts = 0})),
+          variant<FiveKernels<block_per_row, Division::per_row>>(
+              "block_per_row", "one block reduces each row: its reads are coalesced",
+              eight_passes({.barriers = 4, .bank_conflicts = 0})),
+          variant<FiveKernels<block_per_row, Division::per_element>>(
+              "block_per_row_division", "one block per row, and an IEEE division for every element",
+              eight_passes({.barriers = 4, .bank_conflicts = 0})),
+          variant<ThrustCalls>("thrust_calls", "the five steps of softmax as Thrust calls", eight_passes({})),
+      }};
 }
 
 int main(int argc, char** argv) {

@@ -20,8 +20,7 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-/// What lies between the steps stays float: rounded to f16, x - max would give an exp that is off by a
-/// percent.
+/// Values between the steps stay float: rounded to f16, x - max would give an exp that is off by a percent.
 struct NaiveWorkspace {
   float* shifted;  // rows x cols
   float* exps;     // rows x cols

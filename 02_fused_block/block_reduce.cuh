@@ -1,9 +1,9 @@
-// How the threads of a block combine one float each, so that every thread gets the result: two ways. The
-// library's is in cub_block_reduce.cuh.
+// Two ways in which the threads of a block combine one float each, so that every thread gets the result. A
+// third way, with CUB, is in cub_block_reduce.cuh.
 //
-// Each has the same shape: Storage is what it needs of shared memory, all_reduce<ReduceOp>(value, storage) is
-// called by all threads of the block, and may be called again at once: between the last read of something in
-// the storage and the next write to it all threads pass a barrier.
+// All have the same interface: Storage is the shared memory that it needs. All threads of the block call
+// all_reduce<ReduceOp>(value, storage), and may call it again immediately: between the last read of a word of
+// the storage and the next write to it, all threads go through a barrier.
 #pragma once
 
 #include "common/kernel/reduce_op.cuh"

@@ -1,4 +1,4 @@
-// Stage 02: one kernel instead of five, one block per row. What lay between the steps now stays in registers.
+// Stage 02: one kernel instead of five, one block per row. Values between the steps now stay in registers.
 //
 // Cost: 4 passes, because the row is read three times (for the maximum, for the sum, for the result) and
 // written once. Three ways to reduce over a block (block_reduce.cuh, cub_block_reduce.cuh), and FasterTransformer's two launch

@@ -4,42 +4,42 @@
 
 namespace {
 
-/// No shared memory, and nobody to wait for.
+/// No shared memory, and no other warp to wait for.
 constexpr RowCosts warps_alone{.barriers = 0, .bank_conflicts = 0};
 
 }  // namespace
 
 Stage stage() {
-  return {
-      .name = "03_warp_reduce",
-      .idea = "the row lives in registers, lanes exchange by shuffles",
-      .variants = {
-          variant<rowwise::ScalarLoads>("scalar_loads", "32 lanes a row, one element per access",
-                                        whole_passes(1, 1, warps_alone)),
-          variant<rowwise::Packs<false>>("packs",
-                                         "32 lanes a row, 16 bytes per access, the row fills every lane",
-                                         whole_passes(1, 1, warps_alone)),
-          variant<rowwise::Packs<true>>("padded_packs",
-                                        "the same for any width: the row is padded to the next tile",
-                                        whole_passes(1, 1, warps_alone)),
-          variant<rowwise::NarrowGroups<1, 1>>("narrow_groups",
-                                               "1 to 32 lanes a row, one pack each: several rows a warp",
-                                               whole_passes(1, 1, warps_alone)),
-          variant<rowwise::NarrowGroups<2, 1>>("two_packs_per_lane",
-                                               "narrow groups of half as many lanes, two packs each",
-                                               whole_passes(1, 1, warps_alone)),
-          variant<rowwise::NarrowGroups<1, 2>>("two_rows_per_access",
-                                               "narrow groups that load two rows at once",
-                                               whole_passes(1, 1, warps_alone)),
-          variant<FromXToY<rowwise::NarrowGroups<1, 2>, EvictLastLoad>>(
-              "two_rows_evict_last", "the same, what is read stays in the L2 longer than what is written",
-              whole_passes(1, 1, warps_alone)),
-          variant<rowwise::NarrowGroups<2, 2>>("two_packs_two_rows", "both: two packs of each of two rows",
-                                               whole_passes(1, 1, warps_alone)),
-          variant<FromXToY<rowwise::TwoOrThreePacks, EvictLastLoad>>(
-              "two_or_three_packs", "also three packs of each, so that fewer lanes have none; evict_last",
-              whole_passes(1, 1, warps_alone)),
-      }};
+  return {.name = "03_warp_reduce",
+          .idea = "the row lives in registers, and lanes exchange values by shuffles",
+          .variants = {
+              variant<rowwise::ScalarLoads>("scalar_loads", "32 lanes per row, one element per access",
+                                            whole_passes(1, 1, warps_alone)),
+              variant<rowwise::Packs<false>>(
+                  "packs", "32 lanes per row, 16 bytes per access; the row must fill every lane",
+                  whole_passes(1, 1, warps_alone)),
+              variant<rowwise::Packs<true>>(
+                  "padded_packs", "32 lanes per row, 16 bytes per access; rows are padded to the next tile",
+                  whole_passes(1, 1, warps_alone)),
+              variant<rowwise::NarrowGroups<1, 1>>(
+                  "narrow_groups", "1 to 32 lanes per row, one pack each: several rows per warp",
+                  whole_passes(1, 1, warps_alone)),
+              variant<rowwise::NarrowGroups<2, 1>>(
+                  "two_packs_per_lane", "half as many lanes per row as narrow_groups, two packs each",
+                  whole_passes(1, 1, warps_alone)),
+              variant<rowwise::NarrowGroups<1, 2>>("two_rows_per_access",
+                                                   "1 to 32 lanes load two rows at once, one pack of each",
+                                                   whole_passes(1, 1, warps_alone)),
+              variant<FromXToY<rowwise::NarrowGroups<1, 2>, EvictLastLoad>>(
+                  "two_rows_evict_last", "two rows at once; reads stay in the L2 longer than writes",
+                  whole_passes(1, 1, warps_alone)),
+              variant<rowwise::NarrowGroups<2, 2>>("two_packs_two_rows",
+                                                   "every lane holds two packs of each of two rows",
+                                                   whole_passes(1, 1, warps_alone)),
+              variant<FromXToY<rowwise::TwoOrThreePacks, EvictLastLoad>>(
+                  "two_or_three_packs", "1 to 32 lanes per row, up to three packs each; reads stay in the L2",
+                  whole_passes(1, 1, warps_alone)),
+          }};
 }
 
 int main(int argc, char** argv) {

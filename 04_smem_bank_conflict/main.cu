@@ -4,8 +4,8 @@
 
 namespace {
 
-/// The row is written and read twice, in cols / 32 wavefronts each time if no lane waits; where `ways` lanes
-/// meet in a bank, in `ways` times as many. Known for rows that fill every access.
+/// The row is written and read twice, in cols / 32 wavefronts each time if no lane waits; if `ways` lanes
+/// meet in a bank, it takes `ways` times as many. Known for rows that fill every access.
 std::function<Traffic(const Problem&)> two_passes(int ways_f32, int ways_f16) {
   return [=](const Problem& problem) {
     Traffic traffic = whole_passes(1, 1, {.barriers = 4, .bank_conflicts = {}})(problem);
@@ -27,11 +27,11 @@ Stage stage() {
           variant<SharedMemorySoftmax<InterleavedScalarLayout>>(
               "interleaved_scalar_layout", "[num_packs][pack], word by word: conflicts", two_passes(4, 8)),
           variant<SharedMemorySoftmax<InterleavedLayout>>(
-              "interleaved_layout", "the same, where nvcc may merge the words", two_passes(1, 2)),
+              "interleaved_layout", "[num_packs][pack], but nvcc may merge the words", two_passes(1, 2)),
           variant<SharedMemorySoftmax<TransposedLayout>>("transposed_layout",
-                                                         "[pack][num_packs]: no conflict", two_passes(1, 1)),
+                                                         "[pack][num_packs]: no conflicts", two_passes(1, 1)),
           variant<SharedMemorySoftmax<VectorLayout>>(
-              "vector_layout", "16 bytes per shared access: no conflict, fewer instructions",
+              "vector_layout", "16 bytes per shared access: no conflicts, fewer instructions",
               two_passes(1, 1)),
       }};
 }

@@ -1,9 +1,9 @@
 // Stage 04: one block per row, and the row waits in shared memory between the three steps.
 //
-// Cost: 2 passes, for rows of up to about 58 000 columns (227 KiB of float on an H200). What matters now is
-// how a pack is laid out in shared memory: 32 banks of 4 bytes serve one word each per cycle, and two lanes
-// that want different words of one bank wait for each other. Source: OneFlow's second softmax kernel (block
-// size by occupancy, layout [pack][num_packs]).
+// Cost: 2 passes, for rows of up to about 58 000 columns (227 KiB of float on an H200). The layout of a pack
+// in shared memory matters now: 32 banks of 4 bytes serve one word each per cycle, and two lanes that want
+// different words of one bank wait for each other. Source: OneFlow's second softmax kernel (block size by
+// occupancy, layout [pack][num_packs]).
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"
@@ -14,7 +14,7 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-// ---- Layouts: where element i of pack p lies in the buffer of a row. Each writes and reads one pack of a
+// ---- Layouts: the place of element i of pack p in the buffer of a row. Each writes and reads one pack of a
 // lane; neighbouring lanes have neighbouring packs.
 
 /// [num_packs][pack_size], as the matrix has it, one word per access: lane l starts at word l * pack_size, so
@@ -33,7 +33,8 @@ struct InterleavedScalarLayout {
   }
 };
 
-/// The same layout as one would write it. Folklore says that it conflicts; look at what nvcc makes of it.
+/// The same layout as one would write it. Folklore says that it conflicts; look at the code that nvcc
+/// generates.
 struct InterleavedLayout {
   template <int N>
   static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {
@@ -150,7 +151,7 @@ inline std::int64_t row_buffer_bytes(std::int64_t cols) {
   return cols * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Most columns whose row fits the shared memory that a block may ask for.
+/// The most columns of a row that fits in the shared memory that a block may request.
 inline std::int64_t max_shared_memory_cols(std::size_t shared_bytes_per_block) {
   return static_cast<std::int64_t>((shared_bytes_per_block - sizeof(WarpThenShared::Storage)) /
                                    sizeof(float));
@@ -180,7 +181,7 @@ void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream)
 }
 
 /// Softmax (or log-softmax) of each row, read through `load` and written through `store`; rows = 0 does
-/// nothing. cols <= max_shared_memory_cols(). Where packs do not cover the rows, it takes single elements.
+/// nothing. cols <= max_shared_memory_cols(). If packs do not cover the rows, it takes single elements.
 template <class Layout>
 struct SharedMemorySoftmax {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {

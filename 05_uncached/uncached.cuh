@@ -2,8 +2,8 @@
 //
 // Cost: 4 passes requested, 3 reads and 1 write. From DRAM it is nearer to 2 while the rows that all blocks
 // work on at a time fit the L2 cache together, because then the second and third read are answered there.
-// Variants: a small and a large block (how many rows are in flight), the second step walking backwards (what
-// was read last is still in the cache), and cache hints (say what will not be needed again).
+// Variants: a small and a large block (how many rows are in flight), the second step walking backwards (the
+// last packs read are still in the cache), and cache hints (which mark data that is not needed again).
 // Source: OneFlow's third softmax kernel.
 #pragma once
 
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. Where packs do not cover the rows,
-/// it takes single elements. Throws CudaError.
+/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it
+/// takes single elements. Throws CudaError.
 template <unsigned largest_block, Direction second_pass>
 struct UncachedSoftmax {
   template <class Op, class Load, class Store>
@@ -70,9 +70,9 @@ struct UncachedSoftmax {
   }
 };
 
-// ---- Cache hints are a matter of Load and Store alone: the kernel does not change.
+// ---- Cache hints only concern Load and Store: the kernel does not change.
 
-/// Reads what nobody will read again: first to be evicted (ld.global.cs).
+/// Reads data that is not read again: its lines are evicted first (ld.global.cs).
 template <class T>
 struct StreamingLoad : DirectLoad<T> {
   template <int N>
@@ -82,7 +82,7 @@ struct StreamingLoad : DirectLoad<T> {
   }
 };
 
-/// Writes what this kernel will not read: it should not push out the rows that will be read again
+/// Writes results, which this kernel does not read: they should not push out the rows that will be read again
 /// (st.global.cs).
 template <class T>
 struct StreamingStore : DirectStore<T> {

@@ -22,24 +22,25 @@ Stage stage() {
   return {.name = "06_online",
           .idea = "maximum and sum in one pass",
           .variants = {
-              variant<rowwise::FusedRegisterSoftmax>("fused", "the row stays in the registers of a block",
-                                                     fused_passes),
+              variant<rowwise::FusedRegisterSoftmax>(
+                  "fused", "one read: the row stays in the registers of a block", fused_passes),
               variant<FromXToY<rowwise::FusedRegisterSoftmax, EvictLastLoad>>(
-                  "fused_evict_last", "the same, what is read stays in the L2 longer than what is written",
+                  "fused_evict_last", "the row in registers; reads stay in the L2 longer than writes",
                   fused_passes),
-              variant<UncachedSoftmax<1024, forward>>("three_pass_tile",
-                                                      "maximum, sum, result: stage 05's kernel",
-                                                      whole_passes(3, 1, two_reductions)),
-              variant<UncachedSoftmax<1024, backward>>("three_pass_tile_reversed",
-                                                       "the same, the sum walks backwards",
-                                                       whole_passes(3, 1, two_reductions)),
+              variant<UncachedSoftmax<1024, forward>>(
+                  "three_pass_tile", "one pass each for maximum, sum and result: stage 05's kernel",
+                  whole_passes(3, 1, two_reductions)),
+              variant<UncachedSoftmax<1024, backward>>(
+                  "three_pass_tile_reversed", "stage 05's three passes; the one for the sum walks backwards",
+                  whole_passes(3, 1, two_reductions)),
               variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_element, forward>>(
-                  "online_per_element", "online, the sum rescaled for every element",
+                  "online_per_element", "online: the sum is rescaled for every element",
                   whole_passes(2, 1, one_merge)),
               variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, forward>>(
-                  "online", "online, the sum rescaled once per chunk", whole_passes(2, 1, one_merge)),
+                  "online", "online: the sum is rescaled once per chunk", whole_passes(2, 1, one_merge)),
               variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, backward>>(
-                  "online_reversed", "the same, the result walks backwards", whole_passes(2, 1, one_merge)),
+                  "online_reversed", "online, per chunk; the pass for the result walks backwards",
+                  whole_passes(2, 1, one_merge)),
           }};
 }
 

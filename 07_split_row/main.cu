@@ -5,16 +5,19 @@
 
 Stage stage() {
   return {.name = "07_split_row",
-          .idea = "few rows: many blocks share one",
+          .idea = "few rows: many blocks share each row",
           .variants = {
               variant<rowwise::TwoKernels<rowwise::Dependence::complete>>(
-                  "two_kernels", "a pair per part; then merge and write", whole_passes(2, 1)),
+                  "two_kernels", "one kernel computes a pair per part; another merges and writes",
+                  whole_passes(2, 1)),
               variant<rowwise::TwoKernels<rowwise::Dependence::programmatic>>(
-                  "dependent_launch", "the same, the second kernel starts early", whole_passes(2, 1)),
+                  "dependent_launch", "two kernels, the second of which starts before the first is done",
+                  whole_passes(2, 1)),
               variant<rowwise::RowExchange<rowwise::SplitBy::rows_and_cols>>(
-                  "row_exchange", "one kernel: blocks send each other their pairs", whole_passes(1, 1)),
+                  "row_exchange", "one kernel, whose blocks send each other their pairs", whole_passes(1, 1)),
               variant<rowwise::RowExchange<rowwise::SplitBy::cols>>(
-                  "fixed_split", "the same, parts that depend on the columns alone", whole_passes(1, 1)),
+                  "fixed_split", "one kernel; the number of columns alone decides on the parts",
+                  whole_passes(1, 1)),
           }};
 }
 

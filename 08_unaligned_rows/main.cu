@@ -10,14 +10,17 @@ Stage stage() {
       .idea = "widths that no pack divides",
       .changes = Number::load_sectors,
       .variants = {
-          variant<rowwise::Scalar>("scalar", "single elements, the row in registers", whole_passes(1, 1)),
+          variant<rowwise::Scalar>("scalar", "every access is a single element; the row stays in registers",
+                                   whole_passes(1, 1)),
           variant<rowwise::HeadAndTail>("head_and_tail",
-                                        "packs, and single elements before the first and after the last",
+                                        "packs, with single elements before the first and after the last",
                                         whole_passes(1, 1)),
-          variant<rowwise::FlatSpan>(
-              "flat_span", "narrow rows: many as one span, packs through shared memory", whole_passes(1, 1)),
-          variant<rowwise::RowInFlight>(
-              "row_in_flight", "wide rows: all requested at once, into shared memory", row_in_flight_passes),
+          variant<rowwise::FlatSpan>("flat_span",
+                                     "narrow rows: many form one span, copied in packs via shared memory",
+                                     whole_passes(1, 1)),
+          variant<rowwise::RowInFlight>("row_in_flight",
+                                        "wide rows: the whole row is requested at once, into shared memory",
+                                        row_in_flight_passes),
       }};
 }
 

@@ -1,5 +1,5 @@
-// A row by one instruction of one thread: cp.async.bulk. The copy unit finds the addresses; a barrier in shared memory
-// counts the bytes that have come. From compute capability 9.0 on.
+// One instruction of one thread copies a whole row: cp.async.bulk. The copy unit computes the addresses; a
+// barrier in shared memory counts the bytes that have arrived. It needs compute capability 9.0 or newer.
 #pragma once
 
 #include "09_async_copy/own_packs.cuh"
@@ -11,7 +11,7 @@ __host__ __device__ constexpr std::int64_t slot_bytes(std::int64_t row_bytes) {
   return round_up(row_bytes, 128);
 }
 
-/// Blocks that stay. A ring of slots: one row is worked on, the next are on their way.
+/// Persistent blocks. A ring of slots: the block works on one row while the next ones are in flight.
 template <class Op, class T>
 __global__ void __launch_bounds__(1024)
     bulk_copy_softmax(const T* x, T* y, Shape shape, TicketCounter* tickets) {
@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t row_bytes = shape.cols * std::int64_t{sizeof(T)};
   const int num_packs = static_cast<int>(row_bytes / 16);
   const auto slot_at = [&](int slot) { return reinterpret_cast<T*>(buffer + slot * slot_bytes(row_bytes)); };
-  // By thread 0. A row that does not exist arrives at once, and tells the others that there are no more.
+  // Thread 0 calls it. A row past the end arrives immediately, which tells the other threads that there are
+  // no more rows.
   const auto request = [&](int slot, unsigned row) {
     row_in[slot] = row;
     if (row < shape.rows) {
@@ -36,10 +37,10 @@ __global__ void __launch_bounds__(1024)
 
   if (threadIdx.x == 0) {
     for (int slot = 0; slot < ring_slots; ++slot) cuda::ptx::mbarrier_init(&arrived[slot], 1);
-    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // the copy unit sees them, too
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // makes them visible to the copy unit
     for (int slot = 0; slot < ring_slots; ++slot) request(slot, blockIdx.x + slot * gridDim.x);
   }
-  __syncthreads();  // nobody waits at a barrier that is not made yet
+  __syncthreads();  // no thread waits at a barrier that is not initialised yet
   for (int step = 0;; ++step) {
     const int slot = step % ring_slots;
     wait_for_phase(&arrived[slot], step / ring_slots % 2);
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(1024)
       Op::add(own, values);
     }
     const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));
-    // All have come by the merge's barrier, so all are done with the row before: its slot is free.
+    // All threads have passed the merge's barrier, so they are done with the previous row: its slot is free.
     if (threadIdx.x == 0 && step > 0) {
       request((step - 1) % ring_slots, ring_slots * gridDim.x + ticket);
     }

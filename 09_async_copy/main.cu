@@ -4,17 +4,17 @@
 #include "common/harness/launches.cuh"
 
 Stage stage() {
-  return {.name = "09_async_copy",
-          .idea = "loads that take no registers and make nobody wait",
-          .variants = {
-              variant<OwnPacks<>>("own_packs",
-                                  "the row in shared memory; each thread rereads what it copied itself",
-                                  whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
-              variant<OwnPacks<48>>("misaligned", "the same, the row 48 bytes past a line of shared memory",
-                                    whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
-              variant<BulkCopy>("bulk_copy", "a row by one instruction of one thread, into a ring of three",
-                                whole_passes(1, 1)),
-          }};
+  return {
+      .name = "09_async_copy",
+      .idea = "loads that take no registers and make no thread wait",
+      .variants = {
+          variant<OwnPacks<>>("own_packs", "the row in shared memory; each thread rereads its own copies",
+                              whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
+          variant<OwnPacks<48>>("misaligned", "own_packs with the row 48 bytes past a line of shared memory",
+                                whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
+          variant<BulkCopy>("bulk_copy", "one instruction of one thread copies a row, into a ring of three",
+                            whole_passes(1, 1)),
+      }};
 }
 
 int main(int argc, char** argv) {

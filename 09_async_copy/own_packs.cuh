@@ -1,9 +1,9 @@
-// Stage 09: a row goes from global to shared memory by itself (cp.async). The copies take no registers, and nobody waits
-// for them until the row is needed.
+// Stage 09: a row goes from global to shared memory by itself (cp.async). The copies take no registers, and
+// no thread waits for them until it needs the row.
 //
 // Cost: 2 passes. The row is kept in the matrix's own type, so 227 KiB hold a 16-bit row twice as wide as stage 04's.
-// Each thread requests some packs, and rereads exactly these: what a thread has copied itself it may read once it has
-// waited for it, without a barrier.
+// Each thread requests some packs, and rereads exactly these: once a thread has waited for its own copies, it may read
+// them without a barrier.
 // Sources: CUDA programming guide, "Asynchronous data copies"; the pipelines of CUTLASS.
 #pragma once
 
@@ -22,7 +22,7 @@ __device__ void request_pack(T* slot, const T* row, int pack, L2Policy reads) {
   copy_async(slot + pack * N, row + pack * N, reads);
 }
 
-/// Requests nothing where there is no such row; the groups are there all the same.
+/// Requests nothing if there is no such row; it makes the groups all the same.
 template <class T>
 __device__ void request_row(T* slot, const T* row, int num_packs, L2Policy reads) {
 #pragma unroll
@@ -32,7 +32,7 @@ __device__ void request_row(T* slot, const T* row, int num_packs, L2Policy reads
   }
 }
 
-/// What this thread has requested of a row, reduced: each group as it arrives.
+/// The reduction of this thread's packs of a row: each group as it arrives.
 template <class Op, class T>
 __device__ typename Op::State reduce_own_packs(const T* slot, int num_packs) {
   constexpr int N = elements_per_16_bytes<T>;
@@ -59,7 +59,7 @@ __device__ void write_pack(T* row, const T* slot, int pack, const RowResult<Op>&
   store_pack(row + pack * N, make_pack<T>(values));
 }
 
-/// A block for each row. The row lies so many bytes past a line of 128 bytes of shared memory.
+/// One block per row. The row begins bytes_past_line bytes past a line of 128 bytes of shared memory.
 template <class Op, int bytes_past_line, class T>
 __global__ void __launch_bounds__(1024) own_packs_softmax(const T* x, T* y, Shape shape, L2Policy reads) {
   extern __shared__ __align__(128) unsigned char buffer[];

@@ -17,12 +17,13 @@ Stage stage() {
       .variants =
           {
               variant<rowwise::WarpRegisters>("warp_registers",
-                                              "1 to 32 lanes a row, both rows in their registers",
+                                              "1 to 32 lanes per row, both rows in their registers",
                                               whole_passes(2, 1, {.barriers = 0, .bank_conflicts = 0})),
-              variant<rowwise::BlockRegisters>("block_registers", "a block a row, both rows in its registers",
+              variant<rowwise::BlockRegisters>("block_registers",
+                                               "one block per row, both rows in its registers",
                                                whole_passes(2, 1, {.barriers = 2, .bank_conflicts = 0})),
               variant<rowwise::BlockRegistersInTwoFloats>(
-                  "two_floats", "the same, the sum in two floats: no digits are lost",
+                  "two_floats", "one block per row; a sum in two floats loses no digits",
                   whole_passes(2, 1, {.barriers = 2, .bank_conflicts = {}})),
               variant<rowwise::SharedMemory>("shared_memory",
                                              "both rows in shared memory, in the matrix's own type",
@@ -31,23 +32,23 @@ Stage stage() {
                                         "2 to 16 blocks share both rows and send each other their sums",
                                         whole_passes(2, 1)),
               variant<rowwise::HeadAndTailOfTwoRows>(
-                  "head_and_tail", "any width: packs and single elements in registers", whole_passes(2, 1)),
+                  "head_and_tail", "any width: packs and single elements, in registers", whole_passes(2, 1)),
               variant<rowwise::SpanOfTwoRows>(
-                  "flat_span", "narrow rows of any width: many as one aligned span, through shared memory",
+                  "flat_span", "narrow rows of any width: one aligned span of many, via shared memory",
                   whole_passes(2, 1)),
               variant<rowwise::Unaligned>("unaligned",
-                                          "any width at any place: rows go through shared memory as packs",
+                                          "any width, any address: rows go through shared memory in packs",
                                           unaligned_passes),
               variant<rowwise::UnalignedCluster>("unaligned_cluster",
-                                                 "the same by 2 to 16 blocks a row, which keep all of it",
+                                                 "any width, any address: 2 to 16 blocks keep the whole row",
                                                  whole_passes(2, 1)),
-              variant<rowwise::SplitInTwoKernels>("two_kernels",
-                                                  "few rows: a sum per part of a row; then add and write",
-                                                  reads_for_the_sum_and_again),
-              variant<rowwise::SplitWithExchange>("row_exchange",
-                                                  "few rows in one kernel: blocks send each other their sums",
-                                                  whole_passes(2, 1)),
-              variant<Recomputed>("recomputed", "y is made again, of x and the pair of each row",
+              variant<rowwise::SplitInTwoKernels>(
+                  "two_kernels", "few rows: one kernel sums parts of rows; another adds and writes",
+                  reads_for_the_sum_and_again),
+              variant<rowwise::SplitWithExchange>(
+                  "row_exchange", "few rows: one kernel, whose blocks send each other their sums",
+                  whole_passes(2, 1)),
+              variant<Recomputed>("recomputed", "y is recomputed from x and each row's pair",
                                   recomputed_passes),
           },
       .operations = operations};

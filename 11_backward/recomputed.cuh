@@ -1,7 +1,7 @@
-// y is not kept from forward to backward: it is made again, of x and the pair (m, d) of its row.
+// y is not kept from forward to backward: it is recomputed from x and the pair (m, d) of its row.
 //
-// Cost: 3 passes, 2 reads and 1 write, and 8 bytes a row; and an exponential for each element, which waits for no memory. What it
-// saves is a matrix: where x is kept anyway, y need not be. Source: FlashAttention's backward (Dao et al.), which keeps log(d) + m.
+// Cost: 3 passes, 2 reads and 1 write, and 8 bytes per row; and one exponential per element, which waits for no memory. It saves
+// a matrix: if x is kept anyway, y does not have to be. Source: FlashAttention's backward (Dao et al.), which keeps log(d) + m.
 #pragma once
 
 #include "common/rowwise/kernels/backward/in_registers.cuh"
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(tile.block_size)
     }
     const RowResult<Softmax> softmax(pairs[2 * row], pairs[2 * row + 1]);
 
-    // Kept as floats: made once more behind the sum, each would cost a second exponential.
+    // Kept as floats: recomputing each after the sum would cost a second exponential.
     float y[packs_per_thread][N];
     float sum = 0;
 #pragma unroll
@@ -69,7 +69,7 @@ struct Recomputed {
     return at_most_columns(rowwise::widest_gradient_tile.cols(), matrix, Why::registers_of_block_for_two);
   }
 
-  /// Of a block.
+  /// The warps of a block.
   static int warps(std::int64_t cols) {
     int block_size = 0;
     rowwise::with_gradient_tile(cols, [&]<BlockTile tile>() { block_size = tile.block_size; });

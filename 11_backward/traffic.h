@@ -5,7 +5,7 @@
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/backward/unaligned.cuh"
 
-/// The kernels read y and dy twice. The sum of log-softmax needs dy alone.
+/// The kernels read y and dy twice. The sum of log-softmax needs only dy.
 inline Traffic reads_for_the_sum_and_again(const Problem& problem) {
   const int reads = is_one_of(OpList<LogSoftmaxBackward>{}, problem.op) ? 3 : 4;
   return whole_passes(reads, 1)(problem);

@@ -8,47 +8,47 @@
 Stage stage() {
   return {
       .name = "12_cross_entropy",
-      .idea = "a kernel that is not run: cross-entropy, alone and with its gradient",
+      .idea = "cross-entropy, alone or with its gradient, in one kernel",
       .variants =
           {
               variant<SeparateKernels<OpList<CrossEntropy>>>(
                   "unfused", "the loss: log-softmax writes a matrix, another kernel picks a column",
                   unfused_passes),
               variant<rowwise::OneRead>(
-                  "one_read", "the loss: a block a row, which is read once and kept nowhere", one_read),
+                  "one_read", "the loss: one block per row reads it once and keeps none of it", one_read),
               variant<rowwise::DrawnRows>(
-                  "drawn_rows", "blocks stay and draw rows: the next is under way while this one is merged",
+                  "drawn_rows", "the loss: persistent blocks load the next row while they merge this one",
                   in_one_read({.barriers = 1, .bank_conflicts = {}})),
               variant<rowwise::SplitLoss>(
-                  "split_row", "few rows: many blocks share one, and leave a pair each", in_one_read()),
+                  "split_row", "the loss, few rows: many blocks share a row, and leave a pair each",
+                  in_one_read()),
               variant<rowwise::ClusterLoss>(
                   "cluster_loss",
-                  "few rows: the blocks of a cluster share one, and send their pairs to the first",
+                  "the loss, few rows: a cluster shares a row; its first block gets the pairs",
                   in_one_read()),
               variant<rowwise::ClusterAtOnce>(
                   "cluster_registers",
-                  "the same of many rows: a row is on its way to the registers all at once", in_one_read()),
+                  "the loss, many rows: a cluster loads its whole row into registers at once", in_one_read()),
               variant<rowwise::NarrowRows>(
-                  "narrow_rows",
-                  "the loss, or with its gradient: 1 to 32 lanes a row, which stays in registers",
+                  "narrow_rows", "loss, or loss and gradient: 1 to 32 lanes keep a row in registers",
                   in_one_read({.barriers = 0, .bank_conflicts = {}})),
               variant<rowwise::SpanOfRows>(
-                  "flat_span", "the same, of rows that packs of 16 bytes do not cover: many as one span",
+                  "flat_span", "loss, or loss and gradient: many narrow, unaligned rows as one span",
                   span_passes),
               variant<SeparateKernels<OpList<WithGradient<CrossEntropy>>>>(
                   "unfused_gradient", "loss and gradient: three kernels, which hand on log-probabilities",
                   unfused_passes),
-              variant<rowwise::KeptRows<false>>("read_again",
-                                                "one kernel: the row is read a second time for the gradient",
-                                                kept_passes<false>),
-              variant<rowwise::InRegisters>("in_registers",
-                                            "the row stays in the registers of a block, or of a warp",
-                                            in_registers_passes),
-              variant<rowwise::KeptRows<true>>("kept_row", "the row stays in shared memory",
-                                               kept_passes<true>),
-              variant<rowwise::UnalignedInCluster>("unaligned_cluster",
-                                                   "any width at any place: a cluster for each row",
-                                                   unaligned_cluster_passes),
+              variant<rowwise::KeptRows<false>>(
+                  "read_again", "loss and gradient: one kernel reads the row again for the gradient",
+                  kept_passes<false>),
+              variant<rowwise::InRegisters>(
+                  "in_registers", "loss and gradient: the row stays in registers of a block or a warp",
+                  in_registers_passes),
+              variant<rowwise::KeptRows<true>>(
+                  "kept_row", "loss and gradient: the row stays in shared memory", kept_passes<true>),
+              variant<rowwise::UnalignedInCluster>(
+                  "unaligned_cluster", "loss and gradient, any width, any address: one cluster per row",
+                  unaligned_cluster_passes),
           },
       .operations = cross_entropy_operations()};
 }

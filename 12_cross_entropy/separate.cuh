@@ -1,4 +1,5 @@
-// What is fused elsewhere, as kernels of their own: log-softmax of stage 06, then a pick, then the gradient.
+// The steps that are fused elsewhere, as separate kernels: log-softmax of stage 06, then a pick, then the
+// gradient.
 #pragma once
 
 #include "common/kernel/row_loss.cuh"
@@ -37,7 +38,7 @@ static __global__ void __launch_bounds__(pick_block_size)
   }
 }
 
-/// Third kernel: a block for each row. Of a log-probability the maximum is taken off, and the sum is 1.
+/// Third kernel: one block per row. In a log-probability the maximum is already subtracted, and the sum is 1.
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
@@ -51,7 +52,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// List: CrossEntropy, or WithGradient of it. The workspace has a float for each element. The loss alone where dx is nullptr. rows = 0 does nothing. Throws CudaError.
+/// List: CrossEntropy, or WithGradient of it. The workspace has one float per element. Computes only the loss
+/// if dx is nullptr. rows = 0 does nothing. Throws CudaError.
 template <class List>
 struct SeparateKernels {
   using Operations = List;

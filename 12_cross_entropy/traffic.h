@@ -18,8 +18,8 @@ inline double bytes_at_labels(const Problem& problem) {
   return static_cast<double>((problem.shape.rows - ignored_rows) * problem.element_bytes());
 }
 
-/// A kernel reads x `reads` times and the label of each row in `label_readers` warps; it reads x at the label once more. It writes the
-/// loss and, if it is asked for the gradient, dx.
+/// A kernel reads x `reads` times and the label of each row in `label_readers` warps; it reads x[label] a
+/// second time. It writes the loss and, for the gradient, dx.
 inline Traffic traffic_of(const Problem& problem, double reads, double label_readers, RowCosts row = {}) {
   const auto rows = static_cast<double>(problem.shape.rows);
   const auto matrix = static_cast<double>(problem.matrix_bytes());

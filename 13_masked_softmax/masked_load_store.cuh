@@ -1,9 +1,9 @@
-// Softmax as attention has it: scores are scaled and masked before it, and dropout follows. All of that is done by what loads
-// and stores: the kernels are those of stages 03 and 06, as they are.
+// Softmax as attention has it: scores are scaled and masked before it, and dropout follows. The Load and
+// Store types do all of that: the kernels of stages 03 and 06 are unchanged.
 //
-// Cost: forward 5/2 passes where the mask is causal, half a read and 2 writes: packs that nobody sees are not read. The
-// softmax is written because the gradient needs it, dropout's mask is not: it is drawn again. As kernels of their own
-// (separate_masked.cuh) the steps make 8 passes.
+// Cost: forward 5/2 passes if the mask is causal, half a read and 2 writes: packs that are fully masked are not read.
+// The softmax is written because the gradient needs it; dropout's mask is not, because it can be drawn again. As
+// separate kernels (separate_masked.cuh) the steps make 8 passes.
 // Sources: Megatron-LM's scaled_masked_softmax; Apex's softmax with dropout; the functors are OneFlow's.
 #pragma once
 
@@ -13,9 +13,9 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-// ---- What a row sees, and what of it is kept.
+// ---- The columns that a row sees, and those that dropout keeps.
 
-/// A row sees its first columns alone.
+/// A row sees only its first columns.
 struct Mask {
   const std::int64_t* lengths;  ///< how many, for each row; nullptr: causal, row r sees columns 0 to r % cols
   std::int64_t cols;
@@ -47,7 +47,7 @@ struct Dropout {
     return kept;
   }
 
-  /// What is kept is multiplied by the factor.
+  /// Multiplies the kept elements by the factor, and sets the others to 0.
   template <int N>
   static __device__ void drop(const float (&values)[N], unsigned kept, float factor, float (&left)[N]) {
 #pragma unroll
@@ -79,14 +79,14 @@ struct ScaledLoad : DirectLoad<T> {
   }
 };
 
-/// Of a pack whose first `seen` elements are seen.
+/// A pack whose first `seen` elements are visible.
 template <class T, int N>
 struct MaskedPack {
   Pack<T, N> pack;
   int seen;
 };
 
-/// Scaled; what is masked is `masked`. A pack of which nothing is seen is not read.
+/// Loads and scales; masked elements become `masked`. A fully masked pack is not read.
 template <class T>
 struct MaskedLoad {
   using Element = T;
@@ -113,9 +113,9 @@ struct MaskedLoad {
   }
 };
 
-// ---- After it.
+// ---- After the softmax.
 
-/// What is masked becomes `masked`: also in a row that sees nothing, or a NaN.
+/// Masked elements become `masked`, also in a row that sees nothing or has a NaN.
 template <class T>
 struct MaskedStore : DirectStore<T> {
   Mask mask;
@@ -143,7 +143,7 @@ struct DropoutStore : DirectStore<T> {
   }
 };
 
-/// The softmax, and y, what dropout leaves of it. Nothing is drawn where nothing is seen.
+/// Stores the softmax, and y, the softmax after dropout. A fully masked pack draws no random numbers.
 template <class T>
 struct SoftmaxAndDropoutStore {
   DirectStore<T> softmax;
@@ -167,16 +167,17 @@ struct SoftmaxAndDropoutStore {
   }
 };
 
-// ---- Of the gradient.
+// ---- For the gradient.
 
-/// Of a pack of which some elements count.
+/// A pack of which some elements count.
 template <class T, int N>
 struct KeptPack {
   Pack<T, N> pack;
   unsigned kept;  ///< bit i: element i
 };
 
-/// The gradient of y becomes that of the softmax: the same elements are dropped again. What is masked is 0, and not read.
+/// Turns the gradient of y into the gradient of the softmax: the same elements are dropped again. Masked
+/// elements are 0, and not read.
 template <class T>
 struct GradientLoad {
   using Element = T;
@@ -185,7 +186,7 @@ struct GradientLoad {
   Dropout dropout;
   float factor;
 
-  /// Random bits are drawn while the pack is on its way.
+  /// Random bits are drawn while the load of the pack is in flight.
   template <int N>
   __device__ KeptPack<T, N> fetch(std::int64_t row, std::int64_t col) const {
     KeptPack<T, N> fetched{};
@@ -206,7 +207,7 @@ struct GradientLoad {
   }
 };
 
-// ---- The operations, and what launchers of theirs have in common.
+// ---- The operations, and the common code of their launchers.
 
 struct CausalSoftmax {
   static constexpr const char* name = "causal_softmax";

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(1024)
   const auto col = [](int pack) { return static_cast<int>(pack * blockDim.x + threadIdx.x) * N; };
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
        row += gridDim.x * std::int64_t{blockDim.y}) {
-    // What does not exist adds nothing to the sum.
+    // Missing elements are 0 and add nothing to the sum.
     Fetched<LoadSoftmax, N> softmax_packs[packs_per_thread] = {};
     Fetched<LoadGradient, N> gradient_packs[packs_per_thread] = {};
 #pragma unroll
@@ -79,7 +79,7 @@ struct MaskedBackward {
   }
 
   static int elements_per_thread(std::int64_t cols) { return cols <= 8 * 1024 ? 8 : 16; }
-  /// As few threads as hold the row, with one warp four rows a block.
+  /// The fewest threads that hold the row; if one warp suffices, four rows per block.
   static dim3 block(std::int64_t cols) {
     const std::int64_t threads = round_up(divide_up(cols, elements_per_thread(cols)), 32);
     return {static_cast<unsigned>(threads), threads == 32 ? 4U : 1U};

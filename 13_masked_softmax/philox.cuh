@@ -1,5 +1,5 @@
-// Philox4x32-10: random numbers without a state. Any element's can be made again from its index, so dropout need not store what
-// it dropped.
+// Philox4x32-10: random numbers without a state. The number of any element can be recomputed from its index,
+// so dropout does not have to store its mask.
 //
 // Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3". cuRAND has the same as
 // curand_Philox4x32_10, in a header of the toolkit that not every installation has.

@@ -1,4 +1,4 @@
-// What is fused elsewhere, as kernels of their own: each has one of the functors.
+// The steps that are fused elsewhere, as separate kernels: each has one of the functors.
 #pragma once
 
 #include "13_masked_softmax/masked_softmax.cuh"

@@ -47,11 +47,11 @@ Stage stage() {
   for (const auto& more : {backward_operations(), cross_entropy_operations()}) {
     operations.insert(operations.end(), more.begin(), more.end());
   }
-  // What kernels read again of rows that fit nowhere is not in the traffic.
+  // The traffic leaves out second reads of rows that fit nowhere.
   return {.name = "14_dispatch",
-          .idea = "any shape, one call: a table that was learned from measurements",
+          .idea = "one call for any shape: a table learned from measurements",
           .variants = {{.name = "dispatch",
-                        .idea = "the kernel of an earlier stage that was fastest there",
+                        .idea = "the library's kernel that was measured to be fastest near the shape",
                         .prepare = prepare,
                         .traffic = least_traffic,
                         .unsupported = unsupported,

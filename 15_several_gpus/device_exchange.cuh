@@ -1,9 +1,9 @@
 // One kernel on each GPU, which keeps its part of a row on chip while it exchanges messages with the others, by stores into their
 // memory. It is stage 10's clusters that draw tickets, with one more step between merge and write.
 //
-// Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes for a row to each other GPU. A message takes about two
-// microseconds. That hides where other clusters of an SM read or write meanwhile, and where a thread's packs of the next row
-// are requested as soon as those of this one are written.
+// Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes per row to each other GPU. A message
+// takes about two microseconds. That time is hidden if other clusters of an SM read or write in the meantime,
+// and because a thread requests its packs of the next row as soon as it has written those of this one.
 //
 // Kernels that wait for each other must not keep each other from running. Each GPU draws its rows in the same order. Of all
 // rows that some GPU has not sent yet, take the first. There it is drawn already, by a cluster that runs and has only earlier
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(1024, 1)
   extern __shared__ __align__(128) unsigned char buffer[];
   __shared__ ClusterExchange<Op> exchange;
   __shared__ MaxSum total;
-  // Before anybody draws the last ticket: then it becomes that of the next launch.
+  // Read before any block draws the last ticket, which changes it to the number of the next launch.
   const cuda::atomic_ref<unsigned, cuda::thread_scope_device> launch(*mail.launch);
   const unsigned number = launch.load(cuda::memory_order_acquire);
   exchange.start();
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(1024, 1)
     }
     message.pair = exchange.merge(own, round, sizeof next_row);
     next_row = exchange.next_row[round % 2];
-    // The first block says what the cluster knows; each block waits for what all GPUs say.
+    // The first block sends the cluster's message; each block waits for the messages of all GPUs.
     if (threadIdx.x < 32 && (!is_loss<Op> || is_first)) {
       const Message<Op> of_row = exchange_messages<Op>(mail, message, is_first, row, number);
       if (threadIdx.x == 0) total = of_row.pair;
@@ -109,7 +109,8 @@ __global__ void __launch_bounds__(1024, 1)
     }
     row = next_row;
   }
-  // Blocks that write wait for all GPUs in each row. Those of a loss do not, but for the first: they leave with it.
+  // Blocks that write wait for all GPUs in each row. Blocks of a loss do not, except for the first: the
+  // others leave together with it.
   if constexpr (is_loss<Op>) cluster.sync();
 #endif
 }

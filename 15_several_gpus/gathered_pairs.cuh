@@ -1,8 +1,8 @@
-// One exchange instead of two: each GPU reduces its part of the rows to pairs, NCCL gathers the pairs of all, and each GPU merges
-// them and writes its part. Many blocks may share a row, as in stage 07: then each says its own pair.
+// One exchange instead of two: each GPU reduces its part of the rows to pairs, NCCL gathers the pairs of all GPUs, and
+// each GPU merges them and writes its part. Many blocks may share a row, as in stage 07: then each sends its own pair.
 //
-// Cost: 3 passes, 2 reads and 1 write (the loss 1 read). In chunks of rows the second read finds what the first one left in the
-// L2, and the exchange of a chunk runs behind the first read of the next: nearer to 2 from memory.
+// Cost: 3 passes, 2 reads and 1 write (the loss 1 read). In chunks of rows, the second read hits the L2, which still holds the
+// chunk from the first read, and the exchange of a chunk overlaps the first read of the next: nearer to 2 passes from memory.
 #pragma once
 
 #include "15_several_gpus/part.cuh"
@@ -129,7 +129,8 @@ void launch_results(const Part<T>& part, const rowwise::Split& split, const Mess
   CUDA_CHECK(cudaGetLastError());
 }
 
-/// A second stream on each GPU, for the exchange, and what orders the two. They go into a graph with the first.
+/// A second stream on each GPU, for the exchange, and the events that order the two. They go into a graph
+/// with the first.
 class ExchangeStreams {
  public:
   explicit ExchangeStreams(const std::vector<Rank>& ranks) {
@@ -138,7 +139,7 @@ class ExchangeStreams {
     });
   }
   [[nodiscard]] cudaStream_t stream(std::size_t i) const { return own_[i].stream.get(); }
-  /// The exchange comes after what `from` has so far.
+  /// The exchange comes after the work enqueued on `from` so far.
   void begin(std::size_t i, cudaStream_t from) const {
     CUDA_CHECK(cudaEventRecord(own_[i].said.get(), from));
     CUDA_CHECK(cudaStreamWaitEvent(stream(i), own_[i].said.get(), 0));
@@ -146,7 +147,8 @@ class ExchangeStreams {
   void end(std::size_t i, std::int64_t chunk) const {
     CUDA_CHECK(cudaEventRecord(own_[i].gathered[chunk % 2].get(), stream(i)));
   }
-  /// What `to` does next comes after the exchange of this chunk, of which the next one's may be under way.
+  /// The next work on `to` comes after the exchange of this chunk; the exchange of the next chunk may already
+  /// run.
   void join(std::size_t i, std::int64_t chunk, cudaStream_t to) const {
     CUDA_CHECK(cudaStreamWaitEvent(to, own_[i].gathered[chunk % 2].get(), 0));
   }
@@ -160,9 +162,9 @@ class ExchangeStreams {
   std::vector<OfRank> own_;
 };
 
-/// Of rows x widest_cols, the widest part: all rows at once, or chunks of at most chunk_bytes of it, which must be the same on
-/// all GPUs. Blocks share a row: where a block for each row would leave the GPU idle, and where a row is longer than 32 KiB,
-/// because the last blocks of a kernel leave it idle, too, for as long as they take.
+/// Cuts the rows of the widest part: all rows at once, or chunks of at most chunk_bytes of it, which must be the
+/// same on all GPUs. Blocks share a row if one block per row would leave the GPU idle, and if a row is longer
+/// than 32 KiB, because the last blocks of a kernel also leave most of the GPU idle for as long as they run.
 inline Cutting cut_rows(Shape widest, std::size_t element_bytes, std::size_t chunk_bytes) {
   const std::int64_t row_bytes = widest.cols * static_cast<std::int64_t>(element_bytes);
   const auto rows =

@@ -7,7 +7,7 @@
 
 class MailWindows {
  public:
-  /// All ranks make them together, of the same size: for messages of so many bytes in each launch.
+  /// All ranks make them together, of the same size: for `bytes` bytes of messages per launch.
   MailWindows(const std::vector<Rank>& ranks, int world, std::size_t bytes)
       : ranks_(ranks), world_(world), bytes_(round_up(static_cast<std::int64_t>(bytes), 4096)) {
     CUDA_CHECK(cudaHostAlloc(&overdue_, sizeof(Overdue), cudaHostAllocPortable | cudaHostAllocMapped));
@@ -17,7 +17,7 @@ class MailWindows {
       check_nccl(ncclMemAlloc(&own_[i].memory, 2 * bytes_), "ncclMemAlloc");
       CUDA_CHECK(cudaMemset(own_[i].memory, 0, 2 * bytes_));
       own_[i].launch = allocate_device(sizeof(unsigned));
-      const unsigned first = 1;  // 0 is what has not been written yet
+      const unsigned first = 1;  // 0 marks a message that has not been written yet
       CUDA_CHECK(cudaMemcpy(own_[i].launch.get(), &first, sizeof first, cudaMemcpyHostToDevice));
       CUDA_CHECK(cudaDeviceSynchronize());
     });
@@ -48,7 +48,7 @@ class MailWindows {
             .rank = ranks_[i].number,
             .ranks = world_};
   }
-  /// "", or who has waited for whom in vain.
+  /// "", or which rank has waited in vain for which.
   [[nodiscard]] std::string overdue() const {
     if (overdue_->waiting < 0) return "";
     return "GPU " + std::to_string(overdue_->waiting) + " has waited 10 s for row " +

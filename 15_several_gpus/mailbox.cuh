@@ -28,21 +28,22 @@ __device__ void write_letter(Letter<Op>* to, const Letter<Op>& letter) {
                : "memory");
 }
 
-/// For the host: who has waited for whom in vain. In its memory, which outlives a kernel that has failed.
+/// For the host: which rank has waited in vain for which. It is in host memory, which outlives a kernel that
+/// has failed.
 struct Overdue {
   int waiting = -1;
   int missing = -1;
   long long row = 0;
 };
 
-/// A message is overdue after so many cycles: about ten seconds.
+/// The cycles after which a message is overdue: about ten seconds.
 inline constexpr long long most_cycles_to_wait = 20'000'000'000;
 
-/// What a rank's kernel knows of the mail.
+/// The messages of all ranks, as the kernel of one rank sees them.
 ///
-/// A window has a place for each row and sender, twice: for launches by turns. That is enough. A launch sends its first message
-/// when the launch before has ended on its GPU, so when all ranks had sent all of theirs; and these had ended the one before
-/// that, of which nobody reads any more.
+/// A window has two places per row and sender, which launches use alternately. Two are enough. A launch sends its
+/// first message after the previous launch has ended on its GPU, which means that all ranks had sent all their
+/// messages of that launch; and so they had ended the launch before it, whose messages are not read any more.
 struct Mail {
   ncclWindow_t window{};
   std::size_t bytes_of_turn = 0;
@@ -83,8 +84,8 @@ __device__ Message<Op> merge_messages(Message<Op> a, const Message<Op>& b) {
   return a;
 }
 
-/// Sends `own` to the same row of all other ranks, if `sends`, and merges what all say, in the same order everywhere. A warp
-/// calls it; lane i has rank i.
+/// Sends `own` to the same row of all other ranks, if `sends`, and merges the messages of all ranks, in the
+/// same order everywhere. A warp calls it; lane i has rank i.
 template <class Op>
 __device__ Message<Op> exchange_messages(const Mail& mail, const Message<Op>& own, bool sends,
                                          std::int64_t row, unsigned number) {

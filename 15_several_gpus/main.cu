@@ -4,7 +4,7 @@
 Stage stage() {
   const auto gpus = std::make_shared<AllGpus>();
   return {.name = "15_several_gpus",
-          .idea = "the columns of a row lie on several GPUs",
+          .idea = "the columns of each row are split over several GPUs",
           .variants = split_variants(gpus),
           .operations = split_operations(),
           .on_all_gpus = true,

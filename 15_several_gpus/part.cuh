@@ -1,15 +1,15 @@
 // Stage 15: the columns of a row lie on several GPUs, as tensor-parallel models leave their logits. The pair (m, d) goes up its
 // last level: each GPU reduces its part of a row to a pair, and the GPUs exchange pairs.
 //
-// Cost: between the GPUs 8 bytes for a row and a GPU, however wide the row is; in memory 4, 3 or 2 passes, see the variants:
-// two_all_reduces.cuh, gathered_pairs.cuh (host_collectives, chunked), device_exchange.cuh.
+// Cost: between the GPUs 8 bytes per row and GPU, however wide the row is; in memory 4, 3 or 2 passes, see
+// the variants: two_all_reduces.cuh, gathered_pairs.cuh (host_collectives, chunked), device_exchange.cuh.
 // Sources: Megatron-LM's vocab-parallel cross-entropy makes two all-reduces, of maxima and of sums.
 #pragma once
 
 #include "common/kernel/load_store.cuh"
 #include "common/kernel/row_loss.cuh"
 
-/// What a GPU has of the problem: device memory.
+/// A GPU's part of the problem, in its device memory.
 template <class T>
 struct Part {
   const T* x = nullptr;                  ///< shape.rows x shape.cols
@@ -22,13 +22,13 @@ struct Part {
 
   [[nodiscard]] DirectLoad<T> load() const { return {x, shape.cols}; }
   [[nodiscard]] DirectStore<T> store() const { return {y, shape.cols}; }
-  /// x at the row's label where the label lies from column `begin` of the part to `end`, otherwise 0: what the parts say adds
-  /// up to it.
+  /// x[label] if the row's label is in columns `begin` to `end` of the part, otherwise 0: the sum over all
+  /// parts is x[label].
   __device__ float at_label(std::int64_t row, std::int64_t begin, std::int64_t end) const {
     const std::int64_t col = labels[row] - first_col;
     return begin <= col && col < end ? static_cast<float>(x[row * shape.cols + col]) : 0;
   }
-  /// x_label: the sum of what all parts say is at the label.
+  /// x_label: the sum of at_label() over all parts.
   __device__ void write_loss(std::int64_t row, MaxSum pair, float x_label) const {
     const std::int64_t label = labels[row];
     const float at_label = 0 <= label && label < row_cols ? x_label : NAN;
@@ -41,21 +41,21 @@ inline constexpr bool is_loss = false;
 template <>
 inline constexpr bool is_loss<CrossEntropy> = true;
 
-/// What a GPU, or a block, says of its part of a row: for softmax the pair.
+/// The message of a GPU, or of a block, about its part of a row: for softmax the pair.
 template <class Op>
 struct Message {
   MaxSum pair{};
 };
-/// For the loss also what it has at the label, or 0.
+/// For the loss, the message also has x[label], or 0 if the label is in another part.
 template <>
 struct Message<CrossEntropy> {
   MaxSum pair{};
   float x_label = 0;
 };
 
-/// What a rank tells of a row, with the number of the launch that it belongs to. It is written and read in one piece, so that a
-/// letter of this launch says by itself that it has come: no flag, and no fence between data and flag. (NCCL's protocol LL sends
-/// 4 bytes of a flag with each 4 of data. So done here, in words of 8 bytes, it was slower on two H200s.)
+/// A rank's message about a row, with the number of its launch. It is written and read in one piece, so the number of
+/// this launch shows that the data has arrived: no flag is needed, and no fence between data and flag. (NCCL's protocol
+/// LL sends a flag of 4 bytes with every 4 bytes of data. Doing that here, in words of 8 bytes, was slower on two H200s.)
 template <class Op>
 struct alignas(16) Letter {
   Message<Op> message{};

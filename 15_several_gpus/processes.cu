@@ -1,5 +1,5 @@
-// The same kernels with a process for each GPU, so that the GPUs may be in several machines: started by torchrun, mpirun or srun,
-// whose variables of the environment say who is who.
+// The kernels of this stage with one process per GPU, so that the GPUs may be in several machines: started by
+// torchrun, mpirun or srun, whose environment variables give each process its rank.
 //     torchrun --no-python --nproc-per-node 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
 //     mpirun -n 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
 #include <unistd.h>
@@ -90,7 +90,7 @@ class OwnRank {
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] int world() const { return world_; }
 
-  /// Verifies the variant, and prints what the slowest rank takes. False when it is wrong.
+  /// Verifies the variant, and prints the time of the slowest rank. False if the result is wrong.
   bool run(const Variant& variant, const Problem& split, InputKind input, int repeats);
 
  private:
@@ -99,11 +99,11 @@ class OwnRank {
     const Deadline deadline(number_, step);
     CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
   }
-  /// Of a launch, on this rank.
+  /// The time of a launch on this rank.
   float time_us(const Plan& plan, const std::string& name, int repeats);
-  /// Of all ranks.
+  /// The largest value of all ranks.
   float largest(float value);
-  /// What all ranks have of an output that is cut, put together.
+  /// Gathers the columns of a split output from all ranks into one matrix.
   void gather_columns(const Tensor& whole, const void* part, void* to);
 
   int number_;
@@ -224,7 +224,7 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   return all_right;
 }
 
-/// All variants on all problems that were asked for. False when one is wrong.
+/// Runs the selected variants on the selected problems. False if one is wrong.
 bool run_all(OwnRank& rank, const Options& options, const Device& device) {
   bool all_right = true;
   const std::vector<Variant> all = split_variants(rank.gpus());
@@ -244,7 +244,7 @@ bool run_all(OwnRank& rank, const Options& options, const Device& device) {
 ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
   // The variants by their names; those of this rank are made when it is known.
   const Stage named{.name = "15_several_processes",
-                    .idea = "a process for each GPU",
+                    .idea = "one process per GPU",
                     .variants = split_variants(none),
                     .operations = split_operations()};
   const Options options = parse_command_line(arguments, named);
@@ -257,7 +257,7 @@ ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
   try {
     return run_all(rank, options, device) ? ExitCode::fine : ExitCode::wrong_result;
   } catch (const std::exception& error) {
-    // Nothing can be freed: what was enqueued may wait for ever.
+    // Nothing can be freed: the enqueued work may wait for ever.
     std::fprintf(stderr, "rank %d: %s %s\n", rank.number(), error.what(), rank.gpus()->why().c_str());
     _exit(static_cast<int>(ExitCode::cuda_error));
   }

@@ -19,7 +19,7 @@ inline void check_nccl(ncclResult_t result, const char* call) {
 }
 
 struct CommDestroyer {
-  // Not ncclCommDestroy, which waits for what was enqueued, be it for ever.
+  // Not ncclCommDestroy, which waits for the enqueued work, possibly for ever.
   void operator()(ncclComm_t comm) const { (void)ncclCommAbort(comm); }
 };
 using Comm = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, CommDestroyer>;
@@ -40,7 +40,7 @@ void on_each(const std::vector<Rank>& ranks, Use use) {
   }
 }
 
-/// The same, as one group of NCCL calls: what they do together begins when all have called.
+/// Calls `use` for each rank as one group of NCCL calls: their work starts when all of them have been made.
 template <class Use>
 void as_group(const std::vector<Rank>& ranks, Use use) {
   check_nccl(ncclGroupStart(), "ncclGroupStart");

@@ -1,8 +1,8 @@
-// What users of PyTorch write, and where the lesson starts: the maximum of each row, an all-reduce, the sum of the
-// exponentials, an all-reduce, the result.
+// The usual code in PyTorch, with which the lesson starts: the maximum of each row, an all-reduce, the sum of
+// the exponentials, an all-reduce, the result.
 //
-// Cost: 4 passes, 3 reads and 1 write (the loss 2 reads), and twice 4 bytes for a row and a GPU. Each all-reduce waits for the
-// slowest GPU.
+// Cost: 4 passes, 3 reads and 1 write (the loss 2 reads), and twice 4 bytes per row and GPU. Each all-reduce
+// waits for the slowest GPU.
 #pragma once
 
 #include "05_uncached/uncached.cuh"
@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(1024) max_of_part(Part<T> part, DirectLoad<T> 
   }
 }
 
-/// sums: of the exponentials; for the loss, x at the label behind them, so that one all-reduce does both.
+/// sums: the sums of the exponentials; for the loss, x[label] of all rows follows them, so that one
+/// all-reduce does both.
 template <class Op, class T, int pack_size>
 __global__ void __launch_bounds__(1024)
     sum_of_part(Part<T> part, DirectLoad<T> load, const float* maxima, float* sums) {
@@ -82,7 +83,8 @@ struct TwoAllReduces {
     if (rows == 0) return;
     const auto maxima = [&](std::size_t i) { return static_cast<float*>(workspaces[i]); };
     const auto sums = [&](std::size_t i) { return maxima(i) + rows; };
-    // Kernels on each GPU, then what all do together. launch(part, number of threads, pack size as a constant, i)
+    // Launches kernels on each GPU; the collectives follow. launch(part, number of threads, pack size as a
+    // constant, i)
     const auto on_each_part = [&](auto launch) {
       on_each(ranks, [&](const Rank&, std::size_t i) {
         const Part<T>& part = parts[i];

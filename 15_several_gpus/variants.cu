@@ -9,7 +9,7 @@
 
 namespace {
 
-/// Of each rank of this process.
+/// The part of each rank of this process.
 template <class T>
 std::vector<Part<T>> parts_of(const Problem& problem, const std::vector<Rank>& ranks, const Memory& memory) {
   const std::size_t inputs = memory.inputs.size() / ranks.size();
@@ -35,7 +35,7 @@ Shape widest_part(const Problem& problem) {
   return {problem.shape.rows, columns_of(0, problem.devices, problem.shape.cols).count};
 }
 
-/// All parts together are read and written so often; for the loss they are read less often, and not written.
+/// The passes over all parts together; for the loss they are read less often, and not written.
 std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
   return [=](const Problem& problem) {
     return makes_loss(problem) ? whole_passes(reads_for_loss, 0)(problem) : whole_passes(reads, 1)(problem);
@@ -46,7 +46,7 @@ std::function<Traffic(const Problem&)> passes_of_parts(double reads, double read
 
 Variant two_all_reduces(const Gpus& gpus) {
   return {.name = "two_all_reduces",
-          .idea = "the maximum, all-reduce, the sum, all-reduce, write",
+          .idea = "all-reduce the maximum, then the sum; then write",
           .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
             return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
               const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
@@ -126,7 +126,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& /*devi
 Variant device_exchange(const Gpus& gpus) {
   return {
       .name = "device_exchange",
-      .idea = "one kernel: the part stays on chip, messages go from kernel to kernel",
+      .idea = "one kernel per GPU: its part stays on chip; kernels exchange messages",
       .prepare = [gpus](const Problem& problem, const Device&, const Memory& memory) -> Plan {
         return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
           if (problem.shape.rows == 0) return [](const Streams&) {};
@@ -155,12 +155,13 @@ Variant device_exchange(const Gpus& gpus) {
 
 std::vector<Variant> split_variants(const Gpus& gpus) {
   constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
-  // Two of them, and what is written, in an L2 of 50 MiB.
+  // Two chunks and their results fit in an L2 of 50 MiB.
   constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
   return {
       two_all_reduces(gpus),
-      gathered(gpus, "host_collectives", "a pair for each part; gather them; merge and write", all_rows),
-      gathered(gpus, "chunked", "the same in chunks, exchanged behind the next one's first read",
+      gathered(gpus, "host_collectives",
+               "one kernel computes pairs, NCCL gathers them, one merges and writes", all_rows),
+      gathered(gpus, "chunked", "in chunks of rows: each exchange overlaps the next chunk's first read",
                chunk_bytes),
       device_exchange(gpus),
   };

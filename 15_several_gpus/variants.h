@@ -12,13 +12,13 @@ class AllGpus {
   AllGpus() = default;
   explicit AllGpus(std::vector<Rank> ranks) : ranks_(std::move(ranks)) {}
 
-  /// Of so many in all processes.
+  /// The ranks of this process, out of `count` in all processes.
   const std::vector<Rank>& ranks(int count) {
     if (ranks_.empty()) ranks_ = ranks_of_one_process(count);
     return ranks_;
   }
 
-  /// Windows for so many bytes: launches that share them follow one another on each GPU.
+  /// Windows for `bytes` bytes of messages: launches that share them follow one another on each GPU.
   std::shared_ptr<MailWindows> windows(int count, std::size_t bytes) {
     if (!windows_ || windows_->bytes() < bytes) {
       windows_ = std::make_shared<MailWindows>(ranks(count), count, bytes);
@@ -26,7 +26,7 @@ class AllGpus {
     return windows_;
   }
 
-  /// What a kernel says that has failed.
+  /// The message that a failed kernel has left.
   [[nodiscard]] std::string why() const { return windows_ ? windows_->overdue() : ""; }
 
  private:

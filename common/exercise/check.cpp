@@ -83,9 +83,9 @@ Function* find(void* library, const char* name) {
                          "` with the parameters of common/exercise/launchers.cuh.");
 }
 
-/// Makes a plan for a case whose inputs and output lie in this memory.
+/// Makes a plan for a case whose inputs and output are in this memory.
 using Prepare = std::function<Plan(const Case&, const Memory&)>;
-/// The same, where the input is x and the output y.
+/// Makes a plan for a case whose input is x and whose output is y.
 using PrepareXToY = std::function<Plan(const Case&, const float* x, float* y)>;
 
 Prepare prepares(const PrepareXToY& prepare) {
@@ -126,7 +126,7 @@ Prepare load(const std::string& path, Launcher launcher) {
   if (launcher == Launcher::softmax_of_rows) {
     auto* launch = find<decltype(softmax_of_rows)>(library, "softmax_of_rows");
     return prepares([launch](const Case& of, const float* x, float* y) -> Plan {
-      // Where row 0 of the matrix would be; not allocated memory.
+      // The address of row 0 of the matrix, if there were one; it is not allocated memory.
       const std::int64_t before = of.first_row * of.shape.cols;
       return [=](cudaStream_t stream) { launch(x - before, y - before, of.first_row, of.shape, stream); };
     });
@@ -199,7 +199,7 @@ void run_case(const Case& of, const Prepare& prepare, const std::function<void(c
     const char* input = has_x_alone && verdict.explanation == "changed its input" ? " x." : ".";
     throw WrongResultError("Wrong result, " + describe(of) + ": the kernel " + verdict.explanation + input);
   }
-  if (!computes_softmax(of.launcher)) {  // what follows explains softmax
+  if (!computes_softmax(of.launcher)) {  // the explanations below are about softmax
     throw WrongResultError("Wrong result, " + describe(of) + ": " + verdict.explanation + ".");
   }
   const std::int64_t cols = of.shape.cols;
@@ -244,7 +244,7 @@ std::vector<Case> cases_of(const Exercise& exercise) {
   return cases;
 }
 
-/// The kernel must be the exercise's own, and no library's: those are not what there is to learn.
+/// The kernel must be the learner's own, and not a library's: the exercise is about writing it.
 void check_kernels(const Exercise& exercise, const Counts& counts) {
   for (const std::string& kernel : counts.kernels) {
     if (names_library(kernel)) {
@@ -267,7 +267,7 @@ void check_kernels(const Exercise& exercise, const Counts& counts) {
   if (std::none_of(counts.kernels.begin(), counts.kernels.end(), is_asked_for)) {
     const bool one = counts.kernels.size() == 1;
     throw WrongResultError("The launcher launched `" + join(counts.kernels) +
-                           "`; what is asked for is one kernel, `" + exercise.kernel + "`." +
+                           "`; the exercise requires one kernel, `" + exercise.kernel + "`." +
                            (one ? " Is this the file of another exercise?" : ""));
   }
 }
@@ -277,16 +277,16 @@ double sectors_of(double bytes) {
   return 1.25 * bytes / 32;
 }
 
-/// What every exercise asks for, and then its own rules.
+/// The rules of every exercise, and then its own.
 std::vector<Rule> rules_of(const Exercise& exercise, const Counts& counts) {
   std::vector<Rule> rules{
       {Counter::kernels, 1, 1,
        "One kernel does it all: `" + exercise.kernel + "`. Ran: " + join(counts.kernels) + "."},
-      // A float for all lanes (a row's maximum) may be loaded beside the 128 bytes of 32 lanes.
+      // A float for all lanes (a row's maximum) may be loaded in addition to the 128 bytes of 32 lanes.
       {Counter::load_bytes, 16, 1e9,
        "32 lanes could ask for 128 bytes together. Here most lanes have nothing to do, or all do the same: "
        "one does the work of all. Let every lane take columns of its own."}};
-  // Where all is copied to shared memory by cp.async, nothing is loaded.
+  // If cp.async copies everything to shared memory, nothing is loaded.
   if (counts[Counter::read_passes] == 0) rules.pop_back();
   rules.insert(rules.end(), exercise.rules.begin(), exercise.rules.end());
   if (exercise.more_rules) {
@@ -367,7 +367,7 @@ void verify_on_gpu(const Exercise& exercise, const Prepare& prepare) {
   for (const Case& of : cases) run_case(of, prepare, launch_and_wait);
 }
 
-/// Nothing where what the exercise is compared with fails: it may be wrong on purpose.
+/// Empty if the launcher to compare with fails: it may be wrong on purpose.
 std::optional<Counts> count_before(const Exercise& exercise, const std::string& path) {
   const Shape shape = exercise.counted.back();
   std::optional<Counts> counts;

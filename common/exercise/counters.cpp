@@ -11,7 +11,7 @@
 
 namespace {
 
-/// What a counter is given for each of.
+/// The unit that a counter is divided by.
 enum class Per { row, element, byte, load, store };
 
 struct Formula {

@@ -1,4 +1,4 @@
-// The numbers that an exercise fixes or bounds: each is a formula of what the simulator counted.
+// The numbers that an exercise fixes or bounds: each is a formula of the simulator's counts.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ enum class Counter {
   kernels,
   read_passes,      ///< bytes loaded / bytes of the matrix
   written_passes,   ///< bytes stored / bytes of the matrix
-  load_bytes,       ///< bytes per load request of a warp: 128 if each of 32 lanes asks for a float of its own
+  load_bytes,       ///< bytes per load request of a warp: 128 if each of 32 lanes loads a float of its own
   store_bytes,      ///< the same for stores
   load_sectors,     ///< 32-byte sectors per load request
   store_sectors,    ///< the same for stores
@@ -34,11 +34,12 @@ std::string number(double value);
 /// True for nvcc's own headers: shuffles and much of the arithmetic are inlined through them.
 bool is_header_of_nvcc(const std::string& file);
 
-/// True for a kernel's name, a path or a report that names a library which does the work: CUB, Thrust, and of cooperative
-/// groups what reduces. Their barriers, shuffles and addresses are CUDA's own under another name.
+/// True for a kernel's name, a path or a report that names a library which does the work: CUB, Thrust, and
+/// the reductions of cooperative groups. The barriers, shuffles and addresses of cooperative groups are
+/// allowed: they are CUDA's own under another name.
 bool names_library(const std::string& text);
 
-/// What one run of a launcher did.
+/// The counts of one run of a launcher.
 struct Counts {
   /// A source line and its part.
   struct Line {

@@ -36,43 +36,43 @@ struct Rule {
   Counter counter;
   double least;
   double most;
-  std::string advice;          ///< said when it is broken: what the number means, and where to look
-  std::string advice_below{};  ///< said instead where there is too little, if it is not the same
+  std::string advice;          ///< shown if the rule is broken: the meaning of the number, and where to look
+  std::string advice_below{};  ///< shown instead if the number is below `least`; empty: the same advice
 };
 
 struct Exercise {
   std::string kernel;  ///< the name of the one kernel to launch
   Launcher launcher = Launcher::softmax;
-  bool clusters = false;  ///< what it needs: a GPU of compute capability 9.0 or newer
-  /// The result is verified for each of them, with each input, in this order; then again with warps and blocks that take
-  /// their turns in another order.
+  bool clusters = false;  ///< whether it needs a GPU of compute capability 9.0 or newer
+  /// The result is verified for each of them, with each input, in this order; then again with warps and
+  /// blocks running in another order.
   std::vector<Shape> shapes;
   std::vector<InputKind> inputs;
-  std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: each of them, too
+  std::vector<std::int64_t> first_rows{0};      ///< Launcher::softmax_of_rows: with each of them as well
   std::vector<Shape> counted;                   ///< the rules are applied to these
   InputKind counted_input = InputKind::normal;  ///< with this input
   /// Most instructions of a warp for 32 elements: a loop in a single thread needs some 32 times as many.
   double instructions = 0;
-  /// Besides: one kernel, and every lane does its share. The first broken one is reported. Of sectors a request may have more
-  /// than a rule says where it asks for as many bytes: packs.
+  /// Further rules; every exercise also requires one kernel in which every lane does its share. The first broken rule
+  /// is reported. A request may have more sectors than a rule allows if it loads proportionally more bytes, in packs.
   std::vector<Rule> rules;
-  /// Those that depend on what was launched or counted.
+  /// Rules that depend on the launch or on the counts.
   std::function<std::vector<Rule>(const Counts&)> more_rules;
-  std::string task;  ///< said after whatever is wrong: what to do, in a line or two
-  std::string why;   ///< said on success: two sentences on why it works
-  /// Said on success, too, of what is right and could be less; "" where there is nothing to add.
+  std::string task;  ///< shown after any mistake: the task in a line or two
+  std::string why;   ///< shown on success: two sentences on why it works
+  /// Also shown on success: a correct number that could be lower; "" if there is nothing to add.
   std::function<std::string(const Counts&)> remark;
-  std::string before;  ///< what the counters are compared with on success: "the starter"
+  std::string before;  ///< the name of the code to compare the counters with on success: "the starter"
   std::vector<Counter> compared;
 };
 
-/// Arguments: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]. Prints the first thing that is wrong, or
-/// what was counted before and after. Returns 0 solved, 1 not yet, 2 bad usage, 3 no device.
+/// Arguments: LEARNERS_LIBRARY BEFORE_LIBRARY [--device gpu|sim]. Prints the first mistake, or the counts
+/// before and after. Returns 0 solved, 1 not yet, 2 bad usage, 3 no device.
 int check_exercise(const Exercise& exercise, int argc, const char* const* argv);
 
-/// A number that is asked for, and counted.
+/// A number that the learner predicts and the simulator counts.
 struct Question {
-  /// A wrong answer that somebody gives for a reason, and what to say to it.
+  /// A typical wrong answer, and the advice for it.
   struct Mistake {
     double answer;
     std::string advice;

@@ -1,4 +1,4 @@
-// What the file of an exercise includes: the launchers that the check calls, and what the lessons have given
+// The header for the file of an exercise: the launchers that the check calls, and the helpers of the lessons
 // so far (CUDA_CHECK, MaxOp, SumOp, grid_for, divide_up). Matrices are float, row-major, in device memory.
 #pragma once
 
@@ -23,11 +23,12 @@ void softmax_of_rows(const float* x, float* y, std::int64_t first_row, Shape sha
 /// The gradient of a softmax whose result was y: of each row, from y and dy into dx.
 void softmax_backward(const float* y, const float* dy, float* dx, Shape shape, cudaStream_t stream);
 
-/// Of each row of x the loss against its label, and the gradient dx. A label of -100 ignores the row: loss and dx are 0.
+/// The loss of each row of x with its label, and the gradient dx. A label of -100 ignores the row: loss and dx are 0.
 void cross_entropy(const float* x, const std::int64_t* labels, float* loss, float* dx, Shape shape,
                    cudaStream_t stream);
 
-/// Attention's softmax of x / 8, where row r sees columns 0 to r % cols, and y, dropout of it that the seed says.
+/// Attention's softmax of x / 8, in which row r sees columns 0 to r % cols, and y, the softmax after the
+/// dropout that the seed determines.
 void causal_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape,
                     cudaStream_t stream);
 

@@ -53,20 +53,20 @@ std::string short_number(double value, int digits = 5) {
   return text.data();
 }
 
-/// What the results of a row tell together; "" where they add up to 1, or some are NaN.
+/// A remark on the sum of a row's results; "" if they add up to 1, or some are NaN.
 std::string wrong_sum(const std::vector<float>& y) {
   const double sum = std::accumulate(y.begin(), y.end(), 0.0);
   if (!std::isfinite(sum) || std::fabs(sum - 1) < 0.005) return "";
   return " The results of this row add up to " + short_number(sum) + " instead of 1.";
 }
 
-/// Where the NaN is that a row must not lose; "" if it has none.
+/// The place of the NaN that a row must not lose; "" if it has none.
 std::string place_of_nan(const std::vector<float>& x) {
   const auto nan = std::find_if(x.begin(), x.end(), [](float value) { return std::isnan(value); });
   return nan == x.end() ? "" : " The NaN of this row is in column " + std::to_string(nan - x.begin()) + ".";
 }
 
-/// What there is to know of an input; "" where its name says it.
+/// A description of an input; "" if its name is enough.
 std::string explain(InputKind input) {
   static const std::map<InputKind, std::string> notes{
       {InputKind::very_negative, "all around -200"},
@@ -154,7 +154,7 @@ std::string broken_rule(Counter counter, double least, double most, const Counts
       "The result is right, the technique is not yet there: " + counted_in(counted_text, counter) +
       ", where " + expected + " (counted at " + std::to_string(counts.shape.rows) + " x " +
       std::to_string(counts.shape.cols) + ").\n";
-  // Of what there is too little, no line has too much: only a ratio can be blamed on one.
+  // If a count is too low, no line is to blame: only a ratio can be blamed on one line.
   const bool ratio = counter == Counter::load_bytes || counter == Counter::store_bytes ||
                      counter == Counter::load_sectors || counter == Counter::store_sectors;
   if (counted < least && !ratio) return text;

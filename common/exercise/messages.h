@@ -1,4 +1,4 @@
-// What a check says: which element is wrong, which counter is off, and in which source line.
+// The messages of a check: which element is wrong, which counter is off, and in which source line.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The check of an exercise to predict: the learner's numbers first, then what is counted.
+// The check of an exercise to predict: the learner's numbers first, then the counts.
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -40,12 +40,12 @@ std::map<std::string, std::string> read_answers(const std::string& path) {
   return answers;
 }
 
-/// What is wrong with the answer to a question; "" if it is right.
+/// The mistake in the answer to a question; "" if it is right.
 std::string problem_with(const Question& question, const std::map<std::string, std::string>& answers) {
   const auto found = answers.find(question.name);
   if (found == answers.end())
     return "There is no line `" + question.name +
-           " = ...` any more: write it again, or take --reset (your answers are then kept beside it).";
+           " = ...` any more: write it again, or use --reset (which keeps a copy of your answers).";
   const std::string& text = found->second;
   if (text.empty() || text == "?") {
     return "`" + question.name + "` has no answer yet: write a number in place of the question mark.";
@@ -61,7 +61,7 @@ std::string problem_with(const Question& question, const std::map<std::string, s
     return "`" + question.name + " = " + text + "`: a number is wanted, and one line for each question.";
   }
   if (is(answer, question.counted())) return "";
-  const std::string wrong = "`" + question.name + " = " + text + "` is not what is counted. ";
+  const std::string wrong = "`" + question.name + " = " + text + "` is not the counted number. ";
   for (const Question::Mistake& mistake : question.mistakes) {
     if (is(answer, mistake.answer)) return wrong + mistake.advice;
   }

@@ -1,4 +1,4 @@
-// What the exercises of the primer compute: there is no softmax in them yet.
+// The operations of the primer's exercises, which do not have softmax yet.
 #pragma once
 
 #include "common/harness/operation.h"

@@ -1,5 +1,5 @@
-// The gradients of softmax and log-softmax: from the result y of the forward operation, or what y can be made of again, and the
-// gradient dy of what followed it to the gradient dx.
+// The gradients of softmax and log-softmax: from the forward result y (or the values to recompute y from) and
+// the gradient dy of y to the gradient dx.
 #include "common/harness/compare.cuh"
 #include "common/harness/operation.h"
 #include "common/harness/reference.cuh"
@@ -14,12 +14,12 @@ std::vector<Tensor> dx_alone(const Problem& problem) {
   return {{"dx", problem.dtype, problem.shape}};
 }
 
-/// What the two operations do to a row, in double precision.
+/// The two operations on a row, in double precision.
 struct SoftmaxBackwardOf {
   static __host__ __device__ double forward(double x, ReferenceRow row) { return row.softmax(x); }
   static __host__ __device__ double summand(double y, double dy) { return y * dy; }
   static __host__ __device__ double dx(double y, double dy, double sum) { return y * (dy - sum); }
-  /// What dx is the difference of, taken together: the tolerance is relative to it.
+  /// The magnitudes of the two terms whose difference is dx: the tolerance is relative to their sum.
   static __host__ __device__ double scale(double y, double dy, double magnitudes) {
     return fabs(y) * (fabs(dy) + magnitudes);
   }
@@ -57,8 +57,8 @@ void fill_y_and_dy(const Problem& problem, InputKind kind, std::uint64_t seed, s
   });
 }
 
-/// Made again, y is a float on its way, and 0 where that would be below the smallest normal one: such an error is added to its scale
-/// (2^-110, of which even 2e-5 is more than 2^-126).
+/// The recomputed y is a float in between, and 0 if it would be below the smallest normal float: that error
+/// is added to its scale (2^-110, of which even 2e-5 is more than 2^-126).
 struct RecomputedBackwardOf : SoftmaxBackwardOf {
   static __host__ __device__ double scale(double y, double dy, double magnitudes) {
     return SoftmaxBackwardOf::scale(fabs(y) + 0x1p-110, dy, magnitudes);
@@ -100,7 +100,7 @@ struct Reference {
   }
 };
 
-/// The inputs are what they are, rounded: dx is held against the exact result for these. y(index) -> double.
+/// dx is compared with the exact result for the inputs as stored, after rounding. y(index) -> double.
 template <class Of, class Where, class Y, class T>
 std::vector<Verdict> verify_dx_of(const Problem& problem, Y y, const T* dy, const T* dx,
                                   double tolerance_factor) {

@@ -19,14 +19,14 @@ struct Packs {
 };
 
 struct Tensors {
-  Packs packs[max_tensors];  ///< what there is not has none
+  Packs packs[max_tensors];  ///< a missing tensor has none
 };
 
 __device__ int4 operator^(int4 a, int4 b) {
   return {a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w};
 }
 
-/// Thread i takes pack i of every tensor that has so many.
+/// Thread i takes pack i of every tensor that has one.
 __global__ void __launch_bounds__(block_size) ceiling(Tensors inputs, Tensors outputs) {
   const std::int64_t pack = blockIdx.x * std::int64_t{block_size} + threadIdx.x;
   int4 all{};
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(block_size) ceiling(Tensors inputs, Tensors ou
   if (!written && all.x == 0x5eed5eed && all.y == 0x0dd5eed5) outputs.packs[0].data[0] = all;
 }
 
-/// The copy alone: with a bound for each tensor it would be another kernel than the one that was tried out.
+/// Only the copy: a bound per tensor would make it a different kernel from the one that was tuned.
 __global__ void __launch_bounds__(block_size)
     copy(const int4* __restrict__ x, int4* __restrict__ y, std::int64_t num_packs) {
   const std::int64_t pack = blockIdx.x * std::int64_t{block_size} + threadIdx.x;
@@ -62,8 +62,8 @@ __global__ void read(const int4* __restrict__ x, std::int64_t num_packs, int* si
   if (all == 0x5eed5eed) *sink = all;
 }
 
-/// Each multiprocessor has a counter of its own, so that one alone is read; of as many blocks as there are
-/// multiprocessors one will run there.
+/// Each multiprocessor has its own counter, so only one of them is read: with as many blocks as there are
+/// multiprocessors, one block will run there.
 __global__ void read_clock(ClockReading* reading) {
   unsigned multiprocessor = 0;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
@@ -83,8 +83,8 @@ __global__ void wait(int microseconds) {
   }
 }
 
-/// No memory holds more packs than a grid has threads. Not grid_for, which may cut off what kernels then do
-/// in a loop.
+/// No memory holds more packs than a grid has threads. Not grid_for, which may return fewer blocks for
+/// kernels that loop.
 unsigned blocks_for(std::int64_t num_packs) {
   return static_cast<unsigned>((num_packs + block_size - 1) / block_size);
 }

@@ -14,8 +14,8 @@ struct Bytes {
   std::size_t bytes = 0;
 };
 
-/// What lies of each tensor in whole 16-byte accesses at addresses that are multiples of 16 is read (of at
-/// most 3 inputs) or overwritten (at most 3 outputs) once. Throws CudaError.
+/// Reads the inputs (at most 3) and overwrites the outputs (at most 3) once, as far as whole 16-byte accesses
+/// at multiples of 16 cover them. Throws CudaError.
 void launch_ceiling(std::span<const Bytes> inputs, std::span<const Bytes> outputs, cudaStream_t stream);
 
 /// Reads `bytes` from x, so that whatever the L2 cache held before is gone when bytes exceed its size.
@@ -31,7 +31,7 @@ struct ClockReading {
 /// Writes *reading, in device memory.
 void launch_read_clock(ClockReading* reading, int multiprocessors, cudaStream_t stream);
 
-/// Keeps the stream busy for so long.
+/// Keeps the stream busy for `microseconds`.
 void launch_wait(int microseconds, cudaStream_t stream);
 
 /// False when this executable holds no code for the current device.

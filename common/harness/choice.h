@@ -29,7 +29,8 @@ std::string names_of(const Named<T>& choices) {
   return names;
 }
 
-/// "; did you mean cold?" where a name differs from the text in one letter, longer texts in more, otherwise "".
+/// "; did you mean cold?" if a name differs from the text in one letter, or in more for longer texts;
+/// otherwise "".
 template <class T>
 std::string did_you_mean(const std::string& text, const Named<T>& choices) {
   const auto distance = [&text](const std::string& name) {  // letters to add, drop or exchange
@@ -61,7 +62,7 @@ std::string did_you_mean(const std::string& text, const Named<T>& choices) {
   throw UsageError(what + ": '" + value + "' is not accepted" + meant + "; accepted: " + accepted);
 }
 
-/// The value of that name. `also`: what is accepted beside the names. Throws UsageError.
+/// The value of that name. `also`: other texts that are accepted, for the message. Throws UsageError.
 template <class T>
 T choose(const std::string& what, const std::string& text, const Named<T>& choices,
          const std::string& also = "") {

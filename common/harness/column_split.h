@@ -10,7 +10,7 @@ struct Columns {
   std::int64_t count = 0;
 };
 
-/// Equal parts, but for the last: whole 32-byte sectors of every type, so that most parts can be read in packs.
+/// Equal parts, except for the last: whole 32-byte sectors of every type, so that most parts can be read in packs.
 inline Columns columns_of(int device, int devices, std::int64_t cols) {
   constexpr std::int64_t whole = 16;
   const std::int64_t each = ((cols + devices - 1) / devices + whole - 1) / whole * whole;

@@ -1,5 +1,5 @@
-// Comparing every element of an output with a reference, on the host or the device: what the verify functions of
-// operations are made of.
+// Comparing every element of an output with a reference, on the host or the device: the building blocks of
+// the operations' verify functions.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ __host__ __device__ double as_double(T value) {
   return static_cast<double>(static_cast<float>(value));
 }
 
-/// What an element should be, and what its tolerance is relative to.
+/// The right value of an element, and the scale that its tolerance is relative to.
 struct Expected {
   double value;
   double scale;
@@ -23,7 +23,7 @@ namespace compare_detail {
 
 inline constexpr std::int64_t no_index = std::numeric_limits<std::int64_t>::max();
 
-/// What one element, or many, have wrong.
+/// The errors of one element, or of many.
 struct Findings {
   std::int64_t wrong = 0;
   std::int64_t not_written = 0;
@@ -74,7 +74,7 @@ std::string explain(const Findings& findings, Shape shape);
 
 }  // namespace compare_detail
 
-/// Compares shape.elements() elements at y with reference(index) -> Expected. Where is OnHost or OnDevice;
+/// Compares shape.elements() elements at y with reference(index) -> Expected. `Where`: OnHost or OnDevice;
 /// tolerance_factor: see Operation::verify.
 template <class Where, class T, class Reference>
 Verdict compare_elements(const T* y, Shape shape, const Reference& reference, Tolerance allowed,

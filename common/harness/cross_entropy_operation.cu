@@ -21,8 +21,8 @@ std::vector<Tensor> loss_and_dx(const Problem& problem) {
   return {loss_of(problem), {"dx", problem.dtype, problem.shape}};
 }
 
-/// Of eight rows: the first column, none (ignored), the last one, the one that the kind of input has chosen, and any. Rows that
-/// hold what makes them NaN are among those that are ignored.
+/// The labels of eight rows are the first column, none (ignored), the last column, the column that the kind
+/// of input has chosen, and any columns. The ignored rows include rows whose values make everything NaN.
 struct LabelOfRow {
   std::uint64_t seed;
   std::int64_t cols;
@@ -51,10 +51,11 @@ void fill_x_and_label(const Problem& problem, InputKind kind, std::uint64_t seed
   });
 }
 
-/// What the reference knows of a row. A label that is no column is read nowhere, and makes everything NaN.
+/// The reference's data on a row. A label that is out of range is never used as an index; it makes everything
+/// NaN.
 struct LossRow {
   ReferenceRow pair;
-  ReferenceSum of_x;  ///< where labels are smoothed
+  ReferenceSum of_x;  ///< if labels are smoothed
   double x_label = NAN;
   std::int64_t label = ignored_label;
 };

@@ -1,4 +1,4 @@
-// Owners of what the CUDA runtime hands out: released on every way out of a scope.
+// Owners of the CUDA runtime's handles and memory, which release them on every way out of a scope.
 #pragma once
 
 #include <cuda_runtime.h>

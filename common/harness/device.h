@@ -10,7 +10,7 @@ struct Device {
   int multiprocessors = 0;
   std::size_t l2_bytes = 0;
   std::size_t memory_bytes = 0;
-  std::size_t shared_bytes_per_block = 0;  ///< the most that a block may ask for
+  std::size_t shared_bytes_per_block = 0;  ///< the most that a block may request
   std::string cuda_driver;                 ///< newest CUDA version that the driver supports, "13.0"
   std::string cuda_runtime;                ///< of the runtime library that is loaded, "13.0"
   bool simulated = false;                  ///< the CPU simulator: it counts, and never gives a time

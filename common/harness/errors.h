@@ -1,4 +1,4 @@
-// What can go wrong in a run, and the code that says so: of every executable, and of the C interface.
+// The ways in which a run can fail, and their exit codes, for every executable and the C interface.
 #pragma once
 
 #include <exception>
@@ -7,17 +7,17 @@
 /// Exit codes of every executable, as --help lists them.
 enum class ExitCode { fine = 0, wrong_result = 1, bad_usage = 2, no_device = 3, cuda_error = 4 };
 
-/// Something asked for that cannot be done. what() is one line: what was wrong, and what is accepted.
+/// A request that cannot be fulfilled. what() is one line with the mistake and the accepted values.
 class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// No device that the stages can run on. what() says why, and what is needed.
+/// No device that the stages can run on. what() gives the reason and the remedy.
 class NoDeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A result that is wrong where there is no verdict to say so.
+/// A wrong result outside of a verdict.
 class WrongResultError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

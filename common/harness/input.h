@@ -21,7 +21,7 @@ enum class InputKind {
   one_pos_inf,      // every second row holds a +inf: NaN
   one_nan,          // every second row holds a NaN: NaN
   lowest,           // all -1e30 (f16: -60000): below a maximum that starts at any usual number
-  near_one_hot,  // one element per row has all but a thousandth of the softmax: its gradient is what is left
+  near_one_hot,  // one element per row has the whole softmax except for a thousandth: its gradient is that rest
                  // of a difference
 };
 

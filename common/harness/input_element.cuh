@@ -1,4 +1,4 @@
-// Which element of a row an input singles out; labels point at it, too.
+// The element of a row that an input singles out; labels point at it as well.
 #pragma once
 
 #include <cuda_runtime.h>

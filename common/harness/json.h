@@ -1,4 +1,4 @@
-// JSON, as far as the harness writes it: --format json, and what the C interface tells.
+// The JSON that the harness writes: for --format json, and for the C interface.
 #pragma once
 
 #include <string>

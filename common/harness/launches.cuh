@@ -1,5 +1,5 @@
 // Makes a Variant from a launcher: the problem's dtype and operation become template arguments, and the
-// launcher declares what it refuses and needs.
+// launcher declares its refusals and needs.
 #pragma once
 
 #include <stdexcept>

@@ -5,7 +5,7 @@
 
 namespace {
 
-// ---- What is seen, and what is kept. Both are said again here, apart from the kernels.
+// ---- The visible columns and the kept elements, written a second time here, independently of the kernels.
 
 struct Seen {
   const std::int64_t* length;  ///< nullptr: causal
@@ -17,7 +17,7 @@ struct Seen {
   }
 };
 
-/// 0, or what the element is multiplied by.
+/// 0, or the factor of a kept element.
 struct DropoutFactor {
   std::uint64_t seed;
   __host__ __device__ double operator()(std::int64_t index) const {
@@ -118,7 +118,7 @@ struct ExpectedDropout {
   }
 };
 
-/// What a framework rounds between two kernels may be rounded here, too.
+/// Values that a framework rounds between two kernels may be rounded here as well.
 Tolerance of_two_roundings(DType dtype) {
   const Tolerance once = tolerance(dtype);
   return {2 * once.absolute, 2 * once.relative};
@@ -212,7 +212,7 @@ template <class T>
 struct RoundedSoftmax {
   SoftmaxOf<T> softmax;
   __host__ __device__ T operator()(std::int64_t index) const {
-    constexpr double smallest_normal = 0x1p-126;  // what is less is 0 on the device alone
+    constexpr double smallest_normal = 0x1p-126;  // smaller numbers are 0 on the device, but not on the host
     const double value = softmax(index);
     return static_cast<T>(static_cast<float>(value < smallest_normal ? 0 : value));
   }

@@ -1,4 +1,4 @@
-// What is computed: an operation on the rows of a row-major matrix of one data type.
+// The problem to compute: an operation on the rows of a row-major matrix of one data type.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ enum class DType {
   f32,
   f16,
   bf16,
-  i64  ///< of tensors beside the matrix: labels
+  i64  ///< for tensors other than the matrix: labels
 };
 
 std::size_t size_of(DType dtype);  ///< bytes of one element
 const char* name(DType dtype);
-/// Of matrices, in the order in which they are listed to the user.
+/// The data types of matrices, in the order in which they are listed to the user.
 const std::vector<DType>& all_dtypes();
 
 /// One input or output of an operation, row-major.
@@ -25,11 +25,14 @@ struct Tensor {
   const char* name;
   DType dtype = DType::f32;
   Shape shape;
-  int device = 0;  ///< where it lies
+  int device = 0;  ///< the device that holds it
   [[nodiscard]] std::size_t bytes() const;
 };
 
-enum class Space { host, device };  ///< where a pointer points, and so where the work on it is done
+enum class Space {
+  host,
+  device
+};  ///< the space that a pointer points to, and so the place of the work on it
 
 /// Elements by which tensors are off their alignment of 256 bytes.
 struct Offsets {
@@ -45,8 +48,8 @@ struct Problem {
   DType dtype = DType::f32;
   const Operation* op = nullptr;
   Offsets offsets{};
-  std::uint64_t seed = 1;  ///< of the inputs, and of what an operation draws
-  int devices = 1;         ///< GPUs that its tensors lie on
+  std::uint64_t seed = 1;  ///< for the inputs, and for an operation's random numbers
+  int devices = 1;         ///< GPUs that hold its tensors
 
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;
@@ -57,7 +60,7 @@ struct Problem {
   [[nodiscard]] std::size_t matrix_bytes() const;
   /// Bytes of all inputs and outputs: the least that any kernel reads and writes.
   [[nodiscard]] std::size_t least_bytes() const;
-  /// The same for the GPU that has most of them.
+  /// Bytes of all inputs and outputs of the GPU that has most of them.
   [[nodiscard]] std::size_t least_bytes_of_a_device() const;
 };
 

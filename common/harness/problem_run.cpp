@@ -70,7 +70,7 @@ std::vector<Pointer> pointers_to(const std::vector<FencedMemory>& memory) {
   return pointers;
 }
 
-/// Of the tensors that lie on the device.
+/// The memory of the tensors on the device.
 std::vector<Bytes> bytes_on(int device, const std::vector<Tensor>& tensors,
                             const std::vector<FencedMemory>& memory) {
   std::vector<Bytes> bytes;
@@ -80,8 +80,8 @@ std::vector<Bytes> bytes_on(int device, const std::vector<Tensor>& tensors,
   return bytes;
 }
 
-// ---- Inputs, checksums and verification of what lies in device memory: done on the device, or on the
-// host for small problems, where that is faster, and under the simulator, where the host is the device.
+// ---- Inputs, checksums and verification of device memory: on the device; or on the host for small problems,
+// because that is faster, and under the simulator, because the host is the device there.
 
 /// Holds a tensor of any type, aligned.
 using HostTensor = std::vector<std::uint64_t>;
@@ -273,7 +273,7 @@ ProblemRun::Timed ProblemRun::time(const Variant& variant, Timer& timer, const S
                                    double tolerance_factor) {
   const Workspace workspace = variant.workspace(problem_, device_);
   clear_workspace(workspace);
-  // Their fences: what another variant broke must not be blamed on this one.
+  // Renews their fences, so that this variant is not blamed for the damage of another.
   for (BufferSet& set : sets_) {
     for (FencedMemory& output : set.outputs) output.poison();
   }

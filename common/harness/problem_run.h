@@ -1,4 +1,5 @@
-// The device memory of one problem, and what is done on it: fill the inputs, verify a launch, time it.
+// The device memory of one problem, and the work done on it: filling the inputs, verifying a launch, timing
+// it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,16 +18,15 @@ std::size_t largest_workspace(const std::vector<const Variant*>& variants, const
                               const Device& device);
 
 struct ProblemSetup {
-  L2 l2 = L2::cold;         ///< cold: as many buffer sets as a sample has launches, if there is room
-  bool takes_times = true;  ///< false: one buffer set will do
+  L2 l2 = L2::cold;         ///< cold: one buffer set per launch of a sample, if memory suffices
+  bool takes_times = true;  ///< false: one buffer set is enough
   std::size_t workspace_bytes = 0;
   std::size_t spare_bytes = 0;  ///< free memory to leave to others
 };
 
 class ProblemRun {
  public:
-  /// Allocates. Throws UsageError when the device has not enough free memory: what is needed, and what there
-  /// is.
+  /// Allocates. Throws UsageError if the device does not have enough free memory; the message has both sizes.
   ProblemRun(const Problem& problem, const ProblemSetup& setup, const Device& device);
 
   /// Makes the inputs of every buffer set. To be called before the functions below.
@@ -43,12 +43,12 @@ class ProblemRun {
 
   struct Timed {
     TimedVariant timing;
-    Verdict verdict;  ///< the checks of verify() again, of what the last launches left in every buffer set
+    Verdict verdict;  ///< the checks of verify(), repeated on every buffer set after its last launch
   };
-  /// Of a variant that was verified.
+  /// Times a variant that was verified before.
   Timed time(const Variant& variant, Timer& timer, const Sampling& sampling, double tolerance_factor = 1);
 
-  /// The ceiling, timed like a variant: what it shows of itself is the noise of the machine.
+  /// The ceiling, timed like a variant: its deviation from 100 percent of itself is the noise of the machine.
   TimedVariant time_copy(Timer& timer, const Sampling& sampling) const;
   void copy(std::size_t set, const Streams& streams) const;
 
@@ -68,7 +68,7 @@ class ProblemRun {
                                bool capturable) const;
   void clear_workspace(const Workspace& wanted);
   [[nodiscard]] bool inputs_are_unchanged(const BufferSet& set) const;
-  /// What the launches did to the memory but for the outputs' elements: "", or what is wrong.
+  /// Damage that the launches did to any memory except the outputs' elements: "", or a description.
   [[nodiscard]] std::string damage(BufferSet& set, const Workspace& used) const;
   [[nodiscard]] Verdict check(BufferSet& set, const Workspace& used, double tolerance_factor) const;
 

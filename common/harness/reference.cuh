@@ -6,7 +6,7 @@
 #include "common/harness/compare.cuh"
 #include "common/harness/reference.h"
 
-/// What to subtract before exp: where all elements so far are -inf any other number gives the right 0.
+/// The number to subtract before exp: if all elements so far are -inf, any other number gives the right 0.
 __host__ __device__ inline double reference_shift(double max) {
   return max == -INFINITY ? 0 : max;
 }
@@ -69,7 +69,7 @@ auto reference_rows(const T* x, Shape shape) {
   return reference_rows<Where>(shape, ElementOf<T>{x});
 }
 
-/// Of a chunk of a row, or of a row: a sum, and that of its terms' magnitudes.
+/// A sum over a row or a chunk of it, and the sum of its terms' magnitudes.
 struct ReferenceSum {
   double sum = 0;
   double magnitudes = 0;

@@ -1,5 +1,5 @@
-// What the double-precision reference knows of a row; and on the host, for messages that explain what an
-// element should be.
+// The double-precision reference of a row, also on the host, for messages that explain the right value of an
+// element.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ struct ReferenceRow {
   [[nodiscard]] __host__ __device__ double softmax(double x) const { return exp(x - max) / sum; }
 };
 
-/// Rows are reduced in chunks of so many columns, so that few long rows keep a whole GPU busy.
+/// Columns per chunk: rows are reduced in chunks, so that a few long rows keep a whole GPU busy.
 inline constexpr std::int64_t reference_chunk_cols = 1024;
 
 ReferenceRow reference_row(const float* x, std::int64_t cols);

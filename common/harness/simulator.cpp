@@ -48,7 +48,7 @@ void restart_under_simulator(const char* const* argv) {
   // It splits LD_PRELOAD at blanks and colons, which the path of a checkout may have: this one has none. With
   // the number in place of "self" it also leads children there that close the files that they inherit.
   std::string libraries = "/proc/" + self + "/fd/" + std::to_string(library);
-  // A program that uses NCCL gets the simulator's, which lies beside.
+  // A program that uses NCCL gets the simulator's NCCL, which is in the same folder.
   const std::string beside =
       std::string(SIMULATOR_LIBRARY).substr(0, std::string(SIMULATOR_LIBRARY).rfind('/'));
   const bool uses_nccl = dlsym(RTLD_DEFAULT, "ncclGetVersion") != nullptr;

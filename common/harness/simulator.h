@@ -6,10 +6,10 @@
 
 #include "common/sim/counters.h"
 
-/// The simulator's interface where this process runs under it, otherwise null.
+/// The simulator's interface if this process runs under it, otherwise null.
 const SimApi* simulator();
 
-/// Runs `launch` and sums what all its kernels did. Only where simulator() is not null.
+/// Runs `launch` and sums the counts of all its kernels. Only where simulator() is not null.
 SimCounters count_launch(const std::function<void()>& launch);
 
 /// False when there is no GPU, or no driver, that the CUDA runtime could use.

@@ -13,8 +13,9 @@ namespace {
 
 enum class Way { to_parts, to_whole };
 
-/// Copies between the columns of a whole matrix, on device 0, and a part of it that lies on the device, or all on the host.
-/// `strip` lies beside the whole: a copy of a matrix's part stays on a device, one between devices is of all bytes in a row.
+/// Copies between the columns of a whole matrix, on device 0, and a part of it that lies on the device, or
+/// all on the host. `strip` is on the same device as the whole: a copy of a part of a matrix stays on one
+/// device, and a copy between devices is contiguous.
 void copy_columns(Way way, void* whole, const Tensor& of_whole, void* part, const Tensor& of_part,
                   std::int64_t first_col, Space space) {
   const std::size_t size = size_of(of_whole.dtype);
@@ -132,7 +133,8 @@ struct OnParts {
     }
     for (WholeTensor& one : outputs_memory) memory.outputs.push_back(one.data());
 
-    // What is cut is verified once, as a whole, what each device has all of for each of them.
+    // A split output is verified once, as a whole; an output that every device holds completely, once per
+    // device.
     const int rounds = is_cut(out.size() - 1) ? 1 : problem.devices;
     std::vector<Verdict> verdicts(parts.outputs.size(), {true, "", 0});
     for (int round = 0; round < rounds; ++round) {
@@ -162,7 +164,7 @@ struct OnParts {
     problem.devices = 1;
     return problem;
   }
-  /// The one that an element of the matrix lies on; the first where there is no such element.
+  /// The device that holds an element of the matrix; the first device if there is no such element.
   static int device_of(const Problem& problem, std::int64_t element) {
     if (element < 0) return 0;
     int device = 0;

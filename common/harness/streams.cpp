@@ -25,7 +25,8 @@ bool is_done(const Streams& streams, int device) {
 }  // namespace
 
 void synchronize(const Streams& streams) {
-  if (streams.devices() == 1 || simulator() != nullptr) {  // which says itself who waits for ever
+  if (streams.devices() == 1 ||
+      simulator() != nullptr) {  // which itself reports a thread that waits for ever
     for (int device = 0; device < streams.devices(); ++device) {
       CUDA_CHECK(cudaStreamSynchronize(streams[device]));
     }

@@ -1,4 +1,4 @@
-// A stream of each GPU that a problem lies on: what a launch is enqueued on, and what is waited for.
+// One stream per GPU of a problem: a launch is enqueued on them, and the harness waits for them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 #include "common/kernel/cuda_check.h"
 
-/// Where there is one GPU, as in all stages but one, its stream is all there is: it turns into one, and one into it.
+/// With one GPU, as in all stages except one, this is just its stream, and converts to and from it.
 class Streams {
  public:
   Streams(cudaStream_t only) : all_{only} {}  // NOLINT(google-explicit-constructor)
@@ -41,7 +41,7 @@ class CurrentDevice {
 /// Seconds after which GPUs that work together count as stuck: the longest timed sample takes a few of them.
 inline constexpr int most_seconds_together = 60;
 
-/// Waits until everything on all streams is done. Throws CudaError. Where there are several GPUs, one that waits for another
-/// may wait for ever: after most_seconds_together it says which ones are not done, and ends the program, because to free
-/// anything would be to wait, too.
+/// Waits until everything on all streams is done. Throws CudaError. With several GPUs, a GPU that waits for
+/// another may wait for ever: after most_seconds_together the function reports which GPUs are not done, and
+/// ends the program, because freeing anything would wait as well.
 void synchronize(const Streams& streams);

@@ -1,5 +1,5 @@
-// What the harness itself computes of every element or row, on the host or the device: first[i] = function(i) for all i, and
-// reductions of function(i). Thrust does the same; its headers and algorithms were an eighth of a first build's time.
+// The harness's own computations on every element or row, on the host or the device: first[i] = function(i) for all i,
+// and reductions of function(i). Thrust does the same; its headers and algorithms were an eighth of a first build's time.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +71,7 @@ struct OnDevice {
   }
 };
 
-/// A Where::Vector of function(0), function(1), ..., function(n - 1). Where is OnHost or OnDevice.
+/// A Where::Vector of function(0), function(1), ..., function(n - 1). `Where`: OnHost or OnDevice.
 template <class Where, class Function>
 auto make_vector(std::int64_t n, Function function) {
   typename Where::template Vector<std::invoke_result_t<Function, std::int64_t>> vector(n);

@@ -91,11 +91,12 @@ Timing summarize(std::vector<double> microseconds) {
 }
 
 std::string doubts(const TimedVariant& timed) {
-  // nvbench's default. Above it lies what is ordinary between the base clock and the highest; below,
-  // something else holds the device down.
+  // nvbench's default. Clocks above it are ordinary, between the base clock and the highest; below it,
+  // something holds the device down.
   const double least_share = 0.75;
-  // The error of a median is about 0.9 spread / sqrt(samples), 1 % at 25 samples with this spread. Of 1823
-  // medians recorded on an H200 seven had more, and five of these were 4 % to 21 % off in another round.
+  // The error of a median is about 0.9 spread / sqrt(samples), 1 % at 25 samples with this spread. Among 1823
+  // medians recorded on an H200, seven had a larger spread, and five of these were 4 % to 21 % off in another
+  // round.
   const double most_spread_percent = 5;
 
   const auto& [variant, copy, clock] = timed;
@@ -139,7 +140,7 @@ TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Samp
     if (l2 == L2::cold) device.flush_l2();
     return device.microseconds(run) / static_cast<double>(launches);
   };
-  // Before the capture, which takes over what is set on the stream.
+  // Before the capture, which inherits the attributes of the stream.
   device.forget_persisting_l2();
   const TimedDevice::Run run_copy = prepare(work.copy, true);
   const TimedDevice::Run run_variant = prepare(work.launch, work.capturable);
@@ -157,9 +158,10 @@ TimedVariant time_in_turn(TimedDevice& device, const TimedWork& work, const Samp
     copy_us.push_back(sample(run_copy));
     variant_us.push_back(sample(run_variant));
   }
-  // Of the copy: a variant that waits in between would leave the clock alone with itself.
+  // During the copy: a variant that waits in between would leave the kernel that reads the clock alone on the
+  // device.
   const SmClock clock = device.clock_during(run_copy);
-  // The last word in every buffer is the variant's: what it left is verified again.
+  // The variant runs last, so that every buffer holds its result, which is verified again.
   sample(run_variant);
   return {summarize(std::move(variant_us)), summarize(std::move(copy_us)), clock};
 }
@@ -213,8 +215,8 @@ double Timer::microseconds(const Run& run) {
   return 1e3 * slowest;
 }
 
-// The host enqueues on one device after the other, and the first would wait for the last: its clock would run meanwhile.
-// So all wait for the first one, which is kept busy for longer than it takes to enqueue.
+// The host enqueues on one device after the other, and the first would wait for the last while its clock
+// runs. So all devices wait for the first one, which is kept busy for longer than the enqueuing takes.
 void Timer::begin_together() {
   OfDevice& first = of_devices_.front();
   launch_wait(200 + 100 * static_cast<int>(of_devices_.size()), first.stream.get());
@@ -234,11 +236,11 @@ void Timer::flush_l2() {
   }
 }
 
-// A kernel can ask the L2 to keep what lies in a window of memory. What is kept stays when other memory is
-// read, so that flush_l2 does not get rid of it: whoever is timed next on the same
-// buffers would find them warm. A window that a launcher set on our stream would hold for later launches
-// there, too. And what is set aside for such lines is missing to everybody else: with all of it set aside,
-// softmax and copy of 16 MiB took twice their time on an H200.
+// A kernel can make the L2 keep a window of memory. Its lines stay when other memory is read, so flush_l2
+// does not evict them: the next variant timed on the same buffers would find them warm. A window that a
+// launcher set on our stream would also hold for later launches there. And all other data lack the part of
+// the L2 set aside for such lines: with all of it set aside, softmax and copy of 16 MiB took twice their time
+// on an H200.
 void Timer::forget_persisting_l2() {
   if (attribute(cudaDevAttrMaxPersistingL2CacheSize) == 0) return;  // before compute capability 8.0
   for (int device = 0; device < streams_.devices(); ++device) {

@@ -6,7 +6,8 @@
 
 namespace {
 
-/// Position and bits of two bytes, what the smallest element has, mixed so that two changes do not cancel.
+/// Position and bits of two bytes (the size of the smallest element), mixed so that two changes do not
+/// cancel.
 struct ChecksumPart {
   const std::uint16_t* data;
   __host__ __device__ std::uint64_t operator()(std::int64_t index) const {
@@ -25,7 +26,7 @@ struct Add {
 std::string compare_detail::explain(const Findings& findings, Shape shape) {
   char text[256];
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
-  // The sign of a NaN is that of whoever computed it, and says nothing.
+  // The sign of a NaN depends on the instruction that computed it, and means nothing.
   const auto value = [](double of) { return std::isnan(of) ? std::fabs(of) : of; };
   const long long elements = number(shape.elements());
   const long long row = number(findings.first_wrong / shape.cols);

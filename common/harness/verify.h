@@ -1,4 +1,4 @@
-// Verification: what makes an element right, and what is said of a result. The comparison itself is in
+// Verification: when an element is right, and the verdict on a result. The comparison itself is in
 // compare.cuh, the references of softmax in softmax_operation.cu.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include "common/harness/problem.h"
 
 /// An element is right when |got - reference| <= absolute + relative * scale, where the scale is |reference|
-/// if the operation does not say otherwise; NaN is right where the reference is NaN and only there, and
-/// likewise for each infinity.
+/// if the operation does not say otherwise; NaN is right exactly if the reference is NaN, and each infinity
+/// exactly if the reference is the same infinity.
 struct Tolerance {
   double absolute = 0;
   double relative = 0;
@@ -24,7 +24,7 @@ Tolerance tolerance(DType dtype);
 
 struct Verdict {
   bool correct = false;
-  std::string explanation{};  ///< what is wrong, in one line; empty when correct
+  std::string explanation{};  ///< the mistake in one line; empty when correct
   double max_error = 0;       ///< worst |got - reference| / allowed; above 1 (the tolerance factor) is wrong
   std::int64_t first_wrong = -1;  ///< index in the output that is wrong; -1: none
 };

@@ -1,5 +1,6 @@
-// What a launcher declares before a launch: which matrices it refuses, and what it needs besides them. The
-// harness, the tests and the dispatch read it here, so each limit is written once, in the launcher:
+// A launcher's declarations before a launch: the matrices that it refuses, and the memory that it needs
+// besides them. The harness, the tests and the dispatch read it here, so each limit is written once, in the
+// launcher:
 //   static Refusal refuses(const Matrix&, const Gpu&)    if it is missing, every matrix is accepted
 //   static Need needs(const Matrix&)                     if it is missing, nothing is needed
 // refuses() may be a template of the operation. common/harness/refusal.cpp puts a refusal into words, so that
@@ -100,7 +101,7 @@ struct Refusal {
   constexpr explicit operator bool() const { return why != Why::none; }
 };
 
-/// What a launch needs besides the matrices.
+/// The needs of a launch besides the matrices.
 struct Need {
   std::size_t workspace_bytes = 0;
   bool zeroed = false;  ///< the workspace is 0 before a launch, and each launch leaves it 0

@@ -1,5 +1,5 @@
-/* What the simulator counted, for a program that runs under it. Plain C, and found with dlsym, so that the
- * same program also runs where there is no simulator:
+/* The simulator's counts, for a program that runs under it. Plain C, and found with dlsym, so that the same
+ * program also runs without the simulator:
  *
  *   #include "common/sim/counters.h"
  *   sim_api_function api = (sim_api_function)dlsym(RTLD_DEFAULT, SIM_API_NAME);
@@ -18,11 +18,11 @@ extern "C" {
 
 #define SIM_API_NAME "simulator_api"
 
-/* Every counter with what it counts, said once: structs, sums and tables are made of these lists, as in
+/* Every counter with its description, in one place: structs, sums and tables are made from these lists, as in
  *   #define PRINT(counter, what) printf("%s: %llu\n", #counter, (unsigned long long)counters.counter);
  *   SIM_COUNTERS(PRINT) */
 
-/* Of one kind of access. */
+/* The counters of one kind of access. */
 #define SIM_ACCESS_COUNTERS(X)                                                      \
   X(requests, "warp instructions with at least one active lane")                    \
   X(bytes, "distinct bytes that the lanes of a warp instruction ask for, added up") \
@@ -31,7 +31,7 @@ extern "C" {
   X(bank_conflicts, "shared: passes beyond the first of each group of lanes that is served together")
 
 /* Atomics count as stores. A cp.async counts twice: as a load of global memory and as a store to shared memory. A bulk
- * copy is one request of global memory, and none of shared memory. What is done to a mbarrier is no access at all. */
+ * copy is one request of global memory, and none of shared memory. Operations on an mbarrier do not count as accesses. */
 #define SIM_ACCESS_KINDS(X) \
   X(global_loads)           \
   X(global_stores)          \
@@ -71,7 +71,7 @@ typedef struct SimLaunch { /* NOLINT(modernize-use-using) */
   uint32_t block[3];       /* NOLINT(modernize-avoid-c-arrays) */
   uint64_t shared_bytes;   /* static and dynamic */
   SimCounters counters;
-  size_t lines; /* how many source lines have counters of their own */
+  size_t lines; /* number of source lines that have counters of their own */
 } SimLaunch;
 
 /* NOLINTBEGIN(modernize-redundant-void-arg): in C, () is not (void) */
@@ -84,13 +84,13 @@ typedef struct SimLine { /* NOLINT(modernize-use-using) */
 
 typedef struct SimApi { /* NOLINT(modernize-use-using) */
   uint32_t version;     /* SIM_API_VERSION */
-  const char* device;   /* what is simulated, in words */
+  const char* device;   /* the simulated device, in words */
   void (*begin)(void);  /* forgets all launches, and records those that follow */
-  void (*end)(void);    /* stops recording; what was recorded stays until the next begin() */
+  void (*end)(void);    /* stops recording; the records stay until the next begin() */
   size_t (*launches)(void);
   const SimLaunch* (*launch)(size_t index); /* valid until the next begin() */
   const SimLine* (*line)(size_t launch, size_t index);
-  /* Device memory that counts as never written from now on, whatever was written: reading it is a fault. */
+  /* From now on the device memory counts as never written: reading it is a fault. */
   void (*forget)(void* device_pointer, size_t bytes);
   /* Faults that were found since the program started, and the text of the last one ("" if none). */
   uint64_t (*faults)(void);

@@ -84,7 +84,7 @@ def test_nothing_is_here(patient: Patient, capsys: pytest.CaptureFixture[str]) -
 def test_no_gpu_is_fine(patient: Patient, capsys: pytest.CaptureFixture[str]) -> None:
     patient.change({"nvidia-smi": None})
     code, lines = patient.verdict(capsys)
-    assert code == 0 and "There is no GPU, so no times" in lines[-1]
+    assert code == 0 and "There is no GPU, so nothing is timed" in lines[-1]
 
 
 OLD_DRIVER = NVIDIA_SMI.replace("13.0", "12.8")

@@ -341,7 +341,7 @@ def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest
         assert learner.piped("01.1", 2, f"{learner.mine}: Read-only file system").count("\n") == 1
     monkeypatch.setattr(tool, "write_whole", fail)
     learner.mine.write_text("right")
-    said = "cannot be written (Read-only file system): the progress is not noted"
+    said = "cannot be written (Read-only file system): your progress is not saved"
     assert "Solved" in learner.piped("01.1", 0, said)
 
 
@@ -353,6 +353,6 @@ DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}
 def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
     learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
     printed = learner.piped("", 0, "0 of 3 solved")
-    assert printed.count(f"{tool.PROGRESS_FILE} cannot be read: the progress begins anew.\n") == 1
+    assert printed.count(f"{tool.PROGRESS_FILE} cannot be read: your progress starts again from zero.\n") == 1
     learner.piped("01.1 --hint")
     assert "cannot be read" not in learner.piped("01.1", 1)

@@ -126,7 +126,7 @@ def test_mistakes(work: Path, name: str) -> None:
         text, replaced = re.subn(rf"(?m)^{question} = \S+", f"{question} = {answer}", solution_of(name))
         answers.write_text(text, encoding="utf-8")
         code, said = checker(work).check(EXERCISES[name], answers)
-        expected = f"`{question} = {answer}` is not what is counted. {advice}\n"
+        expected = f"`{question} = {answer}` is not the counted number. {advice}\n"
         assert (replaced, code, said[: len(expected)]) == (1, 1, expected)
 
 

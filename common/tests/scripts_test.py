@@ -224,9 +224,9 @@ def test_the_first_rows_come_before_the_other_stages_are_built(with_gpu: Checkou
     def order(done: Done) -> list[str]:
         return [call.split("--target ")[-1].split(" --section")[0] for call in done.calls if "--target" in call or call.startswith("0")]
 
-    done = with_gpu.expect(0, "./run", "Building what is not built yet: about")
+    done = with_gpu.expect(0, "./run", "Building the missing parts: about")
     assert order(done) == ["01_first", "01_first", "02_second 03_third", "02_second", "03_third"]
-    assert done.err.count("not built yet") == 1
+    assert done.err.count("Building the missing parts") == 1
     assert order(with_gpu.expect(0, "./run"))[:2] == ["01_first 02_second 03_third", "01_first"]
 
 
@@ -296,10 +296,10 @@ def test_what_comes_next(checkout: Checkout) -> None:
 
 def test_first_build(with_gpu: Checkout) -> None:
     with_gpu.cmake(before='[[ $1 != --build ]] || printf "[1/2] Building x\\n-- Configuring done\\nx.cu: warning: unused\\nninja: no work to do.\\n"')
-    first = with_gpu.expect(0, "./run 1", "Building what is not built yet: about").err
+    first = with_gpu.expect(0, "./run 1", "Building the missing parts: about").err
     assert "Meanwhile read 01_first/README.md" in first and "x.cu: warning: unused\n" in first
     assert not re.search(r"configure chatter|\[1/2\]|Configuring|no work to do", first)
-    assert "not built yet" not in with_gpu.expect(0, "./run 1").err
+    assert "Building the missing parts" not in with_gpu.expect(0, "./run 1").err
     with_gpu.write("configure_fails")
     shutil.rmtree(with_gpu.path / "build")
     with_gpu.expect(70, "./run 1", "CMake's complaint\n./run: CMake could not configure")

@@ -119,7 +119,7 @@ def started(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen
 
 
 def output_of(*command: object, stderr: int = subprocess.DEVNULL, cwd: Path | None = None) -> str | None:
-    """What a command prints, without blanks around it; None where it is missing or fails."""
+    """The output of a command, without blanks around it; None if it is missing or fails."""
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
     try:
         with started(list(map(str, command)), cwd=cwd, **streams) as (process,):

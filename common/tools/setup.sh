@@ -299,7 +299,7 @@ say_how_long() {
   [[ -e build/libharness.a ]] || ((seconds += 110))
   ! has_gpu || ((seconds = seconds * 3 / 2))
   minutes=$((seconds / 60 / $(nproc) + 1))
-  say "Building what is not built yet: about $minutes minute$( ((minutes == 1)) || echo s)."
+  say "Building the missing parts: about $minutes minute$( ((minutes == 1)) || echo s)."
   say "Meanwhile read ${reading:-README.md}."
 }
 

@@ -1,4 +1,4 @@
-// Exercise 01.2: what lies between steps stays in registers.
+// Exercise 01.2: the values between the steps stay in registers.
 #include "common/exercise/exercise.h"
 
 int main(int argc, char** argv) {

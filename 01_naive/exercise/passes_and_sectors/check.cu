@@ -1,4 +1,4 @@
-// Exercise 01.1: what stage 01's kernels ask of memory.
+// Exercise 01.1: the requests of stage 01's kernels to memory.
 #include "01_naive/naive.cuh"
 #include "common/exercise/exercise.h"
 #include "common/harness/cuda_handles.h"

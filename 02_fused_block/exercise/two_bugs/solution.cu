@@ -1,6 +1,6 @@
 // Exercise 02.1, fix it, 15 minutes: two bugs in a block
 //
-// A barrier stands between any write to the shared values and a read of them by another thread, and the
+// There is a barrier between any write to the shared values and a read of them by another thread, and the
 // maximum starts at the value that changes nothing.
 #include "common/exercise/launchers.cuh"
 

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     const int warps = static_cast<int>(counts.block_size + 31) / 32;
     const std::string of_warps =
         "Each of the two reductions has " + std::to_string(warps) + " warps with 5 shuffles, ";
-    // Where all threads combine the warps' results, nobody waits for a second level, which needs no shuffles then.
+    // If all threads combine the warps' results, no thread waits for a second level, and it needs no shuffles.
     const bool has_second_level = counts[Counter::barriers] >= 4;
     return std::vector<Rule>{{Counter::shared_accesses, 4, 2.0 * warps * (warps + 1),
                               "Only the warps' results go through shared memory, " + std::to_string(warps) +

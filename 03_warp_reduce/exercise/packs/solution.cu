@@ -1,6 +1,6 @@
 // Exercise 03.2, write it, 15 minutes: 16 bytes per access
 //
-// float4 is 16 bytes: 32 lanes ask for 512 bytes at once, with a quarter of the instructions.
+// float4 is 16 bytes: 32 lanes request 512 bytes at once, with a quarter of the instructions.
 #include "common/exercise/launchers.cuh"
 #include "common/kernel/warp_all_reduce.cuh"
 

@@ -18,7 +18,7 @@ constexpr int cols_per_lane = 32;
 __global__ void warp_softmax(const float* x, float* y, Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
 
   float values[cols_per_lane];
   float max = MaxOp::identity;

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int words = 512;
 
-/// Word is float or float4: what each lane reads at word stride * lane + first. Volatile accesses are not
+/// Word is float or float4: each lane reads one at word stride * lane + first. Volatile accesses are not
 /// merged.
 template <class Word>
 __global__ void read_once(int stride, int first, float* result) {

@@ -6,7 +6,7 @@
 
 constexpr int block_size = 128;
 
-/// Where element i of this thread's pack lies in the buffer, which holds block_size * pack_size floats.
+/// The place of element i of this thread's pack in the buffer, which holds block_size * pack_size floats.
 __device__ int slot(int i, int /*pack_size*/) {
   return i * block_size + static_cast<int>(threadIdx.x);
 }

@@ -2,13 +2,13 @@
 //
 // One block keeps its row in shared memory. Thread t reads the columns t, t + 128, t + 256, ... of the row,
 // and keeps them in a pack of its own: its elements number 0, 1, 2, ... The result is right, but the threads
-// wait for each other at the banks. Only `slot` says where an element lies: find a better place.
+// wait for each other at the banks. Only `slot` determines the place of an element: find a better place.
 #include "04_smem_bank_conflict/exercise/block_all_reduce.cuh"
 #include "common/exercise/launchers.cuh"
 
 constexpr int block_size = 128;
 
-/// Where element i of this thread's pack lies in the buffer, which holds block_size * pack_size floats.
+/// The place of element i of this thread's pack in the buffer, which holds block_size * pack_size floats.
 __device__ int slot(int i, int pack_size) {
   return static_cast<int>(threadIdx.x) * pack_size + i;
 }

@@ -1,4 +1,4 @@
-// Exercise 05.1: what stage 05's kernel asks for, which way it walks, and where a 32-bit index ends.
+// Exercise 05.1: the requests of stage 05's kernel, the direction of its walk, and the end of a 32-bit index.
 #include "05_uncached/uncached.cuh"
 #include "common/exercise/exercise.h"
 #include "common/harness/cuda_handles.h"

@@ -32,7 +32,7 @@ __device__ void make_empty(Slot slot) {
 constexpr int parts = 4;  // blocks of a row
 constexpr int block_size = 128;
 
-/// What each block of a row was sent: slots[to][from]. Empty before and after a launch.
+/// The pairs sent to each block of a row: slots[to][from]. Empty before and after a launch.
 using RowSlots = unsigned long long[parts][parts];
 __device__ RowSlots slots_of_row[64];
 

@@ -1,7 +1,7 @@
 // Exercise 07.1, write it, 20 minutes: four blocks share a row
 //
 // A row is cut into four parts, and a block has the pair of maximum and sum of its part. It needs those of the other
-// three. What is missing is the exchange: through slots in global memory, where each block finds what it was sent.
+// three. What is missing is the exchange: through slots in global memory, where each block finds the pairs sent to it.
 #include <cfloat>
 #include <cuda/atomic>
 #include <cuda/std/bit>
@@ -33,7 +33,7 @@ __device__ void make_empty(Slot slot) {
 constexpr int parts = 4;  // blocks of a row
 constexpr int block_size = 128;
 
-/// What each block of a row was sent: slots[to][from]. Empty before and after a launch.
+/// The pairs sent to each block of a row: slots[to][from]. Empty before and after a launch.
 using RowSlots = unsigned long long[parts][parts];
 __device__ RowSlots slots_of_row[64];
 

@@ -1,7 +1,7 @@
 // Exercise 09.1, fix it, 15 minutes: two mistakes with two rows
 //
 // Each turn of the loop makes one group, if only an empty one, so that "all but the latest" is always this row. And
-// what other threads have copied is there only once they have waited for it, too: behind a barrier.
+// the copies of other threads have arrived only once those threads have waited for them as well: after a barrier.
 #include <cuda_pipeline.h>
 
 #include "04_smem_bank_conflict/exercise/block_all_reduce.cuh"

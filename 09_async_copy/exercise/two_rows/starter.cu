@@ -1,7 +1,7 @@
 // Exercise 09.1, fix it, 15 minutes: two mistakes with two rows
 //
-// While a block works on a row, its next one is on its way to shared memory: two slots, in turn. Two mistakes are
-// planted. Each lets somebody read what has not arrived yet, which on a GPU shows only now and then.
+// While a block works on a row, its next one is on its way to shared memory: two slots, in turn. Two mistakes
+// are planted. Each lets a thread read data that has not arrived yet, which on a GPU shows only now and then.
 #include <cuda_pipeline.h>
 
 #include "04_smem_bank_conflict/exercise/block_all_reduce.cuh"

@@ -13,7 +13,7 @@ __device__ float warp_sum(float value) {
   return value;
 }
 
-/// dx = y (dy - sum of y dy), in place: dy becomes dx. What a lane has beyond the end of the row is 0.
+/// dx = y (dy - sum of y dy), in place: dy becomes dx. Elements beyond the end of the row are 0.
 __device__ void make_gradient(const float (&y)[cols_per_lane], float (&dy)[cols_per_lane]) {
   // TODO (roughly 4 lines): the sum of y dy over the elements of this lane, then over the warp; then each dx. Both rows are
   // here: nothing has to be read again.
@@ -25,7 +25,7 @@ constexpr int warps_per_block = 4;
 __global__ void warp_gradient(const float* y, const float* dy, float* dx, Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
 
   float row_y[cols_per_lane];
   float row_dy[cols_per_lane];

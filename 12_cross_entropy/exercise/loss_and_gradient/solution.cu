@@ -36,7 +36,7 @@ __global__ void loss_and_gradient(const float* x, const std::int64_t* labels, fl
                                   Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
 
   const std::int64_t label = labels[row];
   float values[cols_per_lane];

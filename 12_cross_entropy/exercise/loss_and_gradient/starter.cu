@@ -1,7 +1,7 @@
 // Exercise 12.1, write it, 15 minutes: the loss of a row and its gradient
 //
-// A warp has read a row: each lane holds up to 32 elements in registers, and knows the row's maximum and sum. What is missing
-// is what makes cross-entropy of it.
+// A warp has read a row: each lane holds up to 32 elements in registers, and knows the row's maximum and sum.
+// The steps that turn it into cross-entropy are missing.
 #include "common/exercise/launchers.cuh"
 
 // Lane l holds the columns l, l + 32, l + 64, ...
@@ -30,7 +30,7 @@ __global__ void loss_and_gradient(const float* x, const std::int64_t* labels, fl
                                   Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
 
   const std::int64_t label = labels[row];
   float values[cols_per_lane];

@@ -8,8 +8,8 @@ constexpr float scale = 0.125f;
 constexpr unsigned dropped_of_65536 = 6554;
 constexpr float kept_factor = 65536.0f / (65536 - dropped_of_65536);
 
-/// The scores, scaled, of columns col to col + 3: -inf where the query does not see the column, which lies behind its own.
-/// Of four that it does not see nothing is read.
+/// The scores, scaled, of columns col to col + 3: -inf if the query does not see the column, which comes
+/// after its own. Of four that it does not see nothing is read.
 __device__ void load_scores(const float* row_x, int col, int query, float (&scores)[4]) {
   float4 pack{};
   if (col <= query) pack = *reinterpret_cast<const float4*>(row_x + col);
@@ -18,9 +18,9 @@ __device__ void load_scores(const float* row_x, int col, int query, float (&scor
   for (int i = 0; i < 4; ++i) scores[i] = col + i <= query ? x[i] * scale : -INFINITY;
 }
 
-/// Four elements of the softmax become those of y. The first is element `index` of the matrix, a multiple of 4. Element i takes
-/// word i % 8, of 16 bits, of philox4x32(i / 8, seed): where it is less than dropped_of_65536 the element is dropped, otherwise
-/// multiplied by kept_factor.
+/// Four elements of the softmax become those of y. The first is element `index` of the matrix, a multiple of
+/// 4. Element i takes word i % 8, of 16 bits, of philox4x32(i / 8, seed): if it is less than
+/// dropped_of_65536, the element is dropped, otherwise multiplied by kept_factor.
 __device__ void drop(float (&values)[4], std::int64_t index, std::uint64_t seed) {
   const uint4 bits = philox4x32(index / 8, seed);
   const bool is_first_half = index % 8 == 0;
@@ -45,7 +45,7 @@ __device__ float warp_reduce(float value) {
 
 __global__ void masked_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
   const int cols = static_cast<int>(shape.cols);
   const int query = static_cast<int>(row % cols);
   const auto col_of_pack = [](int pack) { return (pack * 32 + static_cast<int>(threadIdx.x) % 32) * 4; };

@@ -1,6 +1,7 @@
 // Exercise 13.1, write it, 15 minutes: the mask comes with the load, dropout with the store
 //
-// A warp has a kernel for the softmax of a row. What attention needs besides is missing: before it the mask, after it dropout.
+// A warp has a kernel for the softmax of a row. The rest of attention's softmax is missing: the mask before
+// it, and dropout after it.
 #include "13_masked_softmax/philox.cuh"
 #include "common/exercise/launchers.cuh"
 
@@ -8,15 +9,15 @@ constexpr float scale = 0.125f;
 constexpr unsigned dropped_of_65536 = 6554;
 constexpr float kept_factor = 65536.0f / (65536 - dropped_of_65536);
 
-/// The scores, scaled, of columns col to col + 3: -inf where the query does not see the column, which lies behind its own.
-/// Of four that it does not see nothing is read.
+/// The scores, scaled, of columns col to col + 3: -inf if the query does not see the column, which comes
+/// after its own. Of four that it does not see nothing is read.
 __device__ void load_scores(const float* row_x, int col, int query, float (&scores)[4]) {
   // TODO (roughly 4 lines): row_x + col is a multiple of 16 bytes.
 }
 
-/// Four elements of the softmax become those of y. The first is element `index` of the matrix, a multiple of 4. Element i takes
-/// word i % 8, of 16 bits, of philox4x32(i / 8, seed): where it is less than dropped_of_65536 the element is dropped, otherwise
-/// multiplied by kept_factor.
+/// Four elements of the softmax become those of y. The first is element `index` of the matrix, a multiple of
+/// 4. Element i takes word i % 8, of 16 bits, of philox4x32(i / 8, seed): if it is less than
+/// dropped_of_65536, the element is dropped, otherwise multiplied by kept_factor.
 __device__ void drop(float (&values)[4], std::int64_t index, std::uint64_t seed) {
   // TODO (roughly 6 lines): four neighbours find their words in one block of bits, in .x and .y or in .z and .w. Its lower 16 bits
   // come first.
@@ -35,7 +36,7 @@ __device__ float warp_reduce(float value) {
 
 __global__ void masked_softmax(const float* x, float* softmax, float* y, std::uint64_t seed, Shape shape) {
   const std::int64_t row = blockIdx.x * std::int64_t{warps_per_block} + threadIdx.x / 32;
-  if (row >= shape.rows) return;  // the whole warp: nobody is missing in a shuffle
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
   const int cols = static_cast<int>(shape.cols);
   const int query = static_cast<int>(row % cols);
   const auto col_of_pack = [](int pack) { return (pack * 32 + static_cast<int>(threadIdx.x) % 32) * 4; };

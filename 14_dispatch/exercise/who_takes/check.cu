@@ -1,4 +1,5 @@
-// Exercise 14.1: how a table of who does what is read. choose() of the stage reads this one.
+// Exercise 14.1: how to read a table of kernels and the shapes that they take. choose() of the stage reads
+// this one.
 #include "common/exercise/exercise.h"
 #include "common/rowwise/dispatch/choice.h"
 

@@ -1,4 +1,4 @@
-// Exercise 15.1: what GPUs tell each other of a row, and what lies on them.
+// Exercise 15.1: the messages of GPUs about a row, and the data that each GPU holds.
 #include "15_several_gpus/part.cuh"
 #include "common/exercise/exercise.h"
 #include "common/harness/column_split.h"

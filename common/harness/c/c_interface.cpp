@@ -39,7 +39,7 @@ constexpr std::size_t left_to_contenders = std::size_t{512} << 20U;  // their wo
 thread_local std::string last_error;
 thread_local std::string told;
 
-/// Runs the function, which may set `told`; what it throws becomes the return code, and softmax_error().
+/// Runs the function, which may set `told`; an exception becomes the return code, and softmax_error().
 template <class Function>
 int guarded(Function&& function) {
   told.clear();

@@ -70,7 +70,7 @@ Offsets parse_offsets(const std::string& list) {
 
 struct Option {
   std::string name;
-  std::string value;  ///< what stands for the value in --help; empty: the option takes none
+  std::string value;  ///< the placeholder of the value in --help; empty if the option takes none
   std::string help;
   std::function<void(Options&, const std::string&)> apply;
 };
@@ -107,15 +107,15 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) {
          o.seed = static_cast<std::uint64_t>(whole_number("--seed", v, 0, largest_size));
        }},
-      {"--repeats", "N", "timed samples of each variant, their median is shown (default 25)",
+      {"--repeats", "N", "timed samples per variant; their median is shown (default 25)",
        [](Options& o, Text v) { o.repeats = static_cast<int>(whole_number("--repeats", v, 1, 100000)); }},
       {"--l2", "cold|warm", "cold (default): every launch finds its data outside the L2 cache",
        [](Options& o, Text v) {
          o.l2 = choose("--l2", v, by_name(std::vector{L2::cold, L2::warm}));
        }},
-      {"--offset", "N[,M]", "move inputs N elements off their alignment, outputs M or N, too (default 0)",
+      {"--offset", "N[,M]", "move inputs N elements off their alignment, outputs M (default M: N, N: 0)",
        [](Options& o, Text v) { o.offsets = parse_offsets(v); }},
-      {"--verify-only", "", "check results, take no times", [](Options& o, Text) { o.verify_only = true; }},
+      {"--verify-only", "", "check results without timing", [](Options& o, Text) { o.verify_only = true; }},
       {"--profile", "", "one launch of one --variant between cudaProfilerStart and Stop, for ncu",
        [](Options& o, Text) { o.profile = true; }},
       {"--format", "table|csv|json", "how to print (default table)",
@@ -124,14 +124,14 @@ std::vector<Option> option_table(const Stage& stage) {
                                    {{"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}});
        }},
       {"--section", "PART,...",
-       "parts of a table or csv to print: heading, rows, ceiling and legend (default: all three)",
+       "parts of a table or csv to print: heading, rows, ceiling with legend (default: all three)",
        [](Options& o, Text v) { o.sections = parse_sections(v); }},
       {"--list", "", "name the variants", [](Options& o, Text) { o.list = true; }},
-      {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu, without one sim)",
+      {"--device", "gpu|sim", "run on the GPU, or on the CPU simulator (default: gpu if there is one)",
        [](Options& o, Text v) {
          o.device = choose<RunOn>("--device", v, {{"gpu", RunOn::gpu}, {"sim", RunOn::sim}});
        }},
-      {"--recorded", "FILE", "percentages of a GPU, for the simulator's table; ./run gives them",
+      {"--recorded", "FILE", "percentages recorded on a GPU, for the simulator's table; ./run gives them",
        [](Options& o, Text v) { o.recorded = v; }},
       {"--help", "", "this text", [](Options& o, Text) { o.help = true; }},
   };

@@ -15,7 +15,7 @@
 
 enum class Format { table, csv, json };
 
-/// Where to run: automatic is the GPU, or the simulator where there is none.
+/// Where to run: automatic is the GPU, or the simulator if there is no GPU.
 enum class RunOn { automatic, gpu, sim };
 
 /// The parts of the report; ./run asks several executables for parts and so joins them into one table.
@@ -49,12 +49,13 @@ struct Options {
 /// Rows where the command line gives none: few on the simulator, which runs one warp after the other.
 std::int64_t default_rows(bool simulated);
 
-/// Throws UsageError: the option, its value, and what is accepted. `arguments` without the program's name.
+/// Throws UsageError, whose message has the option, its value, and the accepted values. `arguments` without
+/// the program's name.
 Options parse_command_line(const std::vector<std::string>& arguments, const Stage& stage);
 
 /// In the order in which they are run.
 std::vector<Problem> problems(const Options& options, const Device& device, int devices);
-/// Those of a stage that were asked for.
+/// The variants of a stage that the options select.
 std::vector<const Variant*> wanted_variants(const Options& options, const std::vector<Variant>& all);
 
 std::string help_text(const Stage& stage);

@@ -1,5 +1,5 @@
-// Percentages of the copy's speed that were recorded on a GPU: what the table shows beside the counted numbers on
-// a machine that can take no times.
+// Percentages of the copy's speed that were recorded on a GPU: the table shows them next to the counted
+// numbers on a machine that cannot take times.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class RecordedPercentages {
 
   [[nodiscard]] const std::string& gpu() const { return gpu_; }
 
-  /// The recorded shape to compare with: as the problem, but with the number of rows that is nearest to `rows`.
-  /// Nothing where no such row length was recorded.
+  /// The recorded shape to compare with: the problem's shape, except for the number of rows, which is nearest
+  /// to `rows`. Empty if no such row length was recorded.
   [[nodiscard]] std::optional<Shape> nearest(const Problem& problem, std::int64_t rows) const;
 
   [[nodiscard]] std::optional<double> percent(const std::string& stage, const std::string& variant,

@@ -25,7 +25,7 @@ struct Field {
   bool is_text = false;
 };
 
-/// `simulated`: with what was counted, and what else the variant declares of it.
+/// `simulated`: with the counted numbers, and the variant's declared ones.
 std::vector<Field> fields(const Record& record, bool simulated) {
   const Problem& problem = record.problem;
   std::vector<Field> all{{"stage", record.stage, true},

@@ -1,4 +1,4 @@
-// What the reader sees: one record per variant and problem, as a table, CSV or JSON.
+// The output for the reader: one record per variant and problem, as a table, CSV or JSON.
 #pragma once
 
 #include <iosfwd>
@@ -21,7 +21,7 @@ struct Record {
   Problem problem{};
   InputKind input = InputKind::normal;
   Status status = Status::verified;
-  std::string reason{};  ///< why not applicable, or what is wrong
+  std::string reason{};  ///< why it is not applicable, or the mistake
   double passes = 0;
   double max_error = 0;                  ///< worst |got - reference| / allowed
   std::optional<TimedVariant> timing{};  ///< on a GPU
@@ -34,7 +34,7 @@ double percent_of_copy(const TimedVariant& timed);
 /// Prints records as they come (JSON: at the end), so that a long run shows where it is.
 class Report {
  public:
-  /// Of one stage; refers to it.
+  /// A report on one stage, which must outlive it.
   Report(std::ostream& out, Options options, Device device, const Stage& stage, Screen screen);
   Report(const Report&) = delete;  // the table refers to the options and the device in here
   Report& operator=(const Report&) = delete;
@@ -43,7 +43,8 @@ class Report {
   /// Starts the records of one problem: a heading in the table.
   void begin(const Problem& problem, InputKind input);
   void add(const Record& record);
-  /// Prints what is only known at the end: JSON, the legend of a table, and the summary of --verify-only.
+  /// Prints everything that is only known at the end: JSON, the legend of a table, and the summary of
+  /// --verify-only.
   void finish();
 
  private:

@@ -109,7 +109,8 @@ class StageRun {
     return record;
   }
 
-  /// The ceiling, timed like a variant: what it shows of itself is the noise of this machine.
+  /// The ceiling, timed like a variant: its deviation from 100 percent of itself is the noise of this
+  /// machine.
   Record copy_record(ProblemRun& run, InputKind input) {
     const Problem& problem = run.problem();
     Record record{.variant = "copy",
@@ -124,7 +125,7 @@ class StageRun {
     return record;
   }
 
-  /// What was counted, where that is done. Returns when the launch is done.
+  /// The counts, if the simulator counts. Returns when the launch is done.
   std::optional<SimCounters> run_once(const Problem& problem, const Variant& variant, const Plan& plan) {
     const auto launch = [&] {
       plan(timer_.stream());
@@ -152,7 +153,7 @@ class StageRun {
   Report report_;
 };
 
-/// Loads the simulator where it is asked for, or where there is no GPU; throws NoDeviceError when it cannot.
+/// Loads the simulator if the options request it or if there is no GPU; throws NoDeviceError if it cannot.
 void choose_device(const Options& options, const char* const* argv) {
   const bool simulated = simulator() != nullptr;
   if (options.device == RunOn::gpu && simulated) {

@@ -1,4 +1,4 @@
-// Where a table goes: how wide it may be, and whether it may have bold letters.
+// The destination of a table: its width, and whether it may have bold letters.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ struct Screen {
   bool has_styles = false;
 };
 
-/// Of the standard output: a terminal's own width; elsewhere $COLUMNS, or 100. Styles only on a terminal, and not
-/// where NO_COLOR is set.
+/// The screen of the standard output: a terminal's own width; elsewhere $COLUMNS, or 100. Styles are used
+/// only on a terminal, and not if NO_COLOR is set.
 Screen screen_of_output();
 
 std::string bold(const std::string& text, const Screen& screen);

@@ -63,8 +63,8 @@ std::vector<Table::Column> Table::all_columns() const {
   std::vector<Column> columns{
       {"", "variant", 32, 0, [](const Record& record) { return record.variant; }, "", {}, true, 0},
       {"", "passes", 6, 0, [](const Record& record) { return fixed(passes_of(record), 2); },
-       "passes: bytes that the threads request / bytes of the matrix, one = for each. The copy makes the "
-       "fewest.",
+       "passes: bytes that the threads request / bytes of the matrix, with one = for each. The copy makes "
+       "the fewest.",
        Number::passes},
       {"", "", widest_bar, 2, bar, "", {}, true, 1},
   };
@@ -72,19 +72,19 @@ std::vector<Table::Column> Table::all_columns() const {
     const std::vector<Column> timed{
         {"", "time us", 9, 0,
          timing([](const Record&, const Timing& time) { return fixed(time.median_us, 2); }),
-         "time: of one launch, the median of " + std::to_string(options_.repeats) +
+         "time: of one launch, as the median of " + std::to_string(options_.repeats) +
              " samples; spread: between their quartiles."},
         {"", "spread", 7, 4,
          timing([](const Record&, const Timing& time) { return fixed(time.spread_percent, 1) + " %"; })},
         {"", "GB/s", 6, 3, timing([](const Record& record, const Timing& time) {
            return fixed(effective_bandwidth_gb_s(record.problem, time.median_us), 0);
          }),
-         "GB/s: counts the bytes that must be moved, however many the variant moves."},
+         "GB/s: counts only the bytes that must be moved, even if the variant moves more."},
         {"% of", "copy", 6, 0, [](const Record& record) { return fixed(percent_of_copy(*record.timing), 1); },
          "% of copy: the speed, against a plain copy that is timed in turn with the variant.", Number::time},
         {"", "error", 5, 5,
          [](const Record& record) { return record.stage.empty() ? "" : fixed(record.max_error, 2); },
-         "error: the largest, against double precision, as a share of what is allowed."}};
+         "error: the largest, against double precision, relative to the allowed error."}};
     columns.insert(columns.end(), timed.begin(), timed.end());
     return columns;
   }
@@ -98,9 +98,9 @@ std::vector<Table::Column> Table::all_columns() const {
       {"sectors", "/store", 7, 5,
        [](const Record& record) { return fixed(counted(record, "sectors_per_store_request"), 1); }},
       {"wavefronts", "/row", 10, 7, per_row("shared_wavefronts"),
-       "wavefronts: turns that accesses to shared memory take."},
+       "wavefronts: steps that accesses to shared memory take."},
       {"conflicts", "/row", 9, 1, per_row("bank_conflicts"),
-       "conflicts: turns in which lanes wait for a bank of shared memory that others use.",
+       "conflicts: extra wavefronts, because lanes need different words of one bank.",
        Number::bank_conflicts},
       {"shuffles", "/row", 8, 4, per_row("shuffles"), "shuffles, barriers: of warps, and of blocks."},
       {"barriers", "/row", 8, 3, per_row("block_barriers")},
@@ -144,7 +144,7 @@ std::string Table::recorded_percent(const Record& record) const {
 }
 
 void Table::begin(const Problem& problem, InputKind input) {
-  // Who gives no rows would get the GPU's default on a GPU.
+  // Without --rows, a GPU would use its own default.
   recorded_shape_ =
       recorded_.nearest(problem, options_.rows.empty() ? default_rows(false) : problem.shape.rows);
   choose_columns();

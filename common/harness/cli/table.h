@@ -1,4 +1,4 @@
-// The table: what a person reads. It is no wider than the screen.
+// The table, for people. It is never wider than the screen.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ class Table {
  public:
   Table(std::ostream& out, const Options& options, const Device& device, const Stage& stage, Screen screen);
 
-  /// What is computed, the titles of the columns, and the stage; each where its section is wanted.
+  /// Prints the problem, the titles of the columns and the stage, each at the start of its section.
   void begin(const Problem& problem, InputKind input);
   void add(const Record& record);
-  /// What the columns mean; nothing where no row has numbers.
+  /// Prints the meaning of the columns; nothing if no row has numbers.
   void print_legend();
 
  private:
@@ -31,12 +31,12 @@ class Table {
     std::string over;  ///< the title's first line
     std::string title;
     std::size_t width;
-    /// Where the screen is too narrow for all, those with the highest number go first; 0: never.
+    /// If the screen is too narrow, the columns with the highest number are left out first; 0: never.
     int goes;
     std::function<std::string(const Record&)> cell;
     std::string legend{};
-    std::optional<Number> number{};  ///< bold where the stage sets out to change it
-    bool is_text = false;            ///< stands to the left
+    std::optional<Number> number{};  ///< bold if the stage sets out to change it
+    bool is_text = false;            ///< aligned to the left
     std::size_t gap = 2;             ///< before it
   };
 

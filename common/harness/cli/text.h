@@ -12,7 +12,8 @@ inline std::string fixed(double value, int digits) {
   return text.data();
 }
 
-/// Control characters but the end of a line as text: what a message quotes must not move the cursor or colour the terminal.
+/// The text with visible control characters, except for the end of a line: a quotation in a message must not
+/// move the cursor or colour the terminal.
 inline std::string printable(const std::string& text) {
   std::string shown;
   for (const char c : text) {
@@ -28,7 +29,7 @@ inline std::string printable(const std::string& text) {
   return shown;
 }
 
-/// With blanks behind it, or before.
+/// The text with blanks after it, or before it.
 inline std::string padded(const std::string& text, std::size_t width, bool to_the_left = true) {
   const std::string blanks(width > text.size() ? width - text.size() : 0, ' ');
   return to_the_left ? text + blanks : blanks + text;

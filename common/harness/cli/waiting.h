@@ -1,12 +1,12 @@
-// Says what takes long.
+// Tells the reader which step takes long.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <thread>
 
-/// From two seconds after its construction until its end, a line on the terminal: what is done, and for how long so
-/// far. Nothing where standard error is no terminal.
+/// From two seconds after its construction until its end, a line on the terminal names the step and the time
+/// it has taken. Does nothing if standard error is not a terminal.
 class Waiting {
  public:
   explicit Waiting(std::string what);

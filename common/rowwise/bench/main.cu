@@ -1,5 +1,5 @@
-// The library's kernels as variants of one stage: the harness verifies, counts and times each as the dispatch launches it, and
-// prints what it refuses there.
+// The library's kernels as variants of one stage: the harness verifies, counts and times each as the dispatch
+// launches it, and prints the reasons of refusals.
 #include <cctype>
 #include <string_view>
 

@@ -1,8 +1,8 @@
-// Who does what. The table is in choices.inc, written by `python3 common/tools choices` from what was recorded; here is how it is
-// read, on the host, before every launch.
+// Which kernel does which matrix. `python3 common/tools choices` writes the table, choices.inc, from recorded
+// times; this file reads it, on the host, before every launch.
 //
-// Source: the segments of OneFlow's softmax, which were guessed for one GPU: up to 1024 columns a warp, then shared memory where
-// it suffices, then neither.
+// Source: the segments of OneFlow's softmax, which were guessed for one GPU: a warp per row up to 1024
+// columns, then shared memory as far as it suffices, then neither.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rowwise {
 
-/// A line of the table: up to so many rows and columns.
+/// An entry of the table: the kernel for up to `rows` rows and `cols` columns.
 template <class Kernel>
 struct Choice {
   std::int64_t most_rows;

@@ -13,7 +13,7 @@
 
 namespace rowwise {
 
-/// Of rows that are known to be made of whole packs: no kernels for single elements.
+/// For rows that are known to consist of whole packs: no kernels for single elements are compiled.
 template <class Load>
 struct OfPacks : Load {
   static constexpr bool of_whole_packs = true;
@@ -28,7 +28,7 @@ struct HintedPacksLoad : OfPacks<DirectLoad<T>> {
   }
 };
 
-/// A launcher's kernels for rows of whole packs alone, of which there is no kernel for single elements.
+/// A launcher's kernels only for rows of whole packs, without a kernel for single elements.
 template <class Launcher>
 struct OnPacks {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {

@@ -9,7 +9,7 @@
 
 namespace rowwise {
 
-// What the kernels of each kind do.
+// The operations of each kind of kernel.
 SoftmaxOperations operations_of(Forward);
 BackwardOperations operations_of(Backward);
 Losses operations_of(Loss);
@@ -17,8 +17,8 @@ LossesWithGradient operations_of(Gradient);
 template <class Kernel>
 using OperationsOf = decltype(operations_of(Kernel{}));
 
-// What a kernel `can_do`, with a workspace of what it `need`s. Compiled for its operations and for float, __half and __nv_bfloat16.
-// They throw CudaError.
+// Launches a kernel on a matrix that it `can_do`, with the workspace that it `need`s. Compiled for its
+// operations and for float, __half and __nv_bfloat16. They throw CudaError.
 template <class Op, class Kernel, class T>
 void launch(Kernel kernel, const Tensors<T>& tensors, cudaStream_t stream);
 

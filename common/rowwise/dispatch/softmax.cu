@@ -26,7 +26,7 @@ struct Workspace {
 
 thread_local std::string last_error;
 
-/// Calls function(T*{}) with the type of the elements; what it throws becomes a code and rowwise_error().
+/// Calls function(T*{}) with the type of the elements; an exception becomes a code and rowwise_error().
 template <class Function>
 int guarded(rowwise_dtype dtype, Function function) {
   try {
@@ -63,7 +63,7 @@ struct Argument {
   std::size_t alignment;
   bool is_written = false;
   bool is_matrix = false;
-  bool may_be_replaced = false;  ///< the output may lie here
+  bool may_be_replaced = false;  ///< the output may be here
   [[nodiscard]] const char* begin() const { return static_cast<const char*>(data); }
 };
 
@@ -100,9 +100,9 @@ void check_memory(const Argument& argument, int current_device) {
   }
 }
 
-/// Whether what is written overlaps another argument.
+/// Whether an argument that is written overlaps another argument.
 bool is_in_the_way(const Argument& written, const Argument& other) {
-  // Where one ends is not asked for: it may be beyond the last address.
+  // The ends are not compared: an end may be beyond the last address.
   const auto lies_before = [](const Argument& one, const Argument& next) {
     return one.begin() <= next.begin() && static_cast<std::size_t>(next.begin() - one.begin()) >= one.bytes;
   };
@@ -130,7 +130,7 @@ void check_labelled_shape(Shape shape) {
   }
 }
 
-/// The bytes that are asked for, whatever the alignment.
+/// The bytes that a caller has to provide, whatever their alignment.
 template <class Kernel>
 std::size_t most_bytes(Shape shape, std::size_t element_bytes) {
   std::size_t most = 0;
@@ -146,7 +146,7 @@ std::size_t most_bytes(Shape shape, std::size_t element_bytes) {
   return most;
 }
 
-/// Checks everything, and launches with launch_kernel(kernel) what the table names.
+/// Checks everything, and calls launch_kernel(kernel) with the kernel that the table names.
 template <class Kernel, class T, std::size_t count, class Launch>
 void run(std::array<Argument, count> arguments, Shape shape, Workspace workspace, cudaStream_t stream,
          Launch launch_kernel) {

@@ -37,7 +37,7 @@ std::string hex(std::uint64_t value) {
   return text.str();
 }
 
-/// Of a place in shared memory: " (word 3 of `values`)", or "" where it is in no __shared__ variable.
+/// The name of a place in shared memory: " (word 3 of `values`)", or "" if it is in no __shared__ variable.
 std::string word_of_variable(const Warp& warp, std::uint64_t address) {
   constexpr std::uint64_t word = 4;
   for (const SharedVariable& variable : warp.program.shared_variables) {
@@ -135,7 +135,7 @@ constexpr std::array windows{Window{MemorySpace::shared, shared_window},
                              Window{MemorySpace::local, local_window},
                              Window{MemorySpace::parameter, parameter_window}};
 
-/// Where a generic address points: the window, or null for global memory.
+/// The window that a generic address points to, or null for global memory.
 const Window* window_of(std::uint64_t address) {
   const auto* found = std::find_if(windows.begin(), windows.end(), [address](const Window& window) {
     return address >= window.begin && address - window.begin < window_bytes;
@@ -225,7 +225,7 @@ void find_global(Access& access) {
     const auto l = static_cast<std::size_t>(lane);
     Allocation* own = memory.find(access.addresses[l]);
     if (own == nullptr || !own->holds(access.addresses[l], access.bytes)) {
-      access.lanes &= bit(lane) - 1;  // what an earlier lane did wrong is said first
+      access.lanes &= bit(lane) - 1;  // the mistake of an earlier lane is reported first
       if (access.lanes != 0) show_to_observers(access);
       out_of_bounds(access, lane, memory.describe_outside(own == nullptr ? access.addresses[l] : own->end()));
     }

@@ -1,5 +1,5 @@
-// The way of every memory access of a kernel: which bytes, and are they there. Observers see it then: did somebody write
-// what is read, does it race, how does the memory system serve it.
+// The path of every memory access of a kernel: which bytes it accesses, and whether they exist. Then observers
+// see it: whether the bytes it reads were written, whether it races, and how the memory system serves it.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ namespace sim {
 
 enum class AccessKind : std::uint8_t { load, store, atomic };
 
-/// Puts what a lane stores at `to`: several threads may write the same value, and then nothing depends on their order.
+/// Puts the value that a lane stores at `to`: several threads may write the same value, and then nothing
+/// depends on their order.
 using ValueOfLane = void (*)(const Warp&, const Instruction&, int lane, std::byte* to);
 
 /// A piece of memory that is watched: an allocation, or the shared memory of a block.
@@ -59,7 +60,7 @@ struct Access {
   LaneMask lanes;
   MemorySpace space = MemorySpace::global;
   bool contiguous = false;  ///< all 32 lanes, lane l at lowest + l * bytes
-  bool aligned = true;      ///< all of them, to what they access
+  bool aligned = true;      ///< all of them, to the size of their accesses
   Addresses addresses;
   Steps steps;
   std::uint64_t lowest = 0;
@@ -85,14 +86,15 @@ struct Access {
 HostAccess access_memory(Warp& warp, const Instruction& instruction, LaneMask lanes, const Operand& address,
                          AccessKind kind, ValueOfLane value_of = nullptr);
 
-/// Where one lane's access would be, checked for bounds and alignment, but not made.
+/// The place of one lane's access, which is checked for bounds and alignment, but not made.
 Region locate(Warp& warp, const Instruction& instruction, LaneMask lane, const Operand& address,
               AccessKind kind, std::byte*& data);
 
 /// Another block of the cluster must have started, and not returned.
 void check_is_there(const Warp& warp, int lane, const Block& other);
 
-/// What the warp did so far is known to whoever waits for the phase of this barrier in shared memory.
+/// Makes the warp's accesses so far known to threads that wait for the phase of this barrier in shared
+/// memory.
 void make_known(Warp& warp, const Block& block, std::size_t offset);
 void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset);
 void complete_phase(const Block& block, std::size_t offset);

@@ -1,7 +1,7 @@
-// Copies that are on their way while the kernel goes on: cp.async by groups, bulk copies that a mbarrier waits for.
+// Copies that run while the kernel goes on: cp.async in groups, and bulk copies that an mbarrier waits for.
 //
-// The bytes are read when the copy is issued and written when somebody has waited for it, as late as can be: who reads
-// them before has made a mistake, and is told so on every run.
+// The bytes are read when the copy is issued and written when a thread has waited for it, as late as
+// possible: a thread that reads them earlier makes a mistake, which is reported in every run.
 #pragma once
 
 #include <array>
@@ -22,18 +22,18 @@ struct Flight {
   Block* to = nullptr;
   std::size_t offset = 0;
   std::vector<std::byte> data;
-  /// red.async: makes what will be there of what is there and the data; null: the data replaces it.
+  /// red.async: combines the bytes in place with the data; null: the data replaces them.
   void (*combine)(std::byte* there, const std::byte* data) = nullptr;
 };
 
-/// What a mbarrier waits for: bytes, or the copies that a lane had issued before.
+/// An arrival that an mbarrier waits for: of bytes, or of the copies that a lane had issued before.
 struct Arrival {
   std::size_t mbarrier = 0;  ///< offset in the shared memory of the block
   Flight flight;             ///< without data: none
   Warp* warp = nullptr;      ///< cp.async.mbarrier.arrive: whose copies, of which lane, up to which group
   int lane = 0;
   std::uint32_t group = 0;
-  /// st.async, red.async: what came before it, which is known when the bytes have come.
+  /// st.async, red.async: the accesses before it, which are known when the bytes have arrived.
   std::uint32_t sender = LaunchOrder::none;
 };
 
@@ -56,12 +56,13 @@ struct AsyncCopies {
   std::array<std::uint32_t, warp_size> bulk_groups{};
 };
 
-/// Writes what was on its way, as if it were done by this lane, which has waited for it.
+/// Writes the bytes of a copy, as if this lane, which has waited for them, did it.
 void land(const Flight& flight, const Warp& by, int lane);
 /// Those whose group is below that of their lane.
 void land_copies(Warp& warp, const std::array<std::uint32_t, warp_size>& groups);
 
-/// Where a barrier in shared memory keeps what it is made of: its own way, which programs do not look into.
+/// The contents of an mbarrier in shared memory, in the simulator's own format, which programs do not look
+/// into.
 struct Mbarrier {
   bool phase = false;
   std::uint32_t expected = 0;  ///< arrivals of a phase

@@ -23,7 +23,7 @@ std::uint64_t turn_length(Launch& launch) {
   return 1 + (*launch.random)() % most;
 }
 
-/// After so many rounds in which its warps changed nothing a block is looked at: do they go round in circles?
+/// The number of rounds without any change after which the warps of a block are checked for endless loops.
 constexpr std::uint64_t idle_rounds_before_a_look = 8;
 
 void fill(std::byte* area, std::uint32_t offset, std::uint32_t value) {
@@ -43,7 +43,7 @@ void fill3(std::byte* area, std::uint32_t offset, const Dim3& value) {
 Block::Block(Launch& of)
     : launch(of),
       shared_bytes(of.shared_bytes()),
-      // Not next to it, so that what goes past the end is seen.
+      // Not next to it, so that accesses past the end are seen.
       reserved_shared((shared_bytes + 2 * reserved_shared_bytes) / reserved_shared_bytes *
                       reserved_shared_bytes),
       shared(of.program.uses_reserved_shared ? reserved_shared + reserved_shared_bytes : shared_bytes),
@@ -127,7 +127,7 @@ void Block::order() {
     acquired.add(warp.acquired);
     warp.acquired.clear();
   }
-  // Whoever learns from this block gets the list, at each of many barriers.
+  // Every block that learns from this one gets the list, at each of many barriers.
   constexpr std::size_t long_list = 64;
   if (const auto& list = acquired.list(); list.size() > long_list) {
     acquired.replace(launch.order.add({id, last_barrier, 0, 0, list}));

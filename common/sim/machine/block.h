@@ -30,7 +30,7 @@ class Block {
   std::uint64_t id = 0;      ///< the same, unlike that of any block of a launch on another device
   Dim3 index;
   const std::size_t shared_bytes;  ///< of the program, from 0 on
-  /// Where the reserved bytes begin. Of a program that does not use them: behind all that there is.
+  /// The offset of the reserved bytes. If a program does not use them, it is beyond all of its shared memory.
   const std::size_t reserved_shared;
   std::vector<std::byte> shared;  ///< with them
   ByteSet shared_written;
@@ -40,17 +40,17 @@ class Block {
   std::uint32_t reduced_threads = 0;  ///< of the barrier.red that is being released: how many threads ...
   std::uint32_t reduced_true_threads = 0;  ///< ... and how many of them had a true predicate
 
-  /// What changes from block to block and from launch to launch (%ctaid and so on): Base::block.
+  /// The values that change from block to block and from launch to launch (%ctaid and so on): Base::block.
   std::byte* area() { return area_.data(); }
 
   /// Begins anew as the block of that number.
   void start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t rank_in_cluster);
-  /// Until all threads have returned (true), or all that could go on are waiting for something that others have to do.
+  /// Runs until all threads have returned (true), or all threads that have not are waiting for other blocks.
   bool run();
-  /// Of a block none of whose threads could go on whatever happened: by one of them.
+  /// Reports a block none of whose threads can ever go on, at the place of one of them.
   [[noreturn]] void report_endless(bool waits) const;
 
-  /// Everything that every thread of the block did so far comes before what any of them does from now on.
+  /// Orders everything that the threads of the block have done before everything that they do from now on.
   void order();
   void forget_order();
   void begin_turn(Stamp now);
@@ -67,14 +67,14 @@ class Block {
   std::uint32_t rank = 0;       ///< in the cluster
   bool done = false;            ///< all threads have returned
   bool read_by_others = false;  ///< others of the cluster have had access to its shared memory
-  /// Where mbarriers were initialised, and those of them that a fence.mbarrier_init followed: behind the cluster's next barrier
-  /// everybody knows of them, even if nothing else is known there.
+  /// The places of initialised mbarriers, and those of them that a fence.mbarrier_init followed: after the
+  /// cluster's next barrier all threads know of these, even if they know nothing else.
   std::vector<std::size_t> initialised;
   std::vector<std::size_t> fenced;
 
   // ---- Copies that are on their way
-  ByteSet in_flight;   ///< of shared memory: what they will write
-  ByteSet being_sent;  ///< and what they read
+  ByteSet in_flight;   ///< of shared memory: the bytes that they will write
+  ByteSet being_sent;  ///< and those that they read
   std::uint32_t flights = 0;
   std::vector<Arrival> arrivals;  ///< that mbarriers of this block wait for
 
@@ -87,7 +87,7 @@ class Block {
   bool release_barriers();
   void release_barrier(std::uint32_t barrier);
   void pass_cluster_barrier();
-  /// At its end: nobody of the cluster may still have access to its shared memory.
+  /// At its end: no other block of the cluster may still access its shared memory.
   void finish();
   [[noreturn]] void report_stuck_barrier() const;
 

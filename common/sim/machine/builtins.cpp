@@ -24,7 +24,7 @@ T parameter(Warp& warp, const Instruction& instruction, std::size_t index, int l
   return value;
 }
 
-/// Host memory behind a generic address; null when there are not `bytes` bytes.
+/// Host memory at a generic address; null if there are not `bytes` bytes.
 const std::byte* at_generic(Warp& warp, std::uint64_t address, std::size_t bytes, int lane) {
   if (address - local_window < window_bytes) {
     const std::uint64_t offset = address - local_window;

@@ -1,4 +1,4 @@
-// Which bytes of a piece of memory somebody has written.
+// The set of bytes of a piece of memory that have been written.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class ByteSet {
   }
   [[nodiscard]] bool is_full() const { return full_; }
   void remove(std::size_t first, std::size_t count);
-  /// Of `count` bytes from `first` on those that `from` has, `from_first` standing for `first`.
+  /// Copies the membership of `count` bytes: bytes from `first` on become as those of `from` from
+  /// `from_first` on.
   void copy(std::size_t first, const ByteSet& from, std::size_t from_first, std::size_t count);
   void clear();
   [[nodiscard]] bool contains_any(std::size_t first, std::size_t count) const {
@@ -75,7 +76,7 @@ class ByteSet {
 
   std::size_t bytes_;
   bool full_ = false;
-  // A large piece of which all bytes are there: most often what is asked for lies in it.
+  // A large piece of which all bytes are in the set: most queries are inside it.
   std::size_t piece_begin_ = 0;
   std::size_t piece_end_ = 0;
   std::vector<std::uint64_t> words_;

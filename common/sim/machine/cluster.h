@@ -23,7 +23,7 @@ class Cluster {
   void start(std::uint64_t number);
 
   // ---- Its barrier
-  /// `releases`: what the lanes did so far is known to all who pass the barrier.
+  /// `releases`: the lanes' accesses so far become known to all that pass the barrier.
   void arrive(Warp& warp, LaneMask lanes, bool releases);
   [[nodiscard]] bool has_passed(const Warp& warp) const { return phase_ != warp.cluster_phase; }
   /// Completes the phase if all threads that have not returned have arrived.
@@ -33,7 +33,8 @@ class Cluster {
   [[noreturn]] void report_endless() const;
 
  private:
-  /// All blocks know of each other what came before the last barrier, or at least that they have started.
+  /// All blocks learn each other's accesses before the last barrier, or at least that the others have
+  /// started.
   void make_known(bool releases);
 
   std::uint64_t phase_ = 1;

@@ -49,7 +49,7 @@ void for_each_unit(const Addresses& addresses, LaneMask lanes, std::uint32_t byt
                    Function function) {
   FewNumbers units;
   const auto shift = static_cast<unsigned>(std::countr_zero(grain));
-  std::uint64_t next = 0;  // behind that of the lane before
+  std::uint64_t next = 0;  // after the address of the previous lane
   for_each_lane(lanes, [&](int lane) {
     const std::uint64_t address = addresses[static_cast<std::size_t>(lane)];
     const std::uint64_t end = ((address + bytes - 1) >> shift) + 1;
@@ -78,7 +78,7 @@ std::uint32_t count_units(const Addresses& addresses, LaneMask lanes, std::uint3
   return count;
 }
 
-/// Lanes that the banks serve together: all 32 for up to 4 bytes a lane, 16 for 8 bytes, 8 for 16 bytes.
+/// Lanes that the banks serve together: all 32 for up to 4 bytes per lane, 16 for 8 bytes, 8 for 16 bytes.
 std::uint32_t lanes_served_together(std::uint32_t bytes) {
   return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
 }

@@ -15,8 +15,8 @@ namespace sim {
 /// Addresses of the lanes of one warp instruction; those of lanes that take no part are not looked at.
 using Addresses = std::array<std::uint64_t, warp_size>;
 
-/// Beside how often it was executed, which the launch has: see Launch::executed. Without initialisers, so that a launch makes
-/// as many as its kernel has instructions by filling memory with zeros.
+/// Besides the number of executions, which the launch has: see Launch::executed. Without initialisers, so
+/// that a launch makes as many as its kernel has instructions by filling memory with zeros.
 struct InstructionCounters {
   SimAccesses accesses;
   SimAccesses copied;  ///< InstructionClass::async_copy: its loads; `accesses` are its stores
@@ -27,7 +27,7 @@ struct InstructionCounters {
   bool taken;   ///< a conditional branch: by a lane ...
   bool passed;  ///< ... and by a lane not
 
-  /// Of blocks that ran on another thread.
+  /// Adds the counters of blocks that ran on another thread.
   InstructionCounters& operator+=(const InstructionCounters& other);
 };
 
@@ -39,7 +39,7 @@ void count_shared(SimAccesses& accesses, const Addresses& addresses, LaneMask la
 /// A bulk copy's piece of global memory: a request.
 void count_piece(SimAccesses& accesses, std::uint64_t address, std::uint64_t bytes);
 
-/// What one instruction contributes; block barriers are counted when a block passes.
+/// The contribution of one instruction; block barriers are counted when a block passes.
 SimCounters counters_of(const Instruction& instruction, std::uint64_t executed,
                         const InstructionCounters& counters);
 

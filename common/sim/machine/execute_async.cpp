@@ -21,7 +21,7 @@
 namespace sim {
 namespace {
 
-/// What an instruction asks of one of its addresses: operands[place] + offset, `bytes` bytes there.
+/// The access of an instruction to one of its addresses: operands[place] + offset, `bytes` bytes there.
 Instruction at_address(const Instruction& instruction, MemorySpace space, std::int64_t offset,
                        std::size_t bytes) {
   Instruction one = instruction;
@@ -41,7 +41,8 @@ void copy_async(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto* read_bytes = instruction.operands[source_bytes_place].bytes != 0
                                ? warp.lanes_of<std::uint32_t>(instruction.operands[source_bytes_place])
                                : nullptr;
-  // Lanes that read less than they write: a few at an image's edge; what they do not read becomes zero.
+  // Lanes that read less than they write: a few at an image's edge; the bytes that they do not read become
+  // zero.
   const auto bytes_of = [&](int lane) {
     return read_bytes == nullptr ? bytes : std::min<std::size_t>(read_bytes[lane], bytes);
   };
@@ -115,7 +116,7 @@ Range bulk_range(Warp& warp, const Instruction& instruction, int lane, std::size
     fault(warp, lane, FaultKind::misaligned_address,
           "a bulk copy of " + std::to_string(bytes) + " bytes, which is no multiple of 16");
   }
-  // The first and the last 16 bytes say where it lies; both in one allocation.
+  // The first and the last 16 bytes determine its place; both must be in one allocation.
   Range range;
   const Instruction first = at_address(instruction, space, displacement, grain);
   const Instruction last =
@@ -352,7 +353,7 @@ struct BarrierAt {
   std::size_t offset = 0;
 };
 
-/// Of each lane; an access to its eight bytes like any other.
+/// Calls the function for each lane; an access to its eight bytes like any other.
 template <class Function>
 void for_each_barrier(Warp& warp, const Instruction& instruction, LaneMask lanes, AccessKind kind,
                       Function function, ValueOfLane value_of = nullptr) {

@@ -130,7 +130,7 @@ Handler integer_handler(Type type) {
 }
 template <class Function>
 Handler bits_handler(Type type) {
-  // Of 128 bits there is exch and cas.
+  // For 128 bits there are only exch and cas.
   if constexpr (requires(Bits128 bits) { Function{}(bits, bits, bits); }) {
     if (type == Type::b128) return &atomic<Function, Bits128>;
   }

@@ -49,7 +49,7 @@ LaneMask compare(Warp& warp, const Operand& left, const Operand& right) {
   return pack(flags);
 }
 
-/// f16 and bf16, and what is flushed, by way of float.
+/// f16 and bf16, and flushed operands, by way of float.
 template <class Compare, class Number, bool flush>
 LaneMask compare_as_float(Warp& warp, const Operand& left, const Operand& right) {
   const Number* a = warp.lanes_of<Number>(left);

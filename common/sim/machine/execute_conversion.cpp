@@ -82,7 +82,8 @@ To float_to_float(From value, const Instruction& instruction) {
   }
 }
 
-/// Exactly, or what does not fit into a double rounded to odd: not to be taken for a tie by a later rounding.
+/// Exact, or rounded to odd if it does not fit into a double, so that a later rounding does not take it for a
+/// tie.
 template <class T>
 double to_double_for_rounding(T value) {
   if constexpr (sizeof(T) == 8) {

@@ -100,8 +100,8 @@ using HyperbolicTangent = decltype([](double a) { return std::tanh(a); });
 
 // ---- f32
 
-/// The result of .ftz from operands that are flushed. What rounds up to the smallest normal number is
-/// flushed, too: the device looks before it rounds. A sum is exact down there.
+/// The result of .ftz from operands that are flushed. Results that would round up to the smallest normal
+/// number are flushed as well: the device decides before it rounds. A sum is exact down there.
 template <class Function, class... T>
 float flushed_result(float result, T... values) {
   if constexpr (requires { Function::exact(values...); }) {
@@ -122,8 +122,8 @@ struct Single {
   }
 };
 
-/// Single<Function, true> of a function that has `exact`, which is asked only where it can matter: where a lane's result is
-/// the smallest normal number, to which less than that may have been rounded up.
+/// Single<Function, true> of a function that has `exact`, which is called only if it can matter: if a lane's
+/// result is the smallest normal number, to which a smaller value may have been rounded up.
 template <class Function, class... Float>
 SIM_EACH_PROCESSOR void single_flushed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   std::array<float, warp_size>
@@ -193,7 +193,7 @@ Handler binary_handler(Assembler& a, Type type) {
   return &binary<Single<Function, true>, float>;
 }
 
-// ---- 16 bits: computed in double, where nothing of interest is lost, and rounded once
+// ---- 16 bits: computed in double, which loses nothing of interest, and rounded once
 
 template <class Number>
 double widened(std::uint16_t bits, bool flush) {
@@ -376,7 +376,7 @@ inline double nearly_exp2(double x) {
   return power * std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023) << 52U);
 }
 
-/// What approximate<Exp2> gives: where 2^x is so near to a tie that its error would matter, by that.
+/// Gives the result of approximate<Exp2>, and calls it only if 2^x is so near to a tie that its error would matter.
 template <bool flush>
 SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   count_special(warp, lanes);
@@ -399,7 +399,7 @@ SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, Lan
             [&](int lane) { return results[static_cast<std::size_t>(lane)]; });
 }
 
-/// Of the upper half of a double: the lower 32 bits are not looked at, and those of the result are zero.
+/// A function of the upper half of a double: the lower 32 bits are ignored, and those of the result are zero.
 template <class Function>
 void approximate_f64(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   constexpr std::uint64_t upper_half = 0xffffffff00000000U;

@@ -110,7 +110,7 @@ struct OfPairs {
     return static_cast<std::uint32_t>(high) << 16U | low;
   }
 };
-/// .relu: what is negative becomes 0.
+/// .relu: negative results become 0.
 template <class Function>
 struct Rectified {
   template <class T>

@@ -53,14 +53,14 @@ std::size_t columns_of(const Shape& shape, Part part) {
 std::size_t rows_of(const Shape& shape, Part part) {
   return part == Part::b ? shape.k : shape.m;
 }
-/// Of one lane, each of them once: some fragments of wmma hold everything twice.
+/// The elements of one lane, each counted once: some fragments of wmma hold everything twice.
 std::size_t elements_of(const Shape& shape, Part part) {
   return rows_of(shape, part) * columns_of(shape, part) / warp_size;
 }
 
-/// Where an element of a fragment belongs: `slot` counts the lane's elements. PTX ISA, "Matrix Fragments for mma.m16n8k16"
-/// and its like: groups of four lanes hold a row of A or a column of B, each lane the elements of one register of it.
-/// Larger tiles are several of these. (Of wmma's fragments PTX does not say it.)
+/// The place of an element of a fragment: `slot` counts the lane's elements. PTX ISA, "Matrix Fragments for
+/// mma.m16n8k16" and its like: groups of four lanes hold a row of A or a column of B, each lane the elements
+/// of one register of it. Larger tiles are several of these. (PTX does not specify it for wmma's fragments.)
 Place place_of(const Shape& shape, Part part, std::size_t per, int lane, std::size_t slot) {
   const auto group = static_cast<std::size_t>(lane) / 4;
   const auto member = static_cast<std::size_t>(lane) % 4;
@@ -123,9 +123,10 @@ void set_value(const Warp& warp, const Operand& to, Element element, int lane, s
   }
 }
 
-// ---- Multiplication. Program::more_operands: the registers of D, A, B and C, without what a fragment holds twice.
+// ---- Multiplication. Program::more_operands: the registers of D, A, B and C, without the second copies of a
+// fragment's elements.
 
-/// What a multiplication is of; lies in more_immediates[0].
+/// The shape and types of a multiplication; in more_immediates[0].
 struct Product {
   Shape shape;
   Element d = Element::f32;
@@ -304,7 +305,7 @@ void assemble_product(Assembler& a, bool wmma) {
   const bool whole = accumulator_of(product.a) == Element::s32;
   product.saturates = whole && a.take("satfinite");
   if (product.a == Element::f64) (void)a.take("rn");
-  // Of mma A has rows and B has columns; of wmma that was the matter of the loads.
+  // In mma, A is in rows and B in columns; in wmma, the loads decided on that.
   const bool row = a.take("row");
   const bool column = a.take("col");
   a.refuse_if(!wmma && !(row && column));
@@ -334,7 +335,7 @@ void assemble_mma(Assembler& a) {
 // ---- wmma.load and wmma.store. Operands: 0 address, 1 elements from one row (or column) to the next, 2 addresses of one
 // access. Program::more_operands: the fragment's registers.
 
-/// What is loaded or stored; lies in more_immediates[0].
+/// The fragment that is loaded or stored; in more_immediates[0].
 struct Fragment {
   Shape shape;
   Part part = Part::a;
@@ -382,7 +383,7 @@ void move_fragment(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   }
   const std::size_t once = count / per;
   for (std::size_t i = once; once > 0 && i < fragment.registers;
-       ++i) {  // loads alone: what the fragment holds again
+       ++i) {  // only loads: the second copies of the fragment's elements
     std::memcpy(warp.lanes_of<std::byte>(registers[i]), warp.lanes_of<std::byte>(registers[i % once]),
                 std::size_t{registers[i].bytes} * warp_size);
   }

@@ -254,7 +254,7 @@ void assemble_applypriority(Assembler& a) {
   a.instruction.handler = &do_nothing;
 }
 
-/// What was in a piece of 128 bytes is lost: as if nobody had written it.
+/// The contents of a piece of 128 bytes are lost, as if they had never been written.
 void discard(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   for_each_lane(lanes, [&](int lane) {
     std::byte* data = nullptr;

@@ -77,7 +77,7 @@ Type bits_type(std::uint32_t bytes) {
   }
 }
 
-/// Which parts a value of so many bytes is cut into, by their number.
+/// The parts that a value of a given size is cut into, by their number.
 struct PartsEntry {
   std::uint32_t bytes;
   std::size_t parts;
@@ -176,7 +176,7 @@ SIM_EACH_PROCESSOR void move_window(Warp& warp, const Instruction& instruction, 
                                     [by](std::uint64_t address) { return address + by; });
 }
 
-/// Which window a space has; 0: none, what lies in no window is global memory.
+/// The window of a space; 0: none, because addresses in no window are global memory.
 std::uint64_t window_of(Assembler& a) {
   constexpr std::array<std::uint64_t, 9> windows{
       0, 0, 0, shared_window, shared_window, shared_window, local_window, parameter_window, parameter_window};

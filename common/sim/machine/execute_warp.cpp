@@ -1,4 +1,4 @@
-// What the lanes of a warp and the warps of a block do together: shuffles, votes, barriers.
+// The operations of a warp's lanes, or a block's warps, together: shuffles, votes, barriers.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-/// Where the mask of the lanes that take part lies, for the scheduler; see Warp::complete_lanes.
+/// The operand with the mask of the participating lanes, for the scheduler; see Warp::complete_lanes.
 constexpr std::size_t mask_place = max_operands - 1;
 
 void take_part_together(Assembler& a, const WrittenOperand& mask, InstructionClass counted_as) {
@@ -65,7 +65,7 @@ SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMas
   const auto* by = warp.lanes_of<std::int32_t>(operands[3]);
   const auto* control = warp.lanes_of<std::int32_t>(operands[4]);
   auto* to = warp.lanes_of<std::uint32_t>(operands[0]);
-  // Where each lane reads is found by vector instructions, and so apart from the reading.
+  // The source lanes are computed by vector instructions, and so apart from the reads.
   std::array<std::uint32_t, warp_size> sources;       // NOLINT: filled in the next loop
   std::array<std::uint32_t, warp_size> inside_lanes;  // NOLINT
   std::array<std::uint32_t, warp_size> undefined;     // NOLINT

@@ -1,4 +1,4 @@
-// What a kernel did wrong, and how it is said.
+// The mistakes of kernels, and their messages.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Warp;
 enum class FaultKind : std::uint8_t {
   illegal_address,
   misaligned_address,
-  not_written,  ///< read of bytes that nobody wrote
+  not_written,  ///< read of bytes that were never written
   race,
   shuffle,
   barrier,
@@ -33,8 +33,8 @@ struct Fault {
   bool is_suspicion = false;  ///< need not be a mistake; see Check
 };
 
-/// What is done about a report that need not be a mistake (SIM_CHECK): bytes that nobody has written, races, masks of
-/// shuffles and barriers that are stricter than the hardware.
+/// The reaction to reports that are not always mistakes (SIM_CHECK): reads of unwritten bytes, races, and
+/// masks of shuffles and barriers, for which the rules are stricter than the hardware.
 enum class Check : std::uint8_t { stop, warn, off };
 
 /// Throws the fault of a lane of the warp that is being executed, at its current instruction.
@@ -43,7 +43,7 @@ enum class Check : std::uint8_t { stop, warn, off };
 [[noreturn]] void fault_of_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
                                   const std::string& what);
 
-/// For what need not be a mistake: throws, or keeps it among the launch's warnings, or does nothing; see Check.
+/// For reports that are not always mistakes: throws, or adds a warning to the launch, or does nothing; see Check.
 void suspect(const Warp& warp, int lane, FaultKind kind, const std::string& what);
 void suspect_thread(const Block& block, std::size_t pc, std::uint32_t thread, FaultKind kind,
                     const std::string& what);

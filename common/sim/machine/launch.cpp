@@ -14,8 +14,8 @@
 namespace sim {
 namespace {
 
-/// So often may all blocks have a turn, and so many turns in all, in which they only poll and nothing changes, before
-/// nothing is taken to change any more. (Polling loops count and wait longer each time, so that it cannot be proven.)
+/// The limits on rounds, and on turns in all, in which blocks only poll and nothing changes: after them, nothing
+/// is expected to change any more. (Polling loops count and wait longer each time, so that it cannot be proven.)
 constexpr std::uint64_t most_idle_rounds = 10;
 constexpr std::uint64_t most_idle_turns = 2'000;
 
@@ -52,7 +52,7 @@ Stamp DeviceWorks::next_time(GlobalMemory& memory) {
   if (now < before) {
     order.forget_turns(now);
     for (Launch* launch : launches) launch->forget_order(now);
-    // All have begun at this moment; what comes now is done by the one that has its turn.
+    // All have begun at this moment; from now on only the launch that has its turn acts.
     for (Launch* launch : launches) {
       if (launch->running != nullptr) launch->running->begin_turn(memory.next_time());
     }
@@ -113,7 +113,7 @@ Stamp Launch::next_time() {
   if (several_devices_ != nullptr) return several_devices_->next_time(memory);
   const Stamp before = memory.now();
   const Stamp now = memory.next_time();
-  if (now < before) {  // time has begun anew: what came before is forgotten
+  if (now < before) {  // time has restarted: earlier accesses are forgotten
     order.clear();
     forget_order(now);
     if (running != nullptr) running->begin_turn(memory.next_time());
@@ -164,9 +164,9 @@ bool Launch::run_alone(std::uint64_t first, std::uint64_t end, const std::atomic
   return true;
 }
 
-/// Blocks that have nothing to do with one another can run at the same time. Whether they have is seen afterwards: each
-/// thread has a view of memory of its own, and where one wrote what another one read or wrote, or anything was wrong, all
-/// of it is forgotten and the blocks run in order, on one thread. So the result does not depend on the threads.
+/// Independent blocks can run at the same time. Whether they are independent is checked afterwards: each thread has
+/// its own view of memory, and if one wrote bytes that another one read or wrote, or if anything was wrong, all of
+/// it is discarded and the blocks run in order, on one thread. So the result does not depend on the threads.
 bool Launch::run_rest_on_threads() {
   if (program.blocks_meet || random || configuration.dependent || configuration.grid_workspace != 0 ||
       configuration.cluster.count() != 1) {
@@ -267,8 +267,8 @@ void Launch::report_endless() {
 bool Launch::take_round() {
   const std::uint64_t size = configuration.cluster.count();
   const std::uint64_t clusters = configuration.grid.count() / size;
-  // A block runs until it waits for others, and only then the next ones are there beside it, as many again as there are:
-  // most launches need no more memory than for one. With a seed many are there from the start, in any order.
+  // A block runs until it waits for others, and only then the next ones are started, doubling the number each time:
+  // most launches need memory for only one block. With a seed, many blocks exist from the start, in any order.
   constexpr std::uint64_t mixed_blocks = 16;
   const std::uint64_t most = std::max<std::uint64_t>(configuration.resident_blocks / size, 1);
   const std::uint64_t before = progress;

@@ -65,7 +65,8 @@ struct DeviceWorks {
   Stamp next_time(GlobalMemory& memory);
   /// Gives the number of its first block.
   std::uint64_t begin(DeviceWork work, GlobalMemory& memory);
-  /// What a copy does, whose only block this is. Gives the block of an access that it races with, or LaunchOrder::no_block.
+  /// Records an access of a copy, whose only block this is. Gives the block of an access that it races with,
+  /// or LaunchOrder::no_block.
   std::uint64_t see(std::uint64_t block, Allocation& allocation, std::size_t offset, std::size_t bytes,
                     bool writes, GlobalMemory& memory);
 };
@@ -85,9 +86,9 @@ class Launch {
   bool run_alone(std::uint64_t first, std::uint64_t end, const std::atomic<bool>& given_up);
   /// The same in parts, between which other launches may have their turns: begin(), then take_round() until it is false.
   void begin();
-  /// Of several devices: what is known of its place.
+  /// With several devices: `work` has its place in the order.
   void begin(DeviceWork work);
-  /// At its end: adds to the clock what its blocks have acquired.
+  /// At its end: adds the knowledge that its blocks have acquired to the clock.
   void teach(Clock& clock);
   bool take_round();
   /// All that it has done for a while is to poll: reason enough to lay it aside until others have done something ...
@@ -101,19 +102,20 @@ class Launch {
   const LaunchConfiguration& configuration;
   const Program& program;
   GlobalMemory& memory;
-  // One per instruction. How often each was executed lies by itself: of what every instruction touches there is little.
+  // One per instruction. The numbers of executions are apart from the other counters, so that the data that
+  // every instruction touches is small.
   std::vector<std::uint64_t> executed;
   std::vector<InstructionCounters> counters;
   std::vector<std::unique_ptr<AccessObserver>> observers;
   LaunchOrder& order;
-  Stamp order_begin = 0;                       ///< what is older came before
-  Stamp dependent_begin = 0;                   ///< the same, before griddepcontrol.wait
+  Stamp order_begin = 0;                       ///< older stamps came before
+  Stamp dependent_begin = 0;                   ///< order_begin before griddepcontrol.wait
   bool alone = true;                           ///< everything that is older than its begin came before
   std::vector<std::uint32_t> knows;            ///< before its first block begins
   std::vector<std::uint32_t> learned;          ///< by blocks that have ended
   std::uint64_t first_block_id = 0;            ///< see LaunchOrder::begin_work()
   std::uint64_t instructions = 0;              ///< executed by warps whose turn has ended: what %clock counts
-  std::uint64_t patience = ~std::uint64_t{0};  ///< so many may there be before a block's turn ends
+  std::uint64_t patience = ~std::uint64_t{0};  ///< the number of instructions at which a block's turn ends
   std::uint64_t progress = 0;   ///< goes on when something happened that others may be waiting for
   Block* running = nullptr;     ///< the block that has its turn
   std::vector<Fault> warnings;  ///< with Check::warn, each once for an instruction ...
@@ -128,7 +130,7 @@ class Launch {
   [[nodiscard]] std::size_t shared_bytes() const;
   [[nodiscard]] Dim3 index_of(std::uint64_t block) const;
   [[nodiscard]] const Dim3& cluster_size() const { return configuration.cluster; }
-  /// Whatever any launch did before this moment comes before what follows.
+  /// Orders everything that any launch did before this moment before everything that follows.
   void forget_order(Stamp now);
 
  private:

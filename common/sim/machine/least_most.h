@@ -1,4 +1,4 @@
-// The smaller and the larger of two, as function objects: what the standard library does not have.
+// The smaller and the larger of two, as function objects, which the standard library does not have.
 #pragma once
 
 #include <algorithm>

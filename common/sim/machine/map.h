@@ -1,4 +1,4 @@
-// A function of one lane's values, applied to all lanes of a warp: what most handlers are.
+// Applies a function of one lane's values to all lanes of a warp, as most handlers do.
 //
 // The loops run over plain arrays, so that compilers turn them into vector instructions. A destination may be
 // the same register as a source, which is fine lane by lane: hence the pragma that promises it.

@@ -57,7 +57,7 @@ bool Allocation::meet(Allocation& a, Allocation& b) {
 }
 
 bool Allocation::meets(Allocation& view, Stamp launch_begin) {
-  if (shadow() == nullptr) return view.pages->own() != nullptr;  // nobody knows
+  if (shadow() == nullptr) return view.pages->own() != nullptr;  // unknown
   return RaceShadow::meet(*shadow(), launch_begin, *view.shadow(), 1, view.pages->begin(), view.pages->end());
 }
 

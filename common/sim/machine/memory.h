@@ -17,7 +17,8 @@
 
 namespace sim {
 
-/// Generic addresses: each of these spaces has a window of its own, and what lies in none of them is global.
+/// Generic addresses: each of these spaces has a window of its own, and addresses outside of all windows are
+/// global.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t shared_window = std::uint64_t{1} << 48;
 inline constexpr std::uint64_t local_window = std::uint64_t{2} << 48;
@@ -28,14 +29,14 @@ inline constexpr unsigned most_devices = 16;
 /// Whose memory it is. All but the device's has the same address on the host, and counts as written.
 enum class MemoryKind : std::uint8_t { device, managed, host, registered };
 
-/// A private copy of an allocation, of which only the pages are there that somebody wants to write.
+/// A private copy of an allocation, of which only the written pages exist.
 class PrivatePages {
  public:
   PrivatePages(std::byte* below, std::size_t bytes) : below_(below), bytes_(bytes), begin_(bytes) {}
   /// The memory in which the bytes from `begin` to `end` are found, at their offsets.
   std::byte* use(std::size_t begin, std::size_t end, bool writes);
   [[nodiscard]] const std::byte* own() const { return own_.get(); }
-  // All that was used lies between.
+  // All used memory is between them.
   [[nodiscard]] std::size_t begin() const { return begin_; }
   [[nodiscard]] std::size_t end() const { return end_; }
 
@@ -96,14 +97,14 @@ class GlobalMemory {
  public:
   /// `total_bytes`: of each device.
   explicit GlobalMemory(std::size_t total_bytes) : total_bytes_(total_bytes) {}
-  /// A view of a memory: what is written stays in the view. Views can be used at the same time, each by one thread.
+  /// A view of a memory: writes stay in the view. Views can be used at the same time, each by one thread.
   explicit GlobalMemory(const GlobalMemory* below)
       : total_bytes_(below->total_bytes_),
         launches_(below->launches_ - 1),
         below_(below),
         next_alias_(below->next_alias_) {}
-  /// Takes over what was done in views during this launch, as if one after the other; false, and nothing done, when some of
-  /// it had to do with what was done in another, or here.
+  /// Takes over the accesses of views during this launch, as if they had run one after the other; false, and
+  /// nothing done, if accesses of one conflict with accesses of another, or here.
   bool join(std::span<GlobalMemory* const> views);
 
   /// Filled with 0xff, which is NaN in every floating-point type. 0 when there is not that much left.
@@ -123,7 +124,7 @@ class GlobalMemory {
   // The host's side. False when the range does not lie in one allocation.
   bool copy_in(std::uint64_t to, const void* from, std::size_t bytes);
   bool copy_out(void* to, std::uint64_t from, std::size_t bytes);
-  /// From device to device: what nobody has written is unwritten at its new place, too.
+  /// From device to device: unwritten bytes are unwritten at their new place as well.
   bool copy_within(std::uint64_t to, std::uint64_t from, std::size_t bytes);
   bool fill(std::uint64_t to, int value, std::size_t bytes);
   bool forget(std::uint64_t first, std::size_t bytes);
@@ -162,7 +163,7 @@ class GlobalMemory {
   }
   /// The address that an alias stands for, or itself.
   [[nodiscard]] std::uint64_t without_alias(std::uint64_t address) const;
-  /// Of cudaDeviceEnablePeerAccess and its opposite. False when it was so before.
+  /// For cudaDeviceEnablePeerAccess and its opposite. False if that was the state before.
   bool set_peer(unsigned device, unsigned peer, bool enabled);
 
   /// "4 bytes past the end of the 1024 bytes at 0x...", for an address that no allocation holds.
@@ -189,7 +190,7 @@ class GlobalMemory {
   };
   std::map<std::uint64_t, Freed> freed_;  // by their end
 
-  // Where no operating system puts a process's own memory.
+  // Operating systems do not put a process's own memory at these addresses.
   static constexpr std::uint64_t first_address = std::uint64_t{0x1000} << 32;
   static constexpr std::uint64_t end_of_addresses = std::uint64_t{0x4800} << 32;
   static constexpr std::uint64_t first_alias = end_of_addresses;

@@ -45,7 +45,7 @@ std::uint16_t encode(double value, const Format& format, Rounding rounding) {
       sign | (static_cast<std::uint32_t>(biased) << static_cast<unsigned>(format.mantissa_bits)) | mantissa);
 }
 
-/// f is the exact value `high + low` rounded to nearest; gives what the other rounding would have given.
+/// f is the exact value `high + low` rounded to nearest; gives the result of the other rounding.
 float redirected(float f, double high, double low, Rounding rounding) {
   if (rounding == Rounding::nearest || std::isnan(f) || std::isinf(high)) return f;
   double difference = high - static_cast<double>(f);  // exact value minus f

@@ -1,4 +1,4 @@
-// Arithmetic as the device does it, where C++ does it differently or has no type for it.
+// The device's arithmetic, as far as C++ does it differently or has no type for it.
 #pragma once
 
 #include <bit>
@@ -40,7 +40,7 @@ inline double flushed(double value) {
   return (bits & 0x7ff0000000000000U) != 0 ? value : std::copysign(0.0, value);
 }
 
-/// .relu: what is below zero, and -0, becomes +0; NaN stays.
+/// .relu: values below zero, and -0, become +0; NaN stays.
 template <class T>
 T rectified(T value) {
   return value <= T(0) ? T(0) : value;
@@ -62,8 +62,8 @@ Half to_half(double value, Rounding rounding);
 Bfloat16 to_bfloat16(double value, Rounding rounding);
 float to_float(double value, Rounding rounding);
 
-/// a * b + c with more bits than the rounding to T that follows needs: rounding it once more gives what
-/// rounding the exact value would. For 16-bit types.
+/// a * b + c with more bits than the rounding to T that follows needs: rounding it again gives the same
+/// result as rounding the exact value. For 16-bit types.
 double fma_for_rounding(double a, double b, double c);
 
 /// a * b + c rounded once; exact operands, any rounding.
@@ -105,7 +105,7 @@ class HostRounding {
  private:
   int before_;
 };
-/// The value, where the compiler may not compute with it earlier or later than here.
+/// The value; the compiler must not compute with it earlier or later than here.
 template <class T>
 T in_place(T value) {
   volatile T held = value;
@@ -118,7 +118,8 @@ auto rounded_by_host(Rounding rounding, T... values) {
   return in_place(Function{}(in_place(values)...));
 }
 
-/// To e4m3 and e5m2, to nearest; what is too large, and infinity, to the largest.
+/// Conversions to e4m3 and e5m2, to nearest; values that are too large, and infinity, become the largest
+/// value.
 std::uint8_t to_e4m3(double value);
 std::uint8_t to_e5m2(double value);
 float from_e4m3(std::uint8_t bits);

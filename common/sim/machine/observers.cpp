@@ -1,4 +1,4 @@
-// What is watched and counted of every access to global and shared memory.
+// The checks and counts of every access to global and shared memory.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -10,10 +10,10 @@
 namespace sim {
 namespace {
 
-// ---- Bytes that nobody has written
+// ---- Bytes that were never written
 
-/// What lies at an address that nobody has written: where the bytes written are a single array, as most are, and the
-/// address is beside it, at which index. Otherwise "".
+/// A description of an unwritten address: if the bytes written are a single array, as most are, and the
+/// address is next to it, its index. Otherwise "".
 std::string beside_what_is_written(const Allocation& allocation, std::uint64_t address, std::uint32_t bytes) {
   const auto next = [&](std::size_t from, bool written) {
     while (from < allocation.bytes && allocation.written.contains(from, 1) != written) ++from;
@@ -149,7 +149,7 @@ class Races : public AccessObserver {
     return access.instruction.strong || access.kind == AccessKind::atomic;
   }
 
-  /// Whoever reads strongly knows what was released there. (So does a relaxed read, as on all GPUs that there are.)
+  /// A strong read acquires the knowledge that was released there. (So does a relaxed read, as on all existing GPUs.)
   static void acquire(const Access& access) {
     Warp& warp = access.warp;
     if (access.kind == AccessKind::store) return;
@@ -168,7 +168,7 @@ class Races : public AccessObserver {
     });
   }
 
-  /// A strong write makes known what came before the warp's last fence, or with `.release` all that came before it.
+  /// A strong write releases all accesses before the warp's last fence, or with `.release` all accesses before itself.
   static void release(const Access& access) {
     Warp& warp = access.warp;
     LaunchOrder& order = warp.block.launch.order;
@@ -207,7 +207,8 @@ class Races : public AccessObserver {
     const std::size_t offset = access.address_of(run.first) - region.begin;
     const Stamp now = access.warp.stamp_of(run.first, false);
     const bool loads = access.kind == AccessKind::load;
-    // Of lanes that read the same bytes the second makes them "several of the warp", and more change nothing.
+    // If lanes read the same bytes, the second makes them "several of the warp", and further ones change
+    // nothing.
     constexpr int enough = 2;
     const int count = run.same && loads ? std::min(run.count, enough) : run.count;
     if (!run.same) {
@@ -298,9 +299,9 @@ class Races : public AccessObserver {
     suspect(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
   }
 
-  /// The lines on which the other access may have been, as they are left when it is over: those that have read (or written) such
-  /// memory in this launch; of them, where there are such, those whose address registers say so in the other thread. "" where
-  /// these are too many to be of use.
+  /// The source lines of the other access, as far as they are known after it: the lines that have read (or
+  /// written) such memory in this launch; among them, if there are any, those whose address registers in the
+  /// other thread point there. "" if there are too many to be of use.
   static std::string lines_of_other(const Access& access, int lane, const StampedThread& other, bool in_block,
                                     bool wrote) {
     const Block& block = access.warp.block;
@@ -348,7 +349,7 @@ class Races : public AccessObserver {
 
 // ---- Counters
 
-/// What the lanes load or store in the memory of other devices.
+/// The bytes that the lanes load or store in the memory of other devices.
 std::uint64_t bytes_of_peers(const Access& access) {
   const Launch& launch = access.warp.block.launch;
   std::uint64_t bytes = 0;
@@ -366,7 +367,7 @@ class Counting : public AccessObserver {
   void see(const Access& access) override {
     // Constants lie in global memory, but a GPU fetches them through a cache of their own.
     if (access.instruction.space == MemorySpace::constant) return;
-    // For machine code these are no loads and stores; and how often a warp asks depends on when the others run.
+    // In machine code these are not loads and stores; and how often a warp asks depends on when the others run.
     if (access.instruction.counted_as == InstructionClass::mbarrier) return;
     InstructionCounters& counters = access.warp.counters();
     if (access.instruction.counted_as == InstructionClass::async_copy && !access.is_shared()) {

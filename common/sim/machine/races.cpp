@@ -30,7 +30,7 @@ std::uint32_t warp_of(Stamp stamp) {
   return thread < several_blocks ? thread - several_of_warp : no_warp;
 }
 
-/// What is known of a block, by the block that asks and by its warp.
+/// The knowledge of a block that the asking block and its warp have.
 class KnownOf {
  public:
   KnownOf(std::uint64_t block, const RaceOrder& order)
@@ -75,7 +75,8 @@ bool is_known(Stamp earlier, Stamp now, std::uint64_t block, const RaceOrder& or
   return last;
 }
 
-/// Of several blocks only the last is in the stamp: what is known of that one stands for all of them.
+/// If there were several blocks, only the last is in the stamp: the knowledge of that block stands for all of
+/// them.
 bool last_is_known(Stamp earlier, const RaceOrder& order) {
   const std::uint64_t block = order.launch->block_at(earlier);
   return work_is_known(block, order) || earlier < KnownOf(block, order).until(no_warp);
@@ -166,7 +167,7 @@ bool with_run(std::uint32_t count, unsigned shift, Function function) {
   }
 }
 
-/// All of it, by whomever, is older than what the order is of.
+/// Whether all accesses, of any thread, are older than the launch or block of the order.
 bool are_over(const Stamp* writes, const Stamp* reads, std::uint32_t grains, const PlainOrder& order) {
   std::uint32_t not_over = 0;
   for (std::uint32_t i = 0; i < grains; ++i) {
@@ -209,7 +210,7 @@ SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uin
 
 }  // namespace
 
-// ---- What orders blocks
+// ---- The order of blocks
 
 void Clock::join(const Clock& other) {
   for (const auto& [stream, number] : other.done_) {
@@ -338,7 +339,7 @@ void Acquired::clear() {
 
 void Acquired::replace(std::uint32_t knowledge) {
   list_.assign(1, knowledge);
-  found_out_ = 0;  // and what is in blocks_ stays true
+  found_out_ = 0;  // and the contents of blocks_ stay true
 }
 
 void Acquired::find_out(const LaunchOrder& order, const Acquired* beside) const {

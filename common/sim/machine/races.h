@@ -3,8 +3,8 @@
 //
 // Time goes on at every barrier and whenever another block gets its turn, so that a time also says which block it was.
 //
-// With several devices, kernels and copies may be under way together. They share one order, and what comes before a kernel
-// is what its stream and the host had waited for.
+// With several devices, kernels and copies may be under way together. They share one order, and everything
+// that its stream and the host had waited for comes before a kernel.
 #pragma once
 
 #include <algorithm>
@@ -26,20 +26,22 @@ inline constexpr std::uint32_t stamp_time_shift = 12;
 inline constexpr Stamp stamp_strong = 1U << 11;
 inline constexpr Stamp stamp_thread_mask = stamp_strong - 1;
 
-/// What a release makes known: of one block, which of its accesses come before; and what that block knew itself.
+/// The knowledge that a release passes on: which accesses of one block come before it, and the block's own
+/// knowledge.
 struct Knowledge {
   std::uint64_t block = 0;
   Stamp block_barrier = 0;             ///< accesses of all its threads below this
-  std::uint32_t warp = 0;              ///< of the warp that released ...
+  std::uint32_t warp = 0;              ///< the warp that released: its ...
   Stamp warp_time = 0;                 ///< ... accesses below this
-  std::vector<std::uint32_t> earlier;  ///< of what else it knew; indices
-  Stamp system_time = 0;  ///< what other devices know of that warp, below this; 0: nothing of the block
+  std::vector<std::uint32_t> earlier;  ///< the block's other knowledge; indices
+  Stamp system_time =
+      0;  ///< accesses of that warp below this are known to other devices; 0: no access of the block is
 };
 /// In an index of knowledge: acquired from another device.
 inline constexpr std::uint32_t from_another_device = std::uint32_t{1} << 31;
 
-/// How far each stream had come: the number of kernels and copies that it has done. And what these kernels had acquired from
-/// others that were under way.
+/// The progress of each stream: the number of kernels and copies that it has done. Also the knowledge that
+/// these kernels had acquired from others that were still running.
 class Clock {
  public:
   void join(const Clock& other);
@@ -64,14 +66,14 @@ struct DeviceWork {
   unsigned device = 0;
   std::uint32_t stream = 0;
   std::uint64_t number = 0;  ///< in its stream, from 1
-  Clock before;              ///< what had been done when it began, as far as it can know
+  Clock before;              ///< the work that it knows to have been done before it began
   std::uint32_t grid_x = 0;  ///< 0: it has no blocks
   std::uint32_t grid_y = 0;
   Stamp begin = 0;
 };
 
-/// Of one launch, or of the work of several devices: which block had its turn when, and what was released. `Stamp`s of
-/// earlier launches are ordered.
+/// The order of one launch, or of the work of several devices: which block had its turn when, and which
+/// knowledge was released. `Stamp`s of earlier launches are ordered.
 class LaunchOrder {
  public:
   /// Forgets everything.
@@ -79,11 +81,11 @@ class LaunchOrder {
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
 
-  // ---- Of several devices: blocks are numbered within their work, whose own number stands in the upper bits
+  // ---- With several devices: blocks are numbered within their work, whose own number is in the upper bits
   static constexpr unsigned block_bits = 28;
   /// Gives the number of its first block.
   std::uint64_t begin_work(DeviceWork work);
-  /// What is older than this came before the work.
+  /// The work is ordered after all stamps below this.
   [[nodiscard]] Stamp begin_of(const DeviceWork& work, Stamp now) const;
   [[nodiscard]] bool has_several_devices() const { return !works_.empty(); }
   [[nodiscard]] const DeviceWork& work_of(std::uint64_t block) const { return works_[block >> block_bits]; }
@@ -95,9 +97,9 @@ class LaunchOrder {
   }
   /// Goes on when knowledge is forgotten.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
-  /// Whoever knows this knows that all work has been done.
+  /// Whether the clock covers all work.
   [[nodiscard]] bool is_known(const Clock& clock) const;
-  /// How a race between two of them is said.
+  /// The text about a race between two of them.
   static constexpr const char* not_ordered =
       ", and nothing orders the two (an event, the host that waits, or a release and an acquire of system "
       "scope do)";
@@ -112,16 +114,18 @@ class LaunchOrder {
   [[nodiscard]] Stamp narrow_at(std::uint64_t address) const;
 
   /// A write that releases replaces what its address released before, an atomic adds to it.
-  static constexpr std::uint64_t no_block = ~std::uint64_t{0};  ///< block_at() what an earlier launch did
+  static constexpr std::uint64_t no_block =
+      ~std::uint64_t{0};  ///< block_at() of a stamp of an earlier launch
   std::uint32_t add(Knowledge known);
   std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
-  /// What was added before is released there, too.
+  /// Also releases there the knowledge that was added before.
   void release(std::uint64_t address, std::uint32_t known);
   void forget_release(std::uint64_t address) { released_.erase(address); }
-  /// Of what was released at the address; none: nothing.
+  /// The index of the knowledge released at the address; `none` if there is none.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   [[nodiscard]] std::uint32_t acquire(std::uint64_t address) const;
-  /// The phase of a barrier is complete: who waits for it learns what was released until now, and no more.
+  /// The phase of a barrier is complete: a thread that waits for it acquires the knowledge released until
+  /// now, and no more.
   void complete_phase(std::uint64_t address) { completed_[address] = acquire(address); }
   [[nodiscard]] std::uint32_t of_phase(std::uint64_t address) const;
   [[nodiscard]] const Knowledge& known(std::uint32_t index) const { return knowledge_[index]; }
@@ -140,8 +144,8 @@ class LaunchOrder {
   std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
 };
 
-/// What somebody has acquired, and everything that follows from it; found out when it is first asked for. A warp has it beside
-/// its block: what the block knows is not looked for again.
+/// The knowledge that a block or a warp has acquired, and everything that follows from it, which is computed
+/// at the first query. A warp's is in addition to its block's: the block's knowledge is not searched again.
 class Acquired {
  public:
   void add(std::uint32_t knowledge);
@@ -171,7 +175,7 @@ class Acquired {
   /// Null: nothing is known of that block.
   [[nodiscard]] const OfBlock* of(std::uint64_t block, const LaunchOrder& order,
                                   const Acquired* beside = nullptr) const;
-  /// What those had waited for from whom it was acquired.
+  /// Whether the releasing blocks had waited for this work.
   [[nodiscard]] bool knows(const DeviceWork& work, const LaunchOrder& order,
                            const Acquired* beside = nullptr) const;
 
@@ -180,26 +184,26 @@ class Acquired {
   std::vector<std::uint32_t> list_;
   mutable std::unordered_map<std::uint64_t, OfBlock> blocks_;
   mutable Clock works_;
-  mutable std::unordered_set<std::uint32_t> seen_;  ///< what is in blocks_
+  mutable std::unordered_set<std::uint32_t> seen_;  ///< the indices of knowledge that blocks_ contains
   mutable std::size_t found_out_ = 0;               ///< how much of the list is in blocks_
 };
 
-/// What orders an access after earlier ones.
+/// Everything that orders an access after earlier ones.
 struct RaceOrder {
   const LaunchOrder* launch = nullptr;
   std::uint64_t block = 0;
   std::uint32_t warps = 0;  ///< of a block
-  Stamp begin = 0;       ///< of the launch; of shared memory of the block: what is below was somebody else's
-  Stamp turn_begin = 0;  ///< stamps from here on are of this block
+  Stamp begin = 0;  ///< of the launch; for shared memory, of the block: stamps below belong to earlier users
+  Stamp turn_begin = 0;     ///< stamps from here on are of this block
   Stamp block_barrier = 0;  ///< this block's stamps below are before its last barrier
   Stamp warp_barrier = 0;   ///< stamps below, of the same warp, are before its last bar.warp.sync
   const Acquired* acquired_by_block = nullptr;
   const Acquired* acquired_by_warp = nullptr;
-  bool first_turn = false;  ///< of this block: what other stamps of the launch there are, are of others
+  bool first_turn = false;  ///< of this block: any other stamps of the launch belong to other blocks
   bool system = false;      ///< a strong access whose scope is all devices
   Stamp narrow = 0;         ///< of LaunchOrder::narrow_at()
 
-  /// Nothing but barriers orders anything: the stamps alone tell what does.
+  /// Whether only barriers order anything, so that the stamps suffice.
   [[nodiscard]] bool is_plain() const {
     return first_turn && acquired_by_block->list().empty() && acquired_by_warp->list().empty();
   }
@@ -217,7 +221,7 @@ class PlainOrder {
 
   [[nodiscard]] bool is_over(Stamp earlier) const { return earlier < begin_; }
   [[nodiscard]] bool orders(Stamp earlier, Stamp now) const;
-  /// What is known of the readers when one more reads.
+  /// The stamp of the readers after another read.
   [[nodiscard]] Stamp with_reader(Stamp earlier, Stamp now) const;
 
  private:
@@ -229,8 +233,8 @@ class PlainOrder {
   Stamp warp_barrier_;
 };
 
-/// Who was last to read and to write, for each grain of a piece of memory: as many bytes as the smallest access so far, so
-/// that two threads may write neighbouring values.
+/// The last reader and the last writer of each grain of a piece of memory. A grain has the size of the
+/// smallest access so far, so that two threads may write neighbouring values.
 class RaceShadow {
  public:
   explicit RaceShadow(std::size_t bytes) : bytes_(bytes) {}

@@ -1,4 +1,4 @@
-// Where the special registers lie, and the first free place after them.
+// The places of the special registers, and the first free place after them.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +43,10 @@ inline constexpr std::uint32_t reserved_shared = 3840;
 inline constexpr std::uint32_t bytes = 3968;
 }  // namespace block_slot
 
-/// Where the shared memory lies that cooperative groups have for tiles of several warps.
+/// The register with the offset of the shared memory that cooperative groups use for tiles of several warps.
 inline constexpr std::string_view reserved_shared_register = "%reserved_smem_offset_1";
 
-/// "%tid.x" -> where it lies.
+/// "%tid.x" -> its place.
 std::optional<Operand> special_register(std::string_view name);
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// Host memory that is taken and given back again and again, as it is: what is taken has zeros or what was left there.
+// Host memory that is taken and given back again and again without clearing: it has zeros, or the values left there.
 #pragma once
 
 #include <cstddef>

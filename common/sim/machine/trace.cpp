@@ -39,7 +39,7 @@ std::string object(const std::string& members) {
   return text;
 }
 
-/// `name: value`, after what is there.
+/// Appends `name: value`.
 void put(std::string& members, const std::string& name, const std::string& value) {
   if (!members.empty()) members += ',';
   members += quoted(name);
@@ -62,7 +62,7 @@ std::string list(std::size_t count, Function function) {
   text += ']';
   return text;
 }
-/// Of the lanes that take part.
+/// A list of the values of the participating lanes.
 template <class Function>
 std::string lane_list(LaneMask lanes, Function function) {
   return list(warp_size, [&](std::size_t lane) {
@@ -77,7 +77,7 @@ std::string three(const Dim3& size) {
 
 // ---- Counters
 
-// Of unsigned numbers, so that only what rose is there.
+// For unsigned numbers, so that only counters that rose are written.
 #define PUT_IF_ANY(counter, what) \
   if (counters.counter != 0) put(members, #counter, counters.counter);
 #define PUT_ACCESSES_IF_ANY(kind)                              \
@@ -107,7 +107,8 @@ SimAccesses minus(const SimAccesses& after, const SimAccesses& before) {
 #undef PUT_ACCESSES_IF_ANY
 #undef SUBTRACT
 
-/// What an access added to the counters of its instruction, as the launch's counters will have it.
+/// The numbers that an access added to the counters of its instruction, as they will be in the launch's
+/// counters.
 SimCounters rise(const Instruction& instruction, const InstructionCounters& before,
                  const InstructionCounters& after) {
   InstructionCounters rose{};
@@ -150,7 +151,7 @@ std::string word_of(const Warp& warp, const Operand& operand, std::size_t lane) 
   return std::to_string(warp.lanes_of<std::uint32_t>(operand)[lane]);
 }
 
-/// Where each lane reads; common/sim/machine/execute_warp.cpp executes the same.
+/// The source of each lane's read; common/sim/machine/execute_warp.cpp executes it.
 std::string sources_of_shuffle(const Warp& warp, const Instruction& instruction, LaneMask lanes) {
   return lane_list(lanes, [&](std::size_t l) {
     const int lane = static_cast<int>(l);
@@ -191,7 +192,8 @@ std::string values_of_vote(const Warp& warp, const Instruction& instruction, Lan
                    [&](std::size_t lane) { return word_of(warp, instruction.operands.at(place), lane); });
 }
 
-/// What the lanes load or store: of shared memory, where they have one word or two, and these may be the numbers of a reduction.
+/// The values that the lanes load or store, only in shared memory and of one or two words, because these may
+/// be the numbers of a reduction.
 void put_values(std::string& text, const Access& access) {
   constexpr std::size_t word = sizeof(std::uint32_t);
   const bool stores = access.kind == AccessKind::store;
@@ -304,7 +306,7 @@ void Trace::see(const Access& access) {
                                                 : "atomic"));
   put(text, "space", quoted(access.is_shared() ? "shared" : "global"));
   put(text, "bytes", std::uint64_t{access.bytes});
-  // Of each lane: where it is in its allocation, or in the shared memory of a block of the cluster.
+  // For each lane: its place in its allocation, or in the shared memory of a block of the cluster.
   std::array<int, warp_size> region{};
   const std::string offsets = lane_list(access.lanes, [&](std::size_t l) {
     const std::uint64_t address = access.addresses[l];

@@ -1,8 +1,8 @@
-// SIM_TRACE: what each warp of a launch asks for, one instruction after the other, for people to look at.
+// SIM_TRACE: the requests of each warp of a launch, one instruction after the other, for people to look at.
 //
-// Nothing of it is in the way of a launch that is not traced. Accesses are seen by an observer that takes the place of the
-// one that counts them. Shuffles, votes, barriers and copies that no observer sees are instructions of a copy of the kernel,
-// whose handlers tell the trace and then do what the original's do.
+// It costs nothing in a launch that is not traced. Accesses are seen by an observer that takes the place of
+// the one that counts them. Shuffles, votes, barriers and copies that no observer sees are instructions of a
+// copy of the kernel, whose handlers inform the trace and then run the original's.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct TracedProgram : Program {
   std::vector<Handler> handlers;  ///< the original's
 };
 
-/// What was traced of a launch of a TracedProgram.
+/// The trace of a launch of a TracedProgram.
 class Trace : public AccessObserver {
  public:
   /// Takes the place of the observer that counts, the last one of the launch.
@@ -57,7 +57,7 @@ class Trace : public AccessObserver {
   Trace(std::unique_ptr<AccessObserver> counting, const TraceChoice& choice)
       : counting_(std::move(counting)), choice_(choice) {}
 
-  /// `text`: what one event says of itself, members of an object. `rose`: the counters, as members of an object.
+  /// `text`: the description of one event, as members of an object. `rose`: the counters, as members of an object.
   void add(const Warp& warp, const std::string& text, const std::string& rose);
   [[nodiscard]] bool is_chosen(const Warp& warp) const;
   std::size_t place_of(const Program& program, std::uint32_t pc);

@@ -41,7 +41,7 @@ auto with_any_integer_type(Type type, Function function) {
   return with_integer_type(type, function);
 }
 
-/// Of b128: moved, and compared, but never computed with. The low half lies first.
+/// A b128: it is moved and compared, but never computed with. The low half is first.
 struct Bits128 {
   std::uint64_t low = 0;
   std::uint64_t high = 0;

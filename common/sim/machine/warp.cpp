@@ -195,8 +195,8 @@ void Warp::copy_local(const std::vector<Call::Copy>& copies_of_call, LaneMask la
 
 bool Warp::comes_before(const LaneGroup& a, const LaneGroup& b) const {
   if (a.frame == b.frame) return a.pc < b.pc;
-  // Parents have lower numbers, so that going up from the higher number ends where the two have parted. There, lanes in a
-  // call stand between it and what follows.
+  // Parents have lower numbers, so that going up from the higher number ends where the two have parted.
+  // There, lanes in a call come between the call and the code that follows it.
   std::uint64_t a_place = std::uint64_t{a.pc} * 2;
   std::uint64_t b_place = std::uint64_t{b.pc} * 2;
   for (std::uint32_t a_frame = a.frame, b_frame = b.frame; a_frame != b_frame;) {
@@ -253,7 +253,7 @@ std::uint32_t Warp::run_straight(std::uint32_t at, std::uint32_t stop, LaneMask 
   return at;
 }
 
-// ---- What nobody knows
+// ---- Unknown values
 
 Warp::Unknown Warp::unknown_of(const Operand& operand) const {
   if (operand.base != Base::warp || operand.bytes == 0) return {};
@@ -411,7 +411,7 @@ bool Warp::goes_round(std::uint64_t most_instructions) {
 
 // ---- Instructions that several lanes execute together
 
-/// Of the arrived lanes those whose whole mask has arrived; lanes that have exited are not waited for.
+/// Those of the arrived lanes whose whole mask has arrived; lanes that have exited are not waited for.
 LaneMask Warp::complete_lanes(const Instruction& instruction, LaneMask arrived) const {
   const Operand& mask = instruction.operands[max_operands - 1];
   const auto* masks = lanes_of<LaneMask>(mask);

@@ -1,4 +1,4 @@
-// A warp: its registers, and where its lanes are. What the handlers of instructions take.
+// A warp: its registers, and the places of its lanes. The handlers of instructions take it.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ class Warp {
   Block& block;
   const Program& program;
   const std::uint32_t first_thread;
-  LaneMask existing = 0;    ///< fewer than 32 in the last warp of a block that is no multiple of 32
+  LaneMask existing = 0;    ///< fewer than 32 in the last warp of a block whose size is not a multiple of 32
   LaneMask alive = 0;       ///< existing and not exited
   std::uint32_t pc = 0;     ///< of the instruction that is being executed
   std::uint32_t frame = 0;  ///< and the call that it is in
@@ -76,32 +76,33 @@ class Warp {
   InstructionCounters& counters();
 
   [[nodiscard]] bool knows_all() const { return unknown_.empty(); }
-  /// Lanes whose value of an operand nobody knows: a shuffle read it from a lane that took no part.
+  /// Lanes whose value of an operand is unknown: a shuffle read it from a lane that took no part.
   [[nodiscard]] LaneMask unknown_lanes_of(const Operand& operand) const;
-  /// After a shuffle of `lanes`: those of which nobody knows what they read.
+  /// After a shuffle of `lanes`: `unknown` are those that read an unknown value.
   void shuffled(const Instruction& shuffle, LaneMask lanes, LaneMask unknown);
 
   /// For instructions by which a warp may be waiting for another one: after some of them the others get a turn.
   void poll();
   /// For those that read: operands[address] of the lanes.
   void poll(const Instruction& reading, std::size_t address, LaneMask lanes);
-  /// What it read last while it polled: "shared memory at byte 8"; "memory" when it did not read.
+  /// The place that it read last while it polled: "shared memory at byte 8"; "memory" when it did not read.
   [[nodiscard]] std::string polled() const;
-  /// Instructions that the launch has executed: goes on while a warp runs, and tells nothing about time.
+  /// Instructions that the launch has executed: goes on while a warp runs, and means nothing about time.
   [[nodiscard]] std::uint64_t clock() const;
   /// Ends the warp's turn.
   void give_way();
 
   // ---- Order
 
-  /// Whatever the warp's lanes did so far comes before what they do from now on.
+  /// Orders everything that the warp's lanes have done before everything that they do from now on.
   void order();
-  /// What they did so far becomes known to whoever reads what one of them writes next, if that is strong.
+  /// Their accesses so far become known to a thread that reads the next write of one of them, if both are
+  /// strong.
   void fence(bool system);
   void forget_order();
   [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
   [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
-  /// Of what it did before `of_warp`; `of_system`: what other devices know of that.
+  /// Knowledge of its accesses before `of_warp`; `of_system`: those that other devices know.
   [[nodiscard]] Knowledge knowledge(Stamp of_warp, Stamp of_system = 0) const;
   Acquired acquired;  ///< since the block's last barrier
   Stamp fence_time = 0;
@@ -116,10 +117,10 @@ class Warp {
   // ---- For the block
 
   void start();
-  /// Until no lane can go on, or the turn is over.
+  /// Runs until no lane can go on, or the turn is over.
   void run(std::uint64_t instructions);
   [[nodiscard]] bool is_ready() const { return !ready_.empty(); }
-  /// What ended its turn was that it seems to wait.
+  /// Whether its turn ended because it seems to wait.
   [[nodiscard]] bool was_polling() const { return polls_ >= polls_per_turn; }
   [[nodiscard]] const std::vector<LaneGroup>& ready() const { return ready_; }
   [[nodiscard]] const std::vector<WaitingLanes>& waiting() const { return waiting_; }
@@ -128,12 +129,13 @@ class Warp {
   bool take_waiting(Predicate predicate, WaitingLanes& taken);
   /// Makes lanes ready; joins those that are there.
   void add_ready(const LaneGroup& lanes);
-  /// Comes back to exactly where it is, and would for ever, unless somebody else changes memory.
+  /// Whether it comes back to exactly its present state, and would do so for ever unless another warp changes
+  /// memory.
   [[nodiscard]] bool goes_round(std::uint64_t most_instructions);
 
  private:
   static constexpr std::uint32_t polls_per_turn = 32;
-  /// Of a register: what these lanes have there comes from the shuffle at that place.
+  /// A register whose values in these lanes come from the shuffle at that place.
   struct Unknown {
     std::uint32_t offset = 0;
     LaneMask lanes = 0;
@@ -145,13 +147,13 @@ class Warp {
   /// Runs them up to `stop`, the end of the turn, or an instruction that is more than a call of its handler. Gives where.
   template <bool follows_unknown>
   std::uint32_t run_straight(std::uint32_t at, std::uint32_t stop, LaneMask lanes);
-  /// Before an instruction other than a shuffle: its results are unknown where what they are made of is. Storing them is
-  /// suspicious. What is compared with them is not followed: code may look at them before it knows that they are of no use.
+  /// Before an instruction other than a shuffle: its results are unknown in lanes whose operands are unknown. Storing them
+  /// is suspicious. Comparisons with them are not followed: code may look at them before it knows that they are of no use.
   void follow_unknown(const Instruction& instruction, LaneMask lanes);
   /// Without lanes where all is known.
   [[nodiscard]] Unknown unknown_of(const Operand& operand) const;
   void set_unknown_lanes(const Operand& operand, LaneMask written, const Unknown& now);
-  /// Of the lanes those whose predicate says so.
+  /// Those of the lanes whose predicate is true.
   [[nodiscard]] LaneMask lanes_that_execute(const Instruction& instruction, LaneMask lanes) const {
     const LaneMask predicate = *reinterpret_cast<const LaneMask*>(registers_ + instruction.predicate);
     return lanes & (predicate ^ instruction.negate);
@@ -164,7 +166,8 @@ class Warp {
   [[nodiscard]] const Frame& frame_of(std::uint32_t number) const { return frames_[number - 1]; }
   /// In the order of the text as if each call were replaced by the function's body.
   [[nodiscard]] bool comes_before(const LaneGroup& a, const LaneGroup& b) const;
-  /// Where lanes of a frame, who come before all that are ready, would pass the next of these.
+  /// The place at which lanes of a frame, which come before all ready lanes, would pass the next of the ready
+  /// lanes.
   [[nodiscard]] std::uint32_t stop_in(std::uint32_t of_frame) const;
   /// At an instruction that needs all lanes of a mask together: runs it for those that are complete, and lets the
   /// others wait.
@@ -178,7 +181,7 @@ class Warp {
   std::vector<Frame> frames_;          ///< the first has the number 1; parents have lower numbers
   std::vector<WaitingLanes> waiting_;
   std::uint64_t turn_ = 0;               ///< instructions of the turn, at most ...
-  std::uint64_t instructions_left_ = 0;  ///< ... and what is left of them
+  std::uint64_t instructions_left_ = 0;  ///< ... and those that are left
   std::uint32_t polls_ = 0;              ///< in this turn
   std::uint64_t polled_address_ = 0;
   MemorySpace polled_space_ = MemorySpace::local;  ///< local: it did not read

@@ -1,4 +1,5 @@
-// What the files of libnccl.so.2 share: a communicator, as each rank has one, and how mistakes are said.
+// The shared code of the files of libnccl.so.2: a communicator, of which each rank has one, and the reports
+// of mistakes.
 #pragma once
 
 #include <map>
@@ -23,7 +24,7 @@ struct FlatMemory {
   std::uint64_t stride = 0;
 };
 
-/// What the ranks share.
+/// The shared state of the ranks.
 struct Clique {
   std::mutex mutex;
   std::vector<ncclComm*> ranks;
@@ -35,7 +36,8 @@ struct Clique {
 /// Says why, and gives the result.
 ncclResult_t refuse(ncclResult_t result, const std::string& why);
 std::string& last_error();
-/// The one thread that calls for all ranks would wait in the first call for the others, but for a group of calls.
+/// Whether the one thread that calls for all ranks would wait in the first call for the others: it would,
+/// except in a group of calls.
 bool would_wait_for_ever(int ranks);
 
 class OnDevice {

@@ -82,7 +82,7 @@ struct ncclDevComm {
 namespace {
 
 constexpr std::size_t page = 4096;         // NCCL_WIN_REQUIRED_ALIGNMENT
-constexpr std::size_t handle_bytes = 128;  // what a resource's handle counts in
+constexpr std::size_t handle_bytes = 128;  // the unit of a resource's handle
 constexpr std::size_t windows_in_table = 32;
 
 struct WindowTable {

@@ -1,9 +1,9 @@
-// NCCL for the simulator, of which one process has all ranks: the host's functions that a program needs to set up ranks and
-// to let them work together. libnccl.so.2 beside the simulator's libcudart.so; without NVIDIA's header, whose interface in C
-// is declared here.
+// NCCL for the simulator, of which one process has all ranks: the host's functions that a program needs to
+// set up ranks and to let them work together. libnccl.so.2 is in the folder of the simulator's libcudart.so.
+// It does without NVIDIA's header, whose interface in C is declared here.
 //
-// What the ranks do together is done when the work of all of them has come to it, each in its own stream; the ranks' k-th
-// operations belong together. Sums are made in the order of the ranks.
+// A collective operation runs when the streams of all ranks have reached it; the ranks' k-th operations
+// belong together. Sums are made in the order of the ranks.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ std::vector<std::byte> reduced(const std::vector<std::vector<std::byte>>& inputs
   }
 }
 
-// ---- What ranks do together
+// ---- Collective operations
 
 enum class Kind : std::uint8_t { all_reduce, reduce, broadcast, all_gather, reduce_scatter, send, receive };
 constexpr std::array names{"ncclAllReduce",     "ncclReduce", "ncclBroadcast", "ncclAllGather",
@@ -126,11 +126,11 @@ struct Operation {
 
 }  // namespace
 
-/// Where the ranks of an operation meet.
+/// The meeting point of an operation's ranks.
 struct nccl::Meeting {
   struct Rank {
     Operation operation;
-    std::uint64_t number = 0;  ///< by which the simulator knows what it reads and writes
+    std::uint64_t number = 0;  ///< by which the simulator identifies its reads and writes
     bool is_here = false;
   };
   std::vector<Rank> ranks;  ///< of the communicator; between two, the sender and the receiver
@@ -167,8 +167,8 @@ std::string find_difference(const Meeting& meeting) {
   return "";
 }
 
-/// With SIM_REPORT, as of kernels: what each rank gets from the others at least. Of an all-reduce a ring gets each element once
-/// to add to, and once added up, but for the share that starts with it.
+/// With SIM_REPORT, as for kernels: the least bytes that each rank gets from the others. In an all-reduce by a ring,
+/// a rank gets each element twice, to add to it and as the final sum, except for the share that starts with it.
 void count_received(const Operation& operation, std::size_t ranks) {
   if (std::getenv("SIM_REPORT") == nullptr) return;
   std::size_t bytes = operation.bytes();
@@ -237,7 +237,7 @@ std::string who_is_missing(const ncclComm& comm, const Operation& operation, con
          " on device " + std::to_string(comm.device) + " waits for " + wanted + " of " + missing;
 }
 
-/// What one rank does on a stream between ncclGroupStart() and ncclGroupEnd().
+/// The work of one rank on a stream between ncclGroupStart() and ncclGroupEnd().
 class RankWork {
  public:
   RankWork(ncclComm& comm, std::vector<Operation> operations)

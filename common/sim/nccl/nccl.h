@@ -32,7 +32,7 @@ enum ncclDataType_t : int {
   ncclBfloat16 = 9,
 };
 
-// ---- What kernels need of the host
+// ---- Data that kernels need from the host
 struct ncclWindow_vidmem;
 struct ncclDevCommRequirements;
 struct ncclDevComm;

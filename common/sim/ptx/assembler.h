@@ -1,4 +1,4 @@
-// What an opcode's entry in the tables sees of one instruction of PTX, and how it turns it into an
+// The view that an opcode's entry in the tables has of one PTX instruction, and the means to turn it into an
 // Instruction.
 #pragma once
 
@@ -52,8 +52,8 @@ class Assembler {
 
   [[nodiscard]] std::string_view opcode() const { return opcode_; }
 
-  // ---- The words after the opcode. Each can be taken once; what is left in the end is not understood, and
-  // the instruction is refused rather than executed without it.
+  // ---- The words after the opcode. Each can be taken once; words that are left in the end are not
+  // understood, and the instruction is refused rather than executed without them.
   bool take(std::string_view modifier);
   [[nodiscard]] bool has(std::string_view modifier) const;
   /// Index of the first of these that is there, taken; nothing when none is.

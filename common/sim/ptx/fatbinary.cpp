@@ -31,7 +31,7 @@ struct Entry {
   std::uint32_t architecture;
 };
 constexpr std::uint32_t wrapper_magic = 0x466243b1;
-constexpr std::uint32_t linked_version = 2;  // what the device linker made, and where its parts are
+constexpr std::uint32_t linked_version = 2;  // written by the device linker, with the places of its parts
 constexpr std::uint32_t header_magic = 0xba55ed50;
 constexpr std::uint16_t ptx_kind = 1;
 constexpr std::size_t flags_offset = 40;

@@ -23,9 +23,9 @@ Kind kind_of(char c) {
   return kinds[static_cast<unsigned char>(c)];
 }
 
-/// From `at` on the first brace, or the beginning of what may hide one; the end when there is none. Most of a text is
-/// function bodies that nobody launches: pieces without any are passed by vector instructions, as the compiler makes of
-/// loops whose length it knows.
+/// From `at` on, the first brace, or the beginning of a string or comment, which may hide one; the end if
+/// there is none. Most of a text is bodies of functions that are never launched: pieces without any are
+/// skipped by vector instructions, which the compiler generates for loops whose length it knows.
 std::size_t find_brace_or_hiding(std::string_view text, std::size_t at) {
   const auto is_one = [](char c) { return (c == '{') | (c == '}') | (c == '"') | (c == '/'); };
   const auto skip_pieces = [&]<std::size_t piece>() {
@@ -122,7 +122,7 @@ void Lexer::skip_to(std::string_view wanted) {
   }
 }
 
-/// Of the words only braces matter, and what may hide some: strings and comments.
+/// Only braces matter, and strings and comments, which may hide some.
 void Lexer::skip_braces() {
   for (int depth = 1; depth > 0;) {
     at_ = find_brace_or_hiding(text_, at_);

@@ -27,7 +27,7 @@ class Lexer {
   bool accept(std::string_view word);
   /// Takes the next word, which must be this one.
   void expect(std::string_view word);
-  /// Takes what is left of the line.
+  /// Takes the rest of the line.
   std::string_view rest_of_line();
   /// Takes everything up to and including this word.
   void skip_to(std::string_view wanted);

@@ -147,7 +147,7 @@ ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name) {
   if (lexer.accept(".ptr")) {
     for (std::string_view word = lexer.peek(); !word.empty() && word[0] == '.'; word = lexer.peek()) {
       lexer.next();
-      if (word == ".align") lexer.next();  // of what is pointed to
+      if (word == ".align") lexer.next();  // of the data pointed to
     }
   }
   name = lexer.next();
@@ -184,7 +184,7 @@ void Module::skim() {
   skimmed_ = true;
 }
 
-/// What begins with this word, at file scope.
+/// Skims the declaration that begins with this word, at file scope.
 void Module::skim(Lexer& lexer, std::string_view word) {
   if (is_linkage(word) || word == ";") return;
   if (word == ".file") {
@@ -198,7 +198,7 @@ void Module::skim(Lexer& lexer, std::string_view word) {
     lexer.skip_braces();
   } else if (word == ".entry" || word == ".func") {
     std::size_t begin = lexer.position();
-    if (word == ".func" && lexer.accept("(")) {  // what it returns
+    if (word == ".func" && lexer.accept("(")) {  // its return values
       lexer.skip_to(")");
     } else if (word == ".func") {
       begin = lexer.position();
@@ -226,7 +226,7 @@ void Module::skim(Lexer& lexer, std::string_view word) {
     }
     variables_[name] = variable;
   } else if (word[0] == '.') {
-    lexer.rest_of_line();  // .version and others that say nothing about what the program does
+    lexer.rest_of_line();  // .version and others that do not change what the program does
   } else {
     throw PtxError("'" + std::string(word) + "' where a directive should stand");
   }

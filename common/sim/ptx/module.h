@@ -1,4 +1,4 @@
-// One PTX text: what it declares, found by skimming; a kernel in it is parsed when it is first wanted.
+// One PTX text: its declarations, found by skimming; a kernel in it is parsed when it is first used.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct ModuleVariable {
   std::uint64_t bytes = 0;  ///< 0: the block's dynamic shared memory
   Type element = Type::b8;
   bool managed = false;          ///< __managed__: the host uses it at the same address
-  std::string_view initialiser;  ///< what stands between '=' and ';', or nothing
+  std::string_view initialiser;  ///< the text between '=' and ';', or nothing
 };
 
 class Lexer;
 
-/// What a function's text is from its parameter list on (for .func: from the list of return values on).
+/// A function's text from its parameter list on (for .func: from the list of return values on).
 struct ModuleFunction {
   bool is_entry = false;
   std::string_view text;
@@ -34,9 +34,9 @@ struct ModuleFunction {
 
 class Module {
  public:
-  /// Takes whole PTX text. It is not looked at before something is asked for.
+  /// Takes whole PTX text. It is not read before the first query.
   explicit Module(std::string ptx) : ptx_(std::move(ptx)) {}
-  /// The same for another device, which has variables of its own but for those that are __managed__.
+  /// The module for another device, which has its own variables, except for the __managed__ ones.
   [[nodiscard]] std::unique_ptr<Module> for_device(unsigned device) const;
 
   /// Throws PtxError, as the next two, for text that does not read as PTX: with the line.
@@ -57,7 +57,7 @@ class Module {
   [[nodiscard]] std::string_view text_from(std::string_view word) const {
     return std::string_view(ptx_).substr(static_cast<std::size_t>(word.data() - ptx_.data()));
   }
-  /// The line of the text, from 1, on which this word of it stands.
+  /// The line of the text, from 1, that has this word of it.
   [[nodiscard]] std::size_t line_of(std::string_view word) const;
 
  private:
@@ -76,8 +76,8 @@ class Module {
   std::unordered_map<std::string, std::unique_ptr<Program>> programs_;
 };
 
-/// A declaration after its state space: [.align n] .type name[size][= initialiser] and the ';' or what else
-/// ends it is left in place. Also gives the name.
+/// A declaration after its state space: [.align n] .type name[size][= initialiser]. The ';' or other token
+/// that ends it is left in place. Also gives the name.
 ModuleVariable parse_declaration(Lexer& lexer, std::string_view& name);
 
 /// A number as PTX writes it: decimal, 0x, 0f (bits of a float), 0d (bits of a double), 1.5. Throws PtxError.

@@ -55,7 +55,7 @@ struct RegisterRange {
   Type type = Type::none;
 };
 
-/// A variable and where it lies in its state space.
+/// A variable and its place in its state space.
 struct Variable {
   MemorySpace space = MemorySpace::global;
   std::uint64_t address = 0;
@@ -76,8 +76,8 @@ struct Body {
   std::vector<std::pair<std::uint32_t, std::string_view>> branches;
 };
 
-/// A function that is called: its body stands once behind that of the kernel, whoever calls it. What it is given and what
-/// it returns lie at one place, so that it cannot call itself.
+/// A called function: its body comes once after the body of the kernel, however many calls there are. Its
+/// arguments and its results are at one fixed place, so it cannot call itself.
 struct CalledFunction {
   std::string_view name;
   std::string_view text;
@@ -90,20 +90,20 @@ struct CalledFunction {
 struct WrittenCall {
   std::uint32_t pc = 0;
   std::size_t callee = 0;                ///< index into functions_
-  std::vector<std::uint32_t> arguments;  ///< where they lie in local memory
+  std::vector<std::uint32_t> arguments;  ///< their places in local memory
   std::vector<std::uint32_t> results;
   std::string spelling;
 };
 
 std::string demangle(const std::string& name) {
-  if (name.rfind("_Z", 0) != 0) return name;  // "f" is no function, but the type float
+  if (name.rfind("_Z", 0) != 0) return name;  // "f" is not a function, but the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
   return status == 0 ? text.get() : name;
 }
 
-/// Of a function, without its parameters.
+/// The name of a function, without its parameters.
 std::string demangled_name(const std::string& name) {
   std::string demangled = demangle(name);
   // The list of parameters starts at the last '(' that is not inside of template arguments.
@@ -128,7 +128,7 @@ class KernelParser final : public OperandResolver {
   }
 
   Program parse(const std::string& name);
-  /// The line of the PTX text at which parsing stands.
+  /// The line of the PTX text that is being parsed.
   [[nodiscard]] std::size_t line() const { return module_.line_of(statement_); }
 
   Operand source(const WrittenOperand& operand, Type type, bool exact_width) override;
@@ -229,7 +229,7 @@ Program KernelParser::parse(const std::string& name) {
   const std::uint32_t dynamic_begin = round_up(program_.static_shared_bytes, dynamic_shared_align);
   for (const std::uint32_t offset : constants_after_static_shared_) {
     for (std::uint32_t lane = 0; lane < warp_size; ++lane) {
-      // The low half of a 64-bit address lies first.
+      // The low half of a 64-bit address is first.
       std::uint32_t value = 0;
       const std::uint32_t stride = (offset & 1U) != 0 ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
       std::byte* place = program_.constants.data() + (offset & ~1U) + std::size_t{lane} * stride;
@@ -387,8 +387,8 @@ void KernelParser::parse_location(Lexer& lexer) {
     const auto latest = latest_locations_.find(caller);
     called_from = latest != latest_locations_.end() ? latest->second : index_of(caller, 0);
   }
-  // Code of no line: that of the call that it was inlined into, or of what stands before it. (nvcc 13.0 has line 0 for reads
-  // with an access property.)
+  // Code without a line gets the line of the call that it was inlined into, or of the code before it. (nvcc
+  // 13.0 has line 0 for reads with an access property.)
   if (innermost.line == 0 && called_from == 0) return;
   location_ = index_of(innermost, called_from);
   latest_locations_[innermost] = location_;
@@ -606,7 +606,7 @@ void KernelParser::parse_call(Lexer& lexer, std::string_view spelling) {
   }
 }
 
-/// Where the parameters of a call lie in local memory.
+/// The places of a call's parameters in local memory.
 std::vector<std::uint32_t> KernelParser::places_of(const std::vector<std::string_view>& names) {
   std::vector<std::uint32_t> places;
   for (const std::string_view name : names) {
@@ -632,7 +632,7 @@ void KernelParser::emit_call_of(std::string_view callee, const ModuleFunction& f
   emit(instruction);
 }
 
-/// Behind what is there already: nothing of it shares registers or local memory with a function.
+/// After the code that is there already: none of it shares registers or local memory with a function.
 void KernelParser::parse_function(std::size_t index) {
   caller_ = index;
   location_ = 0;
@@ -810,7 +810,7 @@ Operand KernelParser::source(const WrittenOperand& operand, Type type, bool exac
 }
 
 Operand KernelParser::destination(const WrittenOperand& operand, Type type, bool exact_width) {
-  if (operand.kind == Kind::nothing) {  // a place that nobody reads
+  if (operand.kind == Kind::nothing) {  // a place that is never read
     const std::uint32_t bytes = size_of(type);
     const std::uint32_t offset = registers_.take(bytes * warp_size, register_align);
     return {offset, Base::warp, static_cast<std::uint8_t>(bytes)};

@@ -36,12 +36,12 @@ enum class InstructionClass : std::uint8_t {
   cluster_barrier,  ///< arriving there
 };
 
-/// Where a value lies: an array of 32 lanes at an offset from one of these bases. A predicate is one
+/// The place of a value: an array of 32 lanes at an offset from one of these bases. A predicate is one
 /// LaneMask.
 enum class Base : std::uint8_t {
-  warp,       ///< the warp's registers, and what is the same for a warp's whole life (%tid)
+  warp,       ///< the warp's registers, and values that are constant for a warp's whole life (%tid)
   constants,  ///< immediate operands of the kernel
-  block,      ///< what changes from block to block and from launch to launch (%ctaid, %nctaid, %ntid)
+  block,      ///< values that change from block to block and from launch to launch (%ctaid, %nctaid, %ntid)
 };
 struct Operand {
   std::uint32_t offset = 0;
@@ -58,7 +58,7 @@ enum class Control : std::uint8_t {
   none,          ///< calls the handler and goes on
   branch,        ///< goes to `target`
   call,          ///< goes to `target`, the beginning of a function, with the arguments of calls[immediate]
-  ret,           ///< goes on behind the call, with its results
+  ret,           ///< goes on after the call, with its results
   exit,          ///< ends the lanes
   warp_sync,     ///< calls the handler when all lanes of the mask in operand `mask` have arrived
   barrier,       ///< waits for the block
@@ -69,7 +69,7 @@ class Warp;
 struct Instruction;
 using Handler = void (*)(Warp&, const Instruction&, LaneMask);
 
-/// Of a block's shared memory, beside what the program has.
+/// Bytes of a block's shared memory that are reserved in addition to the program's.
 inline constexpr std::size_t reserved_shared_bytes = 1024;
 
 inline constexpr std::size_t max_operands = 9;
@@ -94,12 +94,12 @@ struct alignas(64) Instruction {
   bool saturate : 1 = false;
   bool strong : 1 =
       false;  ///< volatile, relaxed, acquire, release: may meet others of its kind without a race
-  bool acquires : 1 = false;  ///< knows what was made known where it reads
-  bool releases : 1 = false;  ///< makes known what came before
+  bool acquires : 1 = false;  ///< acquires the knowledge released at the address that it reads
+  bool releases : 1 = false;  ///< releases the accesses before it
   bool selects : 1 = false;   ///< operands[1] or, without operands[3], operands[2]
   bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
-  /// A bit for each operand that is written, but for predicates; see more_results.
+  /// One bit per operand that is written, except for predicates; see more_results.
   std::uint16_t results = 0;
   std::uint32_t target = 0;  ///< of a branch; of a matrix instruction, its first in Program::more_operands
   std::array<std::int64_t, 2> more_immediates{};  ///< byte offsets of a second and a third address
@@ -116,7 +116,7 @@ struct SourceLocation {
   friend auto operator<=>(const SourceLocation&, const SourceLocation&) = default;
 };
 
-/// What a call copies before a function begins and when it returns, within the lane's local memory.
+/// The copies of a call before a function begins and when it returns, within the lane's local memory.
 struct Call {
   struct Copy {
     std::uint32_t from = 0;
@@ -162,8 +162,8 @@ struct Program {
   mutable bool blocks_meet = false;
   std::array<std::uint32_t, 3> cluster{};  ///< .reqnctapercluster; 0: not declared
 
-  /// Of an index into locations: "file:line", innermost first; after `separator` the same for each call that
-  /// was inlined; "" where unknown.
+  /// The text of an index into locations: "file:line", innermost first; after `separator`, the place of each
+  /// inlined call; "" if unknown.
   [[nodiscard]] std::string describe_location(std::uint32_t location,
                                               const char* separator = "\n    called from ") const;
 };

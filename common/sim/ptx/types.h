@@ -36,7 +36,7 @@ enum class Type : std::uint8_t {
   f64,
 };
 
-/// "u32" -> Type::u32; nothing for a word that is no type.
+/// "u32" -> Type::u32; empty for a word that is not a type.
 std::optional<Type> type_named(std::string_view word);
 
 /// Bytes of one value. A predicate is one bit of a lane mask, and counts as 4 bytes for the whole warp.

@@ -59,7 +59,7 @@ bool is_stuck() {
 }
 
 void* allocate(std::size_t count) {
-  constexpr std::size_t page = 4096;  // what a window has to begin with
+  constexpr std::size_t page = 4096;  // the alignment of a window
   const std::lock_guard lock(runtime().mutex);
   const std::uint64_t address = runtime().memory.allocate(count, "ncclMemAlloc", current_device(), page);
   if (address != 0) runtime().memory.find(address)->for_all_devices = true;

@@ -1,4 +1,4 @@
-// What libnccl.so.2, beside the simulator's libcudart.so, uses of it: work that several streams do together.
+// The interface of the simulator's libcudart.so for its libnccl.so.2: work that several streams do together.
 #pragma once
 
 #include "common/sim/runtime/runtime.h"
@@ -8,16 +8,17 @@ namespace sim {
 /// Found with dlsym by the name of collectives_function.
 struct CollectivesApi {
   cudaError_t (*enqueue)(cudaStream_t stream, Work work);
-  /// The device of a stream, or -1 for what is none.
+  /// The device of a stream, or -1 if it is not a stream.
   int (*device_of)(cudaStream_t stream);
 
   // ---- For work that is being called
   /// Its next operation begins, of which others can say that they race with it.
   std::uint64_t (*begin)(const std::string& what);
-  /// Where the bytes are that it reads or writes. Null, and said why, where they are not there, nobody has written what it
-  /// reads, or it races.
+  /// The place of the bytes that it reads or writes. Null, with a message, if they do not exist, if it reads
+  /// unwritten bytes, or if it races.
   std::byte* (*bytes)(std::uint64_t operation, void* first, std::size_t count, bool writes);
-  /// Adds to the clock what comes before what the work's stream does next, and the other way round.
+  /// Adds to the clock everything that comes before the next work of the work's stream, and the other way
+  /// round.
   void (*add_to)(Clock& clock);
   void (*add_from)(const Clock& clock);
   /// Nothing that it waits for comes any more.

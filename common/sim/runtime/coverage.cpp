@@ -1,5 +1,5 @@
-// SIM_COVERAGE=FOLDER: what of its kernels ran, over all launches and all processes that are told the same folder. For each kernel
-// there are two files, named by its code:
+// SIM_COVERAGE=FOLDER: the parts of the kernels that ran, over all launches and all processes with the same
+// folder. For each kernel there are two files, named by its code:
 //
 //   HASH.kernel   text: its name in the PTX; its name for people; a source place a line; after an empty line each instruction,
 //                 as the number of its place, with a 'b' behind it for a conditional branch
@@ -58,7 +58,8 @@ std::uint8_t* open_record(const std::filesystem::path& folder, const Program& pr
   const std::filesystem::path kernel = folder / (name.str() + ".kernel");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (!std::filesystem::exists(kernel, error)) {  // moved there whole, whoever else does the same
+  if (!std::filesystem::exists(kernel,
+                               error)) {  // moved there as a whole, in case another process does the same
     const std::filesystem::path unfinished = kernel.string() + std::to_string(getpid());
     std::ofstream(unfinished) << text;
     std::filesystem::rename(unfinished, kernel, error);

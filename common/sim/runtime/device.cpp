@@ -39,8 +39,8 @@ unsigned sim::wanted_number(const char* variable, unsigned most, unsigned otherw
 
 namespace {
 
-/// SIM_COMPUTE_CAPABILITY as 10 * major + minor, 0 where it is not set. Ends the program where it is no such
-/// thing.
+/// SIM_COMPUTE_CAPABILITY as 10 * major + minor, 0 where it is not set. Ends the program if it is anything
+/// else.
 int wanted_compute_capability() {
   const char* text = std::getenv("SIM_COMPUTE_CAPABILITY");
   if (text == nullptr || *text == '\0') return 0;
@@ -58,7 +58,7 @@ struct Attribute {
   cudaDeviceAttr attribute;
   int value;
 };
-/// Those that are not here are not known, and asking for one is an error.
+/// Attributes that are not here are unknown, and querying one is an error.
 constexpr auto attributes = std::to_array<Attribute>({
     {cudaDevAttrMaxThreadsPerBlock, device::max_threads_per_block},
     {cudaDevAttrMaxBlockDimX, device::max_block[0]},

@@ -126,7 +126,7 @@ cudaError_t change_step(cudaGraphExec_t exec, cudaGraphNode_t node, const Reques
   return returned(step == state->steps.end() ? cudaErrorInvalidValue : prepare(request, step->work));
 }
 
-// ---- What nodes are made of
+// ---- The making of nodes
 
 struct HostRequest {
   cudaHostNodeParams parameters;
@@ -173,7 +173,7 @@ sim::FillRequest request_of(const cudaMemsetParams& fill) {
 sim::CopyRequest request_of(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return {to, from, bytes, 1, bytes, bytes, kind};
 }
-/// Of what lies in rows; of arrays and volumes there is none.
+/// Only copies of rows are simulated, not of arrays or volumes.
 bool is_simulated(const cudaMemcpy3DParms& copy) {
   if (copy.srcArray == nullptr && copy.dstArray == nullptr && copy.extent.depth == 1) return true;
   sim::say_once("copies of volumes and arrays in a graph (cudaGraphAddMemcpyNode) are not simulated");
@@ -314,7 +314,7 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t handle, cudaGraphNodeType* type
   return cudaSuccess;
 }
 
-// ---- What can be launched
+// ---- Executable graphs
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long /*flags*/) {
   return instantiate(exec, graph);
@@ -341,7 +341,7 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNo
                                                const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return change_step(exec, node, request_of(to, from, bytes, kind));
 }
-/// What was instantiated does what the graph does now, provided that it has as many nodes.
+/// Makes an instantiated graph do what the graph does now, provided that it has the same number of nodes.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* result) {
   const std::lock_guard lock(runtime().mutex);

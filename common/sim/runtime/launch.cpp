@@ -71,7 +71,7 @@ int blocks_per_multiprocessor(const Program& program, std::uint64_t threads, std
                    static_cast<int>(device::shared_per_multiprocessor / shared)});
 }
 
-/// What a device refuses before anything runs; says why.
+/// Checks everything that a device refuses before anything runs; prints the reason.
 cudaError_t check_configuration(const Program& program, const HostFunction::Attributes& function,
                                 const LaunchRequest& request) {
   const auto refuse = [&](const std::string& why) {
@@ -162,7 +162,7 @@ void say_warnings(const Launch& launched) {
   }
 }
 
-/// Calls run(), which gives whether the launch has ended, and says what is to be said of it then.
+/// Calls run(), which returns whether the launch has ended, and then prints the reports on it.
 template <class Run>
 std::optional<cudaError_t> watch(Launch& launched, Run run) {
   cudaError_t error = cudaSuccess;
@@ -239,7 +239,8 @@ Work work_of(const LaunchConfiguration& configuration) {
   };
 }
 
-/// Of a cooperative launch, with the barrier that its blocks share: cooperative groups find its address in %envreg1 and 2.
+/// The work of a cooperative launch, with the barrier that its blocks share: cooperative groups find its
+/// address in %envreg1 and 2.
 Work cooperative_work_of(const LaunchConfiguration& configuration) {
   struct GridWorkspace {
     std::uint32_t bytes = sizeof(GridWorkspace);
@@ -332,10 +333,10 @@ using sim::runtime;
 
 extern "C" {
 
-// ---- What nvcc's host code calls. NOLINTBEGIN(bugprone-reserved-identifier)
+// ---- The functions that nvcc's host code calls. NOLINTBEGIN(bugprone-reserved-identifier)
 
 void** __cudaRegisterFatBinary(void* wrapper) {
-  (void)sim::wanted_check();  // what is wrong with it is said before the program begins
+  (void)sim::wanted_check();  // a mistake in it is reported before the program begins
   (void)sim::wanted_devices();
   (void)sim::device::multiprocessors();
   (void)sim::wants_peers();
@@ -376,7 +377,7 @@ void __cudaRegisterVar(void** handle, char* host_variable, char* /*device_addres
   runtime().variables[host_variable] = {reinterpret_cast<std::size_t>(handle) - 1, device_name, size};
 }
 
-/// `host_variable`: where the host's code reads its address.
+/// `host_variable`: the host's code reads its address there.
 void __cudaRegisterManagedVar(void** handle, void** host_variable, char* /*device_address*/,
                               const char* device_name, int /*is_extern*/, std::size_t size,
                               int /*is_constant*/, int /*is_global*/) {
@@ -410,7 +411,7 @@ cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block, void** argum
   return returned(launch({kernel, grid, block, dynamic_shared, arguments, stream}));
 }
 
-/// Of code whose default stream is one per thread; by it the others know of that, too.
+/// For code whose default stream is one per thread; this call tells the other functions so.
 cudaError_t __cudaLaunchKernel_ptsz(void* kernel, dim3 grid, dim3 block, void** arguments,
                                     std::size_t dynamic_shared, cudaStream_t stream) {
   runtime().default_is_per_thread = true;
@@ -457,7 +458,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
                                        ? static_cast<int>(program->max_block_threads)
                                        : sim::device::max_threads_per_block;
   attributes->numRegs = 32;  // ptxas decides that after PTX; not known here
-  // CUB chooses by these the launch that fits what the kernel was compiled to.
+  // By these, CUB chooses the launch that fits the architecture of the kernel.
   attributes->ptxVersion =
       runtime().fat_binaries.at(runtime().functions.at(function).fat_binary).architecture;
   attributes->binaryVersion = attributes->ptxVersion;
@@ -550,7 +551,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, function, static_cast<int>(sim::sized(config->blockDim).count()), config->dynamicSmemBytes);
   if (error != cudaSuccess) return error;
-  // A cluster lies in one GPC.
+  // A cluster is in one GPC.
   int left = sim::device::multiprocessors();
   for (const int most : sim::device::gpcs) {
     const int multiprocessors = std::min(most, left);

@@ -1,6 +1,6 @@
-// In the place of the driver's library, for programs that ask for it under the simulator: says why there is none. One that
-// is linked with the static runtime would otherwise only hear that "the CUDA driver version is insufficient", and one that
-// calls the driver itself would not get beyond the dynamic linker.
+// Takes the place of the driver's library for programs that need it under the simulator, and says why there
+// is none. One that is linked with the static runtime would otherwise only hear that "the CUDA driver version
+// is insufficient", and one that calls the driver itself would not get beyond the dynamic linker.
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int no_device = 100;  // CUDA_ERROR_NO_DEVICE
 
-/// Says only the first of what there is to be said: the rest follows from it.
+/// Prints only the first message: the others follow from it.
 void say(const std::string& text) {
   static const bool said = [&] {
     std::fflush(stdout);
@@ -25,7 +25,8 @@ void say(const std::string& text) {
   (void)said;
 }
 
-/// Of whoever wants the driver without being linked with it: a static runtime. Empty: it is in the executable.
+/// The library that needs the driver without being linked with it: a static runtime. Empty: it is in the
+/// executable.
 std::string library_that_asks;
 
 /// In the place of every function of the driver, for a static runtime.
@@ -73,7 +74,7 @@ int cuDriverGetVersion(int* version) {
   if (version != nullptr) *version = newest;
   return 0;
 }
-// Programs print what these give when another function has failed.
+// Programs print the results of these when another function has failed.
 int cuGetErrorName(int error, const char** name) {
   if (name == nullptr) return 1;
   *name = error == 0 ? "CUDA_SUCCESS" : "CUDA_ERROR_NOT_SUPPORTED";

@@ -49,7 +49,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   return cudaSuccess;
 }
 
-/// A kernel's handle is the address of its entry in the library's map: what cudaLaunchKernel is given.
+/// A kernel's handle is the address of its entry in the library's map, which is an argument of
+/// cudaLaunchKernel.
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   if (kernel == nullptr || name == nullptr) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);

@@ -54,7 +54,7 @@ cudaError_t allocate_host(void** pointer, std::size_t bytes, const char* what, M
   return *pointer == nullptr && bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-/// For what its device may still be using.
+/// Waits before releasing memory that its device may still be using.
 void wait_before_release(const void* pointer) {
   unsigned device = sim::current_device();
   {
@@ -76,7 +76,7 @@ cudaError_t release(const char* function, void* pointer, std::initializer_list<M
   return cudaErrorInvalidValue;
 }
 
-/// Of rows in device memory: all of them lie in one allocation.
+/// Whether rows in device memory exist: all of them must be in one allocation.
 bool is_there(const void* first, std::size_t width, std::size_t height, std::size_t pitch) {
   if (!is_device(first) || width == 0 || height == 0) return true;
   const sim::Allocation* found = runtime().memory.find(number_of(first));
@@ -338,7 +338,7 @@ cudaError_t cudaHostGetFlags(unsigned* flags, void* host) {
                       ? cudaSuccess
                       : cudaErrorInvalidValue);
 }
-// Where managed memory lies is a matter of speed.
+// The place of managed memory only matters for speed.
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* /*pointer*/, std::size_t /*bytes*/,
                                      unsigned /*flags*/) {
   const std::lock_guard lock(runtime().mutex);

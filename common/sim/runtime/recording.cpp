@@ -1,4 +1,4 @@
-// What counters.h hands out, and the report of SIM_REPORT=1 and SIM_REPORT=lines.
+// The counts that counters.h exposes, and the reports of SIM_REPORT=1 and SIM_REPORT=lines.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -72,7 +72,8 @@ std::vector<NamedCount> counts_of(const SimCounters& counters) {
   return counts;
 }
 
-/// What one source line asked of the memory system and of other lanes; nothing for a line that only computes.
+/// Prints the requests of one source line to the memory system and to other lanes; nothing for a line that
+/// only computes.
 void print(const SimLine& line) {
   const std::string place = std::string("  at ") + (*line.place == '\0' ? "an unknown line" : line.place);
   print_accesses(line.counters, place);

@@ -1,5 +1,5 @@
-// What the entry points of the runtime share: one process, no time, one lock. With one device every call does its work
-// before it returns. With several (SIM_DEVICES), work that waits for that of another device goes on as later calls let it.
+// The shared state of the runtime's entry points: one process, no time, one lock. With one device, every call does its
+// work before it returns. With several (SIM_DEVICES), work that waits for another device goes on during later calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,7 +29,7 @@ namespace sim {
 struct HostFunction {
   std::size_t fat_binary = 0;
   std::string name;
-  /// What cudaFuncSetAttribute has set for one device.
+  /// The attributes that cudaFuncSetAttribute has set for one device.
   struct Attributes {
     int most_dynamic_shared = 0;  ///< cudaFuncAttributeMaxDynamicSharedMemorySize; 0: not set
     int carveout = -1;
@@ -52,11 +52,12 @@ struct FatBinary {
 /// cudaLibrary_t points to one of these: PTX that was loaded as text, held like a fat binary.
 struct LibraryState {
   std::size_t fat_binary = 0;
-  std::set<std::string> kernels;  ///< those that were asked for; cudaKernel_t points to one
+  std::set<std::string> kernels;  ///< the requested ones; cudaKernel_t points to one
 };
 
-/// What is enqueued on a stream, or done by a node of a graph. With several devices it may give nothing: it is not done yet,
-/// and is to be called again when others have gone on. A copy of one that has not been called begins anew.
+/// Work that is enqueued on a stream, or done by a node of a graph. With several devices it may give nothing:
+/// then it is not done yet, and is to be called again when others have gone on. A copy of a Work that has not
+/// been called starts from the beginning.
 using Work = std::function<std::optional<cudaError_t>()>;
 
 /// With several devices: how far a stream has come.
@@ -64,15 +65,15 @@ struct StreamPlace {
   std::uint32_t number = 0;
   std::uint64_t enqueued = 0;
   std::uint64_t done = 0;
-  Clock clock{};  ///< what its next work comes after
+  Clock clock{};  ///< its next work comes after all of this
 };
 struct EnqueuedWork {
   Work work;
-  Clock host;  ///< what the host had waited for
+  Clock host;  ///< the work that the host had waited for
   std::vector<std::pair<std::shared_ptr<StreamPlace>, std::uint64_t>>
       after;  ///< the default stream, or those it waits for
 };
-/// How often an event was recorded, and what came before the last time.
+/// The number of times that an event was recorded, and the work before the last time.
 struct EventPlace {
   std::uint64_t enqueued = 0;
   std::uint64_t done = 0;
@@ -116,10 +117,10 @@ struct StreamState {
   unsigned flags = 0;
   int priority = 0;
   std::shared_ptr<Capture> capture;    ///< null: work is done when it is enqueued
-  std::vector<const GraphNode*> last;  ///< what the next captured work comes after
+  std::vector<const GraphNode*> last;  ///< the nodes that the next captured work comes after
   unsigned device = 0;
   std::shared_ptr<StreamPlace> place{};
-  std::deque<EnqueuedWork> queue{};  ///< with several devices: what it has not done yet
+  std::deque<EnqueuedWork> queue{};  ///< with several devices: the work that it has not done yet
 };
 struct EventState {
   bool recorded = false;
@@ -141,7 +142,7 @@ class Handles {
     states_[handle] = std::make_unique<State>(std::move(state));
     return handle;
   }
-  /// Null for what is no handle.
+  /// Null if it is not a handle.
   State* find(Handle handle) {
     const auto found = states_.find(handle);
     return found == states_.end() ? nullptr : found->second.get();
@@ -182,9 +183,9 @@ class Runtime {
 
   // ---- With several devices (schedule.cpp)
   DeviceWorks works;
-  Clock host;                      ///< what the host has waited for
+  Clock host;                      ///< the work that the host has waited for
   StreamState* at_work = nullptr;  ///< whose work is being called
-  bool stuck = false;              ///< nothing goes on any more: what waits has to end
+  bool stuck = false;              ///< nothing goes on any more: waiting work has to end
   bool broken = false;             ///< of the launches that are under way together one has ended with a fault
   std::uint64_t progress = 0;      ///< goes on when something was done that others may be waiting for
   std::uint64_t enqueued_works = 0;
@@ -192,23 +193,23 @@ class Runtime {
   std::set<std::pair<FaultKind, std::string>> warned;  ///< kinds and source lines
 
   cudaError_t last_error = cudaSuccess;
-  /// Of a launch whose own return value may have been dropped, as <<<>>> does: the next call that waits gives
-  /// it.
+  /// The error of a launch whose own return value may have been dropped, as <<<>>> does: the next call that
+  /// waits returns it.
   cudaError_t unreported = cudaSuccess;
 
-  /// Null for a handle that is none.
+  /// Null if it is not a handle.
   StreamState* stream(cudaStream_t handle);
   [[nodiscard]] bool is_default(const StreamState& stream) const {
     return &stream == &default_streams.at(stream.device);
   }
-  /// Also the default ones of each device.
+  /// All streams, including the default ones of each device.
   std::vector<StreamState*> all_streams();
 
-  /// The kernel behind a stub, parsed. An error, and said on stderr once, when there is none that can be run.
+  /// The parsed kernel of a stub. An error, which is printed to stderr once, if there is none that can be run.
   cudaError_t find_kernel(const void* function, const Program*& program);
 };
 
-/// Of a __device__, __constant__ or __managed__ variable; 0 when it cannot be found.
+/// The address of a __device__, __constant__ or __managed__ variable; 0 if it cannot be found.
 std::uint64_t address_of(const Runtime::HostVariable& variable);
 
 /// Made when it is first used, which is before main: executables register their kernels there.
@@ -237,19 +238,19 @@ std::shared_ptr<StreamPlace> new_place();
 cudaError_t schedule(StreamState& stream, Work work);
 /// Lets work go on as far as it can without the host.
 void go_on();
-/// Lets work go on until the stream has done what was enqueued on it, or the event's last record; the host then knows what
-/// came before. What waits and cannot end is a fault.
+/// Lets work go on until the stream has done the work enqueued on it, or the event's last record; the host
+/// then knows the work before it. Work that waits and cannot end is a fault.
 void wait_for(const StreamState& stream);
 void wait_for(const EventState& event);
 void wait_for_device(unsigned device);
 void record(EventState& event, StreamState& stream);
 void wait_in_stream(StreamState& stream, const EventState& event);
-/// The place of what the stream at work does next: a kernel or a copy.
+/// The place of the next work, a kernel or a copy, of the stream at work.
 DeviceWork next_device_work(std::string what);
-/// What the block of a copy reads or writes. An error where it races with what another stream or device does, and SIM_CHECK
-/// takes that for one. The memory of a host that no kernel can use is of no interest.
+/// Records an access of the block of a copy. An error if it races with an access of another stream or device,
+/// and SIM_CHECK makes races errors. Host memory that no kernel can use is ignored.
 cudaError_t see_copy(std::uint64_t block, const void* first, std::size_t bytes, bool writes);
-/// A copy of what is being done.
+/// A copy that is running now.
 class WatchedCopy {
  public:
   explicit WatchedCopy(const std::string& what);
@@ -287,7 +288,7 @@ inline constexpr int shared_per_block_optin = 227 * 1024;
 inline constexpr int shared_per_multiprocessor = 228 * 1024;
 inline constexpr int reserved_shared_per_block = sim::reserved_shared_bytes;
 inline constexpr int registers = 65536;
-inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that asks for it
+inline constexpr int most_blocks_in_cluster = 8;  ///< 16 for a kernel that requests it
 /// The multiprocessors of each GPC, which hold a cluster together: an H200 holds 66, 30, 15 and 7 clusters of 2, 4, 8 and
 /// 16 blocks at one block per multiprocessor. Fewer multiprocessors are the first of these.
 inline constexpr std::array gpcs{18, 18, 18, 18, 18, 16, 16, 10};
@@ -317,7 +318,8 @@ struct LaunchRequest {
   dim3 cluster{0, 0, 0};   ///< of blocks; 0: as the kernel says, or 1
   bool dependent = false;  ///< programmatic stream serialization
 };
-/// What launches it, once all that a device would refuse has been checked; copies the arguments.
+/// Makes the work that launches it, after checking everything that a device would refuse; copies the
+/// arguments.
 cudaError_t prepare(const LaunchRequest& request, Work& work);
 cudaError_t launch(const LaunchRequest& request);
 /// What SIM_CHECK says. Ends the program where it is something else.
@@ -345,15 +347,16 @@ struct FillRequest {
 };
 cudaError_t prepare(const FillRequest& request, Work& work);
 
-/// What counters.h hands out (recording.cpp).
+/// Records the counts that counters.h exposes (recording.cpp).
 void record_launch(const Launch& done);
-/// What of its kernel ran, for SIM_COVERAGE.
+/// Records the parts of its kernel that ran, for SIM_COVERAGE.
 void record_coverage(const Launch& done);
-/// For SIM_TRACE: what to launch in a kernel's place, the launch before it begins, and when it has ended.
+/// For SIM_TRACE: the program to launch in place of a kernel, and hooks for the beginning and the end of a
+/// launch.
 const Program& program_to_launch(const Program& program);
 void begin_trace(Launch& launch);
 void record_trace(const Launch& done, const Fault* fault);
-/// Of the launches so far.
+/// Forgets the traces of the launches so far.
 void forget_traces();
 void record_fault(const Fault& fault);
 

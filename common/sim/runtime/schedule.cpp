@@ -1,4 +1,4 @@
-// Several devices (SIM_DEVICES): which work goes on when, and what comes before what.
+// Several devices (SIM_DEVICES): which work goes on when, and the order between works.
 //
 // Work is done when it is enqueued, as with one device, unless it has to wait for other work: for a kernel that polls what
 // another device has not written yet, or for a stream's earlier work. It then goes on when something else is enqueued, or
@@ -18,7 +18,7 @@ namespace {
 
 thread_local unsigned device_of_thread = 0;
 
-/// What a call has enqueued that has not returned yet: its error is that call's.
+/// The work that a call has enqueued that has not returned yet: its error is the result of that call.
 struct Enqueuing {
   const StreamPlace* place = nullptr;
   std::uint64_t number = 0;
@@ -64,7 +64,8 @@ void give_turn(StreamState& stream) {
   stream.queue.pop_front();
 }
 
-/// A turn for each stream. False when nothing goes on any more; where the host does not wait, when nothing seems to.
+/// Gives a turn to each stream. False when nothing goes on any more or, if the host does not wait, when
+/// nothing seems to go on.
 bool give_turns(bool host_waits) {
   std::vector<StreamState*> streams = runtime().all_streams();
   if (std::mt19937_64* random = random_turns()) std::shuffle(streams.begin(), streams.end(), *random);
@@ -88,8 +89,8 @@ bool has_other_threads() {
   return !error && std::distance(begin(threads), end(threads)) > 1;
 }
 
-/// Lets work go on until a stream or an event has come so far; the host then knows what came before. Other threads of the
-/// host may still enqueue what is waited for.
+/// Lets work go on until a stream or an event has reached the place; the host then knows the work before it.
+/// Other threads of the host may still enqueue the work that it waits for.
 template <class Place>
 void wait_until(const std::shared_ptr<Place>& place, std::uint64_t count) {
   constexpr std::chrono::milliseconds pause(1);

@@ -44,7 +44,7 @@ cudaError_t create_event(cudaEvent_t* event, unsigned flags) {
   return cudaSuccess;
 }
 
-/// Of an event that may be waited for on the host.
+/// Checks an event that the host may wait for.
 cudaError_t check_event(const sim::EventState* event) {
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
   return event->capture ? cudaErrorCapturedEvent : cudaSuccess;

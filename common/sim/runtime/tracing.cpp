@@ -1,4 +1,4 @@
-// SIM_TRACE=FILE: what warps ask for, a line of JSON for each launch; README.md says what stands there.
+// SIM_TRACE=FILE: the requests of warps, one line of JSON per launch; README.md describes it.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ const char* wanted(const char* variable) {
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
-/// Of "3" or "0-7"; what is there stays where the variable is not set.
+/// Reads "3" or "0-7"; the range stays as it is if the variable is not set.
 void read_range(const char* variable, TraceRange& range) {
   const char* text = wanted(variable);
   if (text == nullptr) return;

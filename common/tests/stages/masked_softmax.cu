@@ -75,7 +75,7 @@ Variant variant(const char* name) {
 
 Stage stage() {
   return {.name = "masked_softmax",
-          .idea = "softmax of what is seen, for tests",
+          .idea = "softmax of the visible columns, for tests",
           .variants = {variant<Lie::none>("naive"), variant<Lie::does_not_see_itself>("does_not_see_itself"),
                        variant<Lie::sees_everything>("sees_everything"),
                        variant<Lie::nothing_seen_is_nan>("nothing_seen_is_nan"),

@@ -33,7 +33,7 @@ Plan keep_input(const Problem& problem, const Device& device, const Memory& memo
 
 Stage stage() {
   return {.name = "persisting_l2",
-          .idea = "an L2 that keeps what somebody wants, for tests",
+          .idea = "an L2 with lines set aside for persisting data, for tests",
           .variants = {{"input_kept", "wrong on purpose", keep_input, whole_passes(1, 1)},
                        {"nothing_kept", "", of_launcher::prepare<rowwise::Packs<true>>, whole_passes(1, 1)}}};
 }

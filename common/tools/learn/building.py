@@ -1,4 +1,4 @@
-"""Builds and compiles what an exercise or the simulator needs, as ./run does."""
+"""Builds and compiles the parts that an exercise or the simulator needs, as ./run does."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ SCRIPT = 'source common/tools/setup.sh; set_up; reading=$1; shift; build "$@"'
 
 def build(root: Path, who: str, *targets: str, reading: str = "README.md", quiet: bool = False) -> int:
     """Returns the exit code. `who` begins the messages; `reading` is the page to read while it builds; a `quiet` build
-    prints only where it fails."""
+    prints only if it fails."""
     command = ["bash", "-euo", "pipefail", "-c", SCRIPT, who, reading, *targets]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if quiet else {}
     script = None
@@ -33,7 +33,7 @@ def build(root: Path, who: str, *targets: str, reading: str = "README.md", quiet
 
 
 def cache_of(build_folder: Path) -> dict[str, str]:
-    """What it was configured with."""
+    """The configuration of the build."""
     path = build_folder / "CMakeCache.txt"
     try:
         return dict(re.findall(r"^(\w+):[A-Z]+=(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))

@@ -1,7 +1,7 @@
-"""Looks for what this machine lacks, one line for each part and how to mend it:
+"""Looks for missing tools: one line per part, with the remedy:
 
     ./run doctor          looks only: nothing is installed or built
-    ./run doctor --build  builds one exercise's check and the simulator, too, and runs them (some minutes)
+    ./run doctor --build  also builds one exercise's check and the simulator, and runs them (some minutes)
 
 Exit codes: 0 everything that a GPU or the simulator needs is here; 1 something is missing; 2 bad usage.
 """
@@ -37,14 +37,14 @@ class Finding(NamedTuple):
 
 @dataclass
 class Machine:
-    """What the doctor looks at; the tests give it another folder, PATH and /proc."""
+    """The machine to check; the tests give it another folder, PATH and /proc."""
 
     root: Path
     proc: Path = Path("/proc")
     system_nvcc: str = "/usr/local/cuda/bin/nvcc"
 
     def output(self, *command: object) -> str | None:
-        """What a command prints, both streams; None where it is not there or fails."""
+        """The output of a command, both streams; None if it is missing or fails."""
         return output_of(*command, stderr=subprocess.STDOUT, cwd=self.root)
 
     def nvcc(self) -> tuple[str, Version] | None:
@@ -222,13 +222,13 @@ def report(findings: dict[str, Finding]) -> int:
     elif findings["GPU"].state == "ok":
         print("\nReady: the stages and exercises run here, on the GPU and on the simulator.")
     else:
-        print("\nReady: the stages and exercises run here on the simulator. There is no GPU, so no times.")
+        print("\nReady: the stages and exercises run here on the simulator. There is no GPU, so nothing is timed.")
     return 1 if missing else 0
 
 
 def main(arguments: list[str]) -> int:
     parser = Parser("./run doctor", __doc__)
-    parser.add_argument("--build", action="store_true", help="builds and runs the simulator, too")
+    parser.add_argument("--build", action="store_true", help="also build and run the simulator")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     machine = Machine(options.root.resolve())

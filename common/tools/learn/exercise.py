@@ -1,16 +1,16 @@
 """The exercises: lists them with the progress, and builds and checks a learner's file.
 
-    ./run exercise                    the list: what is done, what is next, how long each takes
+    ./run exercise                    the list: solved exercises, the next one, the time that each takes
     ./run exercise 03                 checks the next open exercise of stage 03; 03.2 or a name: that one
     ./run exercise 03.2 --watch       checks again at every save; keys for the next exercise, a hint, the list
-    ./run exercise 03.2 --hint        the next hint; after the third all of them again
+    ./run exercise 03.2 --hint        the next hint; after the third, all of them again
     ./run exercise 03.2 --solution    the solution
     ./run exercise 03.2 --reset       the starter again; the learner's file is kept as a backup
     ./run exercise 03.2 --device gpu  the result on the GPU first, then the technique on the simulator
-    ./run exercise 03.2 --watch-warp  the check, and a page on which you see what your kernel's warps did in it
+    ./run exercise 03.2 --watch-warp  the check, and a page that shows how your kernel's warps ran in it
 
-The first check copies the starter to mine.cu beside it (mine.txt where numbers are asked for): that file is
-the learner's, and nothing here ever writes over it. What is solved is noted in .exercise-progress.json.
+The first check copies the starter to mine.cu next to it (mine.txt if the exercise is to predict numbers): that file
+is the learner's, and no command ever overwrites it. .exercise-progress.json records the solved exercises.
 
 Exit codes: 0 solved, or shown; 1 not yet; 2 bad usage, or a tool is missing; 3 no usable GPU; 70 the check could
 not be built.
@@ -88,7 +88,7 @@ class Exercise(NamedTuple):
 
 
 def find_exercises(root: Path) -> list[Exercise]:
-    """All exercises, in the order of their numbers. What is told of them stands in the starters' first lines."""
+    """All exercises, in the order of their numbers. The starters' first lines have their titles and times."""
     exercises = []
     starters = (root.glob(f"{lesson}/exercise/*/starter.*") for lesson in LESSONS)
     for starter in itertools.chain.from_iterable(starters):
@@ -107,7 +107,7 @@ def find_exercises(root: Path) -> list[Exercise]:
 
 
 class Progress:
-    """What is solved and how many hints were shown. A file that is missing or broken means: nothing yet."""
+    """The solved exercises, and the number of hints shown. A file that is missing or broken counts as no progress."""
 
     def __init__(self, root: Path) -> None:
         self.path = root / PROGRESS_FILE
@@ -122,13 +122,13 @@ class Progress:
                 raise ValueError
             self.solved, self.hints = solved, hints
         except (ToolError, ValueError, KeyError, AttributeError, TypeError):
-            say(f"{PROGRESS_FILE} cannot be read: the progress begins anew.")
+            say(f"{PROGRESS_FILE} cannot be read: your progress starts again from zero.")
 
     def save(self) -> None:
         try:
             write_whole(self.path, json.dumps({"solved": self.solved, "hints": self.hints}, indent=1) + "\n")
         except OSError as error:
-            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): the progress is not noted.")
+            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): your progress is not saved.")
 
     def next_open(self, exercises: list[Exercise]) -> Exercise | None:
         return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
@@ -142,7 +142,7 @@ def bold(text: str) -> str:
 
 
 def say_wrapped(text: str) -> None:
-    """Prints text; long lines are wrapped, but for code, which stands behind a |, and tables, which have wide gaps."""
+    """Prints text; long lines are wrapped, except for code, which follows a |, and tables, which have wide gaps."""
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     for line in text.splitlines():
         indentation = line[:len(line) - len(line.lstrip(" "))]
@@ -152,7 +152,7 @@ def say_wrapped(text: str) -> None:
 
 
 class Keys:
-    """Keys as they are pressed, without Enter and without an echo. Where standard input is no terminal there are none."""
+    """Keys as they are pressed, without Enter and without an echo. Without a terminal as standard input there are none."""
 
     def __init__(self) -> None:
         self.are_there = sys.stdin.isatty() and is_terminal()
@@ -169,7 +169,7 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self.before)
 
     def pressed(self, timeout_s: float) -> str:
-        """"" where none was."""
+        """"" if none was pressed."""
         if not self.are_there:
             time.sleep(timeout_s)
             return ""
@@ -197,7 +197,7 @@ class Checker:
             return
         built = (self.checks / exercise.name).exists()
         if not built:
-            print("Building the check of this exercise: some minutes the first time, then no more.", flush=True)
+            print("Building the check of this exercise: this takes some minutes, but only the first time.", flush=True)
         lesson = (exercise.folder.parent.parent / "README.md").relative_to(self.root)
         code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", reading=str(lesson), quiet=built)
         if code != 0:
@@ -216,7 +216,7 @@ class Checker:
         return [*nvcc(cache, self.root), *options]
 
     def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
-        """Returns an exit code and what there is to say."""
+        """Returns an exit code and the messages."""
         self.build_check(exercise)
         if exercise.kind == "predict":
             return self.run_check(exercise, [str(source)])
@@ -246,11 +246,11 @@ class Checker:
         return code, text + (warnings_of(messages[0], self.root) if code == NOT_YET else "")
 
     def library(self, exercise: Exercise) -> Path:
-        """What the learner's file is compiled into."""
+        """The library that the learner's file is compiled into."""
         return self.work / f"{exercise.name}-{self.device}.so"
 
     def record(self, exercise: Exercise) -> list[watch.Json]:
-        """What the learner's kernel did in the case at which the check ended: the one that is wrong, or the last."""
+        """A trace of the learner's kernel in the case at which the check ended: the one that is wrong, or the last."""
         command = [str(self.checks / exercise.name), str(self.library(exercise)), "no library"]
         return watch.record(command, self.root, watch.BLOCKS, watch.EVENTS, timeout_s=self.timeout_s)[0]
 
@@ -275,7 +275,7 @@ class Checker:
 
 
 def warnings_of(messages: str, root: Path) -> str:
-    """What nvcc warns of, with the source lines; not of variables without a use, which starters have. "" for nothing."""
+    """The warnings of nvcc, with the source lines; without those of unused variables, which starters have. "" if none."""
     found = re.findall(r"^(\S+\(\d+\)): warning #(\d+)-D: (.*)\n(.*)", messages.replace(str(root) + "/", ""), re.MULTILINE)
     without = re.compile(r" \[with [^]]*\]")  # the same warning of each instantiation
     warnings = {f"  {place}: {without.sub('', text)}\n       | {line.strip()}\n" for place, number, text, line in found if number not in ("177", "550")}
@@ -367,7 +367,7 @@ class Workshop:
         return self.check_and_tell(exercise)[0]
 
     def check_and_tell(self, exercise: Exercise) -> tuple[int, str]:
-        """The exit code, and what there was to say."""
+        """The exit code, and the messages."""
         mine = self.learners_file(exercise)
         print(bold(f"{exercise.number} {exercise.title}") + f": {self.short(mine)}\n", flush=True)
         if is_terminal():
@@ -413,7 +413,7 @@ class Workshop:
         return code
 
     def following(self, exercise: Exercise) -> Exercise | None:
-        """The next that is open: behind this one, or else from the beginning."""
+        """The next open exercise: after this one, or else from the beginning."""
         after = self.exercises[self.exercises.index(exercise) + 1 :]
         return self.progress.next_open(after) or self.progress.next_open(self.exercises)
 
@@ -435,11 +435,11 @@ class Workshop:
         alone = sum(not self.progress.hints.get(exercise.number) for exercise in self.exercises)
         print(f"\nSolved {when}, {alone} of {len(self.exercises)} without a hint.\n")
         say_wrapped(
-            "You can now say what a kernel asks of memory before it runs, reduce a row in a thread, a warp, a block and further "
+            "You can now predict the memory requests of a kernel before it runs, reduce a row in a thread, a warp, a block and further "
             "up, and tell a wait for memory from a wait for each other. From here:\n"
-            "  - each lesson's last section has questions that nobody checks;\n"
-            "  - ./run --cols 33,1001,32768 shows which stage leads at which width, ./run report what an H200 makes of it;\n"
-            "  - .github/CONTRIBUTING.md: put a kernel of your own into a stage, beside the others, or record your GPU.")
+            "  - each lesson's last section has questions without a check;\n"
+            "  - ./run --cols 33,1001,32768 shows which stage leads at which width, and ./run report shows the same for an H200;\n"
+            "  - .github/CONTRIBUTING.md: add your own kernel to a stage, or record your GPU.")
 
     def title_of(self, stage: str) -> str:
         """The first line of its lesson."""
@@ -546,7 +546,7 @@ def main(arguments: list[str]) -> int | None:
                        ("--solution", "shows the solution"), ("--reset", "brings the starter back, keeps a backup")):
         what.add_argument(name, action="store_const", const=name[2:].replace("-", "_"), dest="command", help=text)
     parser.add_argument("--device", choices=("gpu", "sim"), default="sim",
-                        help="gpu: the result on the GPU, too (default: sim, the simulator)")
+                        help="gpu: verify the result on the GPU as well (default: sim, the simulator)")
     # For the tests:
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[3], help=argparse.SUPPRESS)
     parser.add_argument("--checks", type=Path, help=argparse.SUPPRESS)

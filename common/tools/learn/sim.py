@@ -1,13 +1,13 @@
-"""Compiles a CUDA file of your own and runs it on the CPU simulator, which reports what each launch asked of the memory
-system, kernel by kernel and line by line, and every fault with its line:
+"""Compiles a CUDA file of your own and runs it on the CPU simulator, which reports the memory requests of each
+launch, kernel by kernel and line by line, and every fault with its line:
 
     ./run sim FILE.cu                      one file with a main
-    ./run sim FILE.cu -- ARGUMENTS         what stands behind -- is the program's
+    ./run sim FILE.cu -- ARGUMENTS         arguments after -- go to the program
 
-The program runs in the folder you are in. SIM_REPORT=1 leaves the lines out of the report, SIM_CHECK=warn goes on after
-what need not be a mistake; common/sim/README.md says more.
+The program runs in the current folder. SIM_REPORT=1 leaves the lines out of the report, and SIM_CHECK=warn turns
+reports that are not always mistakes into warnings; common/sim/README.md says more.
 
-Exit codes: the program's own; 1 where it ended with 0 although a launch ended with a fault; 2 bad usage, or a tool is
+Exit codes: the program's own; 1 if it ended with 0 although a launch ended with a fault; 2 bad usage, or a tool is
 missing; 70 the file, or the simulator, could not be built; 128 + n: signal n ended the program.
 """
 
@@ -27,7 +27,7 @@ ARCHITECTURE = "arch=compute_90,code=compute_90"
 
 
 def run_program(command: list[str], folder: Path, environment: dict[str, str]) -> int:
-    """What it prints is passed on, and looked at: has a launch ended with a fault?"""
+    """Passes its output on, and checks in it whether a launch ended with a fault."""
     faults = launches = 0
     running = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, errors="replace")
     try:

@@ -1,14 +1,14 @@
-"""Writes a page on which you see what each warp of a kernel asks for, step by step, as the CPU simulator recorded it: lanes
-and the sectors or banks that they touch, shuffles with their values, barriers, the source beside it. Needs no GPU.
+"""Writes a page that shows the requests of each warp of a kernel, step by step, as the CPU simulator recorded them: lanes and
+the sectors or banks that they touch, shuffles with their values, barriers, and the source next to them. Needs no GPU.
 
     ./run watch 04                                        the variants of stage 04, on a small matrix
     ./run watch 04 --variant vector_layout --cols 2048    one of them, another matrix
     ./run watch 10 --blocks 0-15 --events 3000            more blocks, and more steps of each kernel
 
-The page is one file, build/watch-04.html (--out: another): it opens from disk and needs no network. What is left out, other
-blocks and what comes after so many steps, is said on it.
+The page is one file, build/watch-04.html (--out: another): it opens from disk and needs no network. It says what
+it leaves out: other blocks, and the steps after the last recorded one.
 
-Exit codes: 0 written; 1 a wrong result, or nothing ran (a page is written all the same where there is something to see);
+Exit codes: 0 written; 1 a wrong result, or nothing ran (a page is written all the same if there is something to see);
 2 bad usage, or a tool is missing; 70 the stage could not be built.
 """
 
@@ -49,7 +49,7 @@ DEFAULTS: dict[str, Json] = {
 
 def record(command: list[str], root: Path, blocks: str, events: int, warps: str | None = None,
            timeout_s: float = TIMEOUT_S) -> tuple[list[Json], int, str]:  # fmt: skip
-    """The launches that a program made under the simulator, its exit code, and what it said. Where a block stopped that was
+    """The launches that a program made under the simulator, its exit code, and its output. Where a block stopped that was
     not to be recorded, that one is, in place of the others."""
     with tempfile.TemporaryDirectory(prefix="softmax-watch-") as folder:
         file = Path(folder) / "trace"
@@ -76,7 +76,7 @@ def variants_of(stage: Path, root: Path) -> list[str]:
 
 
 def record_variant(stage: Path, variant: str, options: argparse.Namespace) -> tuple[Json | None, str]:
-    """A run of the page, None where the variant does not apply; and what the stage said of a wrong result."""
+    """A run of the page, None if the variant does not apply; and the stage's message about a wrong result."""
     shape: dict[str, Any] = {"rows": ROWS, "dtype": "f32", "widths": WIDTHS} | DEFAULTS.get(stage.name, {})
     rows, dtype = options.rows or shape["rows"], options.dtype or shape["dtype"]
     for cols in (options.cols,) if options.cols else shape["widths"]:
@@ -148,7 +148,7 @@ def fault_event(launch: Json, root: Path, places: list[Any]) -> Json:
 
 
 def prepare(launch: Json, root: Path) -> Json:
-    """What the page needs of a launch."""
+    """The data of a launch that the page needs."""
     places = [places_of(place, root) for place in launch["places"]]
     for event in launch["events"]:
         for name in ("lanes", "from"):
@@ -229,11 +229,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cols", type=whole_number(1 << 24), metavar="N",
                         help=f"default: the first that a variant takes of {', '.join(map(str, WIDTHS))}; 8192 of stage 07, 257 of 08")
     parser.add_argument("--dtype", choices=("f32", "f16", "bf16"), help="default f32; f16 of stage 04")
-    parser.add_argument("--op", metavar="NAME", help="log_softmax, or what else the stage does")
-    parser.add_argument("--input", metavar="KIND", help="as of the stages")
-    parser.add_argument("--offset", metavar="N", help="as of the stages")
-    parser.add_argument("--blocks", type=numbers, default=BLOCKS, metavar="N-M", help=f"which are recorded (default {BLOCKS})")
-    parser.add_argument("--warps", type=numbers, metavar="N-M", help="of each of them (default: all)")
+    parser.add_argument("--op", metavar="NAME", help="log_softmax, or another operation of the stage")
+    parser.add_argument("--input", metavar="KIND", help="as for the stages")
+    parser.add_argument("--offset", metavar="N", help="as for the stages")
+    parser.add_argument("--blocks", type=numbers, default=BLOCKS, metavar="N-M", help=f"the blocks to record (default {BLOCKS})")
+    parser.add_argument("--warps", type=numbers, metavar="N-M", help="the warps of each block (default: all)")
     parser.add_argument("--events", type=whole_number(100_000), default=EVENTS, metavar="N",
                         help=f"steps of a kernel's launch, at most (default {EVENTS})")
     parser.add_argument("--out", type=file_to_write, help="the page (default build/watch-STAGE.html)")

@@ -1,4 +1,4 @@
-"""Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from what is recorded in common/results.
+"""Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from the recordings in common/results.
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
 few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, where the
@@ -586,7 +586,7 @@ def disagreements(root: Path, gpu: str = "") -> list[str]:
 
 def main(argv: list[str]) -> None:
     parser = Parser("common/tools choices", __doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with what is recorded")
+    parser.add_argument("--check", action="store_true", help="write nothing, and compare the table with the recorded times")
     parser.add_argument("--gpu", metavar="NAME", type=not_empty, help="whose files in common/results (default: the lessons' GPU)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)

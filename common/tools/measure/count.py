@@ -1,7 +1,7 @@
-"""Counts on the simulator what the variants do; writes common/results/simulator.json.
+"""Counts the variants' work on the simulator; writes common/results/simulator.json.
 
     python3 common/tools count            count and write
-    python3 common/tools count --check    count, write nothing, compare with what is recorded
+    python3 common/tools count --check    count, write nothing, compare with the recorded counts
 
 Needs no GPU: the stages run under the CPU simulator (--device sim) at the shapes that the lessons show.
 The same PTX gives the same numbers on every machine, so the file has no date. Another nvcc may make
@@ -89,7 +89,7 @@ def differences(recorded: list[Json], counted: list[Json]) -> list[str]:
 
 
 def verdict(found: list[str], recorded_nvcc: str | None, build: Path, again: str) -> int:
-    """Prints what differs; returns the exit code of --check."""
+    """Prints the differences; returns the exit code of --check."""
     nvcc = results.software_versions(build)["nvcc"]
     skipped = bool(found) and nvcc != recorded_nvcc
     if skipped:  # first: ./test shows the first line as the reason
@@ -104,7 +104,7 @@ def verdict(found: list[str], recorded_nvcc: str | None, build: Path, again: str
 
 
 def main(argv: list[str]) -> int | None:
-    parser = Parser("python3 common/tools count", "Count on the simulator what the variants do.")
+    parser = Parser("python3 common/tools count", "Count the variants' work on the simulator.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something differs")
     arguments = results.parse(parser, argv)
     stages = results.stage_executables(arguments.root, arguments.build)

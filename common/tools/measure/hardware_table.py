@@ -2,7 +2,7 @@
 
     python3 common/tools hardware_table           on a GPU: count with both, write the table's data
     python3 common/tools hardware_table 06 07     only of these stages; what is recorded of the others stays
-    python3 common/tools hardware_table --missing only what is not recorded yet: a new variant, or what it was stopped before
+    python3 common/tools hardware_table --missing only shapes that are not recorded yet: a new variant, or what it was stopped before
     python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
 
 Writes common/results/<gpu>-simulator.json: per variant and shape what ncu and what the simulator counted in
@@ -141,8 +141,8 @@ def check(arguments: argparse.Namespace) -> int:
 def main(argv: list[str]) -> int | None:
     parser = Parser(TOOL, "Compare the simulator's counters with Nsight Compute's.")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="such as 03 (default: all)")
-    parser.add_argument("--check", action="store_true", help="check what is recorded; needs no GPU")
-    parser.add_argument("--missing", action="store_true", help="only what is not recorded yet")
+    parser.add_argument("--check", action="store_true", help="check the recorded numbers; needs no GPU")
+    parser.add_argument("--missing", action="store_true", help="only shapes that are not recorded yet")
     parser.add_argument("--out", type=file_to_write, help="the file (default: common/results/<gpu>-simulator.json)")
     results.add_commit_option(parser)
     parser.add_argument("--ncu", default="ncu", help="Nsight Compute's command line program")

@@ -101,7 +101,7 @@ class Harness:
         self._session = c_void_p()
 
     def _told(self, code: int) -> Any:
-        """What a call tells. Raises what a launch callback raised, or what the library says."""
+        """The result of a call. Raises what a launch callback raised, or what the library says."""
         raised, self._raised = self._raised, None
         text = (self._library.softmax_error() if code else self._library.softmax_told()).decode(errors="replace")
         if code:

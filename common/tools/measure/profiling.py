@@ -1,4 +1,4 @@
-"""Declared, counted, measured: what each variant says it does, and what the simulator and Nsight Compute find.
+"""Declared, counted, measured: the numbers of each variant by its declaration, the simulator and Nsight Compute.
 
     ./run profile                                            every stage at f32 49152 x 1024
     ./run profile 03 04 --dtype f16 --cols 8192
@@ -270,16 +270,16 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     option("--dtype", choices=tuple(ELEMENT_BYTES), default="f32", help="(default: f32)")
     option("--rows", metavar="N", type=whole_number(LARGEST_SIZE), default=49152, help="(default: 49152)")
     option("--cols", metavar="N", type=whole_number(LARGEST_SIZE), default=1024, help="(default: 1024)")
-    option("--op", metavar="OP", help="that the stages have (default: softmax, or what the first STAGE does)")
+    option("--op", metavar="OP", help="an operation of the stages (default: softmax, or the operation of the first STAGE)")
     set_help = "ncu's set of sections in the report; full also has the source (default: basic)"
     option("--set", choices=SETS, default=SETS[0], help=set_help)
-    device_help = "sim: only count; gpu: an error without one (default: gpu where there is one)"
+    device_help = "sim: only count; gpu: an error without one (default: gpu if there is one)"
     option("--device", choices=("gpu", "sim"), help=device_help)
     out = file_to_write if "--record" in argv else folder_to_write
     option("--out", metavar="FOLDER", type=out, help="for report and table (default: build/profile)")
     option("--ncu", metavar="PROGRAM", default="ncu", help="Nsight Compute's command line program")
     option("--list", action="store_true", help="name the stages that would be profiled, and stop")
-    option("--record", action="store_true", help="measure what the lessons show; --out is the file then")
+    option("--record", action="store_true", help="measure the numbers in the lessons, and write them to --out")
     results.add_commit_option(parser, "for --record: ")
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
     known = results.stage_names(arguments.root)

@@ -206,7 +206,7 @@ def commit_given(text: str) -> tuple[str, bool]:
 
 def add_commit_option(parser: Parser, when: str = "") -> None:
     """For a machine that got the files without their history."""
-    parser.add_argument("--commit", metavar="HASH[-dirty]", type=commit_given, help=f"{when}the commit, where git does not know it")
+    parser.add_argument("--commit", metavar="HASH[-dirty]", type=commit_given, help=f"{when}the commit, if git does not know it")
 
 
 def commit_of(root: Path, given: tuple[str, bool] | None, must_be_known: bool = True) -> tuple[str, bool]:

@@ -164,11 +164,11 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--tables", metavar="NAME,...", type=names_of(list(ALL_TABLES)), help=f"of {', '.join(ALL_TABLES)}")
     shapes_help = "shapes of your own, such as f16:4096x4096"
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
-    option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="so many random shapes; see above")
+    option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="number of random shapes; see above")
     option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
     kinds_help = f"of {kinds}, {results.LIBRARY} (default: all but the last)"
     option("--contenders", metavar="NAME,...", type=names_of([*KINDS, results.LIBRARY]), default=KINDS, help=kinds_help)
-    op_help = "log_softmax, softmax_backward, cross_entropy or what else a stage does (default: softmax)"
+    op_help = "log_softmax, softmax_backward, cross_entropy or another operation of a stage (default: softmax)"
     option("--op", metavar="NAME", help=op_help)
     offset_help = f"elements by which each tensor is off its alignment, up to {MOST_OFFSET} (default: 0)"
     option("--offset", metavar="N", type=offset_number, help=offset_help)
@@ -179,8 +179,8 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--l2", choices=("cold", "warm"), default="cold", help="as for the stages (default: cold)")
     option("--out", metavar="FILE", type=file_to_write, help="where to write the results (JSON)")
     option("--csv", metavar="FILE", type=file_to_write, help="write them as CSV, too")
-    option("--fresh", action="store_true", help="forget what an interrupted sweep has measured")
-    option("--list", action="store_true", help="say what would be measured, and stop")
+    option("--fresh", action="store_true", help="discard the results of an interrupted sweep")
+    option("--list", action="store_true", help="list the measurements, and stop")
     option("--device", metavar="gpu", type=device, default="gpu", help=argparse.SUPPRESS)
     results.add_commit_option(parser)
     arguments = results.parse(parser, argv, argparse.SUPPRESS)

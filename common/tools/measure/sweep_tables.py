@@ -114,7 +114,7 @@ def _how(data: Json) -> list[str]:
     lines = [
         "",
         f"{data['machine']['gpu']}, {settings['l2']} L2, {rounds} of {settings['repeats']} samples, "
-        "percent of a copy timed beside each contender; ~ noisy",
+        "percent of a copy timed alongside each contender; ~ noisy",
     ]
     worst = max(filter(is_inexact, results), key=lambda r: r["max_error"], default=None)
     if worst:

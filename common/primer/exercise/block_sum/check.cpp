@@ -1,4 +1,4 @@
-// Exercise 00.2: a barrier between what all threads write and what one of them reads.
+// Exercise 00.2: a barrier between the writes of all threads and the reads of one of them.
 #include "common/exercise/exercise.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // Exercise 00.2, write it, 5 minutes: the sum of a block
 //
-// One block adds up one row. Its threads have added up every 128th element each, and put what they have into
+// One block adds up one row. Its threads have added up every 128th element each, and put their sums into
 // shared memory, which all threads of the block can read.
 #include "common/exercise/launchers.cuh"
 

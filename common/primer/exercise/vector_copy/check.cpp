@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   exercise.launcher = Launcher::copy_vector;
   exercise.shapes = {{1, 256}, {1, 1000}, {1, 1}, {1, 4096}};
   exercise.inputs = {InputKind::normal};
-  // Few elements: who lets every thread copy all of them need not wait for the answer.
+  // Few elements: a learner whose threads each copy all of them does not have to wait for the answer.
   exercise.counted = {{1, 4096}};
   exercise.instructions = 40;
   exercise.rules = {

@@ -1,6 +1,6 @@
 // Exercise 00.1, write it, 5 minutes: a vector copy
 //
-// Neighbouring threads copy neighbouring elements: a warp asks for 128 bytes in one piece.
+// Neighbouring threads copy neighbouring elements: a warp requests 128 bytes in one piece.
 #include "common/exercise/launchers.cuh"
 
 constexpr int block_size = 256;

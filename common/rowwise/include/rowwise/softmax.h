@@ -3,13 +3,13 @@
 //
 //   rowwise::softmax(x, y, {rows, cols}, stream);
 //
-// T is float, __half or __nv_bfloat16; all arithmetic is float. Matrices are row-major, in memory of the current device, and begin
-// at any element. rows = 0 does nothing. Each call enqueues its kernels on `stream` and returns: it neither allocates nor waits, so
-// it can be captured into a CUDA graph. y and dx may be written exactly where x, y or dy lies, but not over the x of a
-// cross-entropy, where a label may still be looked up. Otherwise nothing overlaps.
+// T is float, __half or __nv_bfloat16; all arithmetic is float. Matrices are row-major, in memory of the current
+// device, and begin at any element. rows = 0 does nothing. Each call enqueues its kernels on `stream` and returns: it
+// neither allocates nor waits, so it can be captured into a CUDA graph. y and dx may be exactly the memory of x, y or
+// dy, but not the x of a cross-entropy, in which a label's column may still be read. Otherwise nothing overlaps.
 //
-// Bad arguments throw std::invalid_argument, and what CUDA refuses rowwise::CudaError. Then nothing is written.
-// What an earlier call has left for cudaGetLastError() is forgotten.
+// Bad arguments throw std::invalid_argument, and errors of CUDA throw rowwise::CudaError. Then nothing is
+// written. An error that an earlier call has left for cudaGetLastError() is cleared.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,10 +31,10 @@ struct Extent {
   std::int64_t cols = 0;
 };
 
-/// Memory that some kernels need, where blocks share rows or draw them. Without one, kernels are taken that need none; of gradients
-/// wider than 2^30 columns there is none, and the call is refused.
-/// It is zero before the first call, and every call leaves it so: one workspace, of the most that is asked for, does for all calls
-/// on one stream. Its address is a multiple of 16.
+/// Memory for kernels whose blocks share rows or draw them. Without it, the dispatch uses kernels that need
+/// none; for gradients wider than 2^30 columns there is no such kernel, and the call is refused. It must be
+/// zero before the first call, and every call leaves it zero: one workspace of the largest size that any call
+/// needs suffices for all calls on one stream. Its address is a multiple of 16.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -83,7 +83,7 @@ std::size_t workspace_bytes(Operation operation, Extent extent) {
   return bytes;
 }
 
-/// y = softmax(x), in each row. As torch.softmax: a row with a NaN or +inf is NaN, and so is a row of -inf alone.
+/// y = softmax(x), in each row. As in torch.softmax, a row with a NaN or +inf is NaN, and so is a row of only -inf.
 template <class T>
 void softmax(const T* x, T* y, Extent extent, cudaStream_t stream = nullptr, Workspace workspace = {}) {
   detail::throw_unless_ok(rowwise_softmax(detail::DType<T>::value, x, y, extent.rows, extent.cols,
@@ -110,8 +110,8 @@ void log_softmax_backward(const T* y, const T* dy, T* dx, Extent extent, cudaStr
                                                        extent.cols, workspace.data, workspace.bytes, stream));
 }
 
-/// loss[row] = -log_softmax(x) at labels[row]. A row with the label -100 has loss 0. One with another label that is no column has
-/// a loss of NaN. 1 <= cols <= 2^30.
+/// loss[row] = -log_softmax(x) at labels[row]. A row with the label -100 has loss 0. A row whose label is out
+/// of range for any other reason has a loss of NaN. 1 <= cols <= 2^30.
 template <class T>
 void cross_entropy(const T* x, const std::int64_t* labels, float* loss, Extent extent,
                    cudaStream_t stream = nullptr, Workspace workspace = {}) {

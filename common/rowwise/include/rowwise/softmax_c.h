@@ -1,7 +1,7 @@
 /* The library's interface, for all languages that can call C: softmax.h is this in C++.
 
-   Every function that returns int returns one of these codes. After one that is not ROWWISE_OK, nothing was written, and
-   rowwise_error() says in a line what is wrong. What the arguments mean, and what the results are, softmax.h says. Any thread may
+   Every function that returns int returns one of these codes. After any code except ROWWISE_OK, nothing was written, and
+   rowwise_error() is one line about the mistake. softmax.h describes the arguments and the results. Any thread may
    call. */
 #pragma once
 

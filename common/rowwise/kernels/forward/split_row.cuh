@@ -2,10 +2,10 @@
 // row: the pair (m, d) goes up one more level, to the grid.
 //
 // Cost: 3 passes, 2 reads and 1 write, in two kernels: the first writes a pair per part of a row to memory,
-// the second merges the pairs and writes the results. Its read finds in the L2 what the first kernel has
-// read. With programmatic dependent launch, blocks of the second kernel start while the first still runs:
-// 39.2 % of the copy's speed at f32 1 x 32000, and 34.9 % without (H200). row_exchange.cuh does the same in
-// one kernel and 2 passes.
+// the second merges the pairs and writes the results. Its read hits the L2, which still holds the data that
+// the first kernel has read. With programmatic dependent launch, blocks of the second kernel start while the
+// first still runs: 39.2 % of the copy's speed at f32 1 x 32000, and 34.9 % without (H200). row_exchange.cuh
+// does the same in one kernel and 2 passes.
 // Sources: the split of a row is that of FlashDecoding and of cub::DeviceReduce's two kernels; the CUDA
 // programming guide describes dependent launch.
 #pragma once
