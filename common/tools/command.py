@@ -137,7 +137,7 @@ def not_empty(text: str) -> str:
 
 
 def file_to_write(text: str) -> Path:
-    """A parser of file names. A device is none: what is written takes the place of a file, and would take that of a device."""
+    """A parser of file names. A device is refused, because the new file would replace it."""
     path = Path(text)
     if not path.name or text.endswith("/") or (path.exists() and not path.is_file()):
         raise argparse.ArgumentTypeError(f"'{text}' is not the name of a file")
