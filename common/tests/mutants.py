@@ -66,6 +66,15 @@ class Mistake:
         return re.sub(r"\b(\d+)x(\d\S*)", r"--rows \1 --cols \2", self.run).split()
 
 
+    @property
+    def variants(self) -> list[str]:
+        """Those that run; none: all do."""
+        words = self.run.split()
+        if not self.counted:
+            return words[:1]
+        return words[words.index("--variant") + 1].split(",") if "--variant" in words else []
+
+
 def fault(group: str, name: str, run: str, says: str, *changes: Change, at: str | None = None, file: str = "") -> Mistake:
     """The simulator stops the kernel, and names the line of `file` (where the first change is) that has the text `at`."""
     return Mistake(group, name, run, "simulator: .*" + says, changes, 4, at, file or changes[0][0])
@@ -438,7 +447,26 @@ def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
         if text.count(old) != 1:
             raise Failure(f"{file} has this text {text.count(old)} times, and not once as a mistake expects: {old!r}")
         texts[file] = text.replace(old, new)
+    main = f"{stage}/main.cu"
+    if mistakes and all(mistake.variants for mistake in mistakes):
+        text = texts.get(main) or (SOURCE / main).read_text(encoding="utf-8")
+        texts[main] = with_variants(text, {name for mistake in mistakes for name in mistake.variants})
     return texts
+
+
+def with_variants(main: str, names: set[str]) -> str:
+    """The text of a main.cu without the other variants, which then need not be compiled."""
+    kept, rest = main.split("variant<", 1)[0], main
+    while "variant<" in rest:
+        rest = rest[rest.index("variant<") :]
+        end, depth = rest.index("("), 1
+        while depth:
+            end += 1
+            depth += {"(": 1, ")": -1}.get(rest[end], 0)
+        entry, rest = rest[: end + 1], rest[end + 1 :].removeprefix(",")
+        if re.findall(r'"(\w+)"', entry)[0] in names:
+            kept += entry + ",\n"
+    return kept + rest
 
 
 def is_up_to_date(executable: Path, *inputs: Path) -> bool:
