@@ -490,17 +490,20 @@ void assemble_lop3(Assembler& a) {
   a.instruction.handler = &lop3;
 }
 
-using PermuteBytes = decltype([](std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
-  const std::uint64_t all = std::uint64_t{b} << 32U | a;
-  std::uint32_t result = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    const std::uint32_t control = (selector >> (4 * i)) & 0xfU;
-    std::uint32_t byte = static_cast<std::uint32_t>(all >> (8 * (control & 7U))) & 0xffU;
-    if ((control & 8U) != 0) byte = (byte & 0x80U) != 0 ? 0xff : 0;  // the sign, eight times
-    result |= byte << (8 * i);
+// Functions with loops are structs: clang-tidy takes the loop of a lambda in decltype for one that never ends.
+struct PermuteBytes {
+  std::uint32_t operator()(std::uint32_t a, std::uint32_t b, std::uint32_t selector) const {
+    const std::uint64_t all = std::uint64_t{b} << 32U | a;
+    std::uint32_t result = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::uint32_t control = (selector >> (4 * i)) & 0xfU;
+      std::uint32_t byte = static_cast<std::uint32_t>(all >> (8 * (control & 7U))) & 0xffU;
+      if ((control & 8U) != 0) byte = (byte & 0x80U) != 0 ? 0xff : 0;  // the sign, eight times
+      result |= byte << (8 * i);
+    }
+    return result;
   }
-  return result;
-});
+};
 void assemble_prmt(Assembler& a) {
   a.refuse_if(a.take_type() != Type::b32);
   a.operands({Type::b32, Type::b32, Type::b32, Type::b32});
@@ -514,21 +517,24 @@ std::uint32_t position_or_length(std::uint32_t value) {
   return sizeof(T) == 4 ? value & 0xffU : std::min(value, 255U);
 }
 
-using ExtractBits = decltype([]<class T>(T value, std::uint32_t position, std::uint32_t length) {
-  position = position_or_length<T>(position);
-  length = position_or_length<T>(length);
-  using U = std::make_unsigned_t<T>;
-  const unsigned width = bits_of<T>;
-  if (length == 0) return T{0};
-  const unsigned sign_position = std::min(position + length - 1, width - 1);
-  const bool negative = std::is_signed_v<T> && ((static_cast<U>(value) >> sign_position) & 1U) != 0;
-  U result = negative ? ~U{0} : U{0};
-  for (unsigned i = 0; i < length && i < width && position + i < width; ++i) {
-    const U one = U{1} << i;
-    result = ((static_cast<U>(value) >> (position + i)) & 1U) != 0 ? result | one : result & ~one;
+struct ExtractBits {
+  template <class T>
+  T operator()(T value, std::uint32_t position, std::uint32_t length) const {
+    position = position_or_length<T>(position);
+    length = position_or_length<T>(length);
+    using U = std::make_unsigned_t<T>;
+    const unsigned width = bits_of<T>;
+    if (length == 0) return T{0};
+    const unsigned sign_position = std::min(position + length - 1, width - 1);
+    const bool negative = std::is_signed_v<T> && ((static_cast<U>(value) >> sign_position) & 1U) != 0;
+    U result = negative ? ~U{0} : U{0};
+    for (unsigned i = 0; i < length && i < width && position + i < width; ++i) {
+      const U one = U{1} << i;
+      result = ((static_cast<U>(value) >> (position + i)) & 1U) != 0 ? result | one : result & ~one;
+    }
+    return static_cast<T>(result);
   }
-  return static_cast<T>(result);
-});
+};
 void assemble_bfe(Assembler& a) {
   const Type type = a.take_type();
   a.refuse_if(size_of(type) < 4);
@@ -578,11 +584,14 @@ void assemble_bfind(Assembler& a) {
 }
 using CountOnes = decltype([](auto value) { return std::popcount(value); });
 using CountLeadingZeros = decltype([](auto value) { return std::countl_zero(value); });
-using Reverse = decltype([]<class T>(T value) {
-  T reversed = 0;
-  for (unsigned i = 0; i < bits_of<T>; ++i) reversed |= ((value >> i) & 1U) << (bits_of<T> - 1 - i);
-  return reversed;
-});
+struct Reverse {
+  template <class T>
+  T operator()(T value) const {
+    T reversed = 0;
+    for (unsigned i = 0; i < bits_of<T>; ++i) reversed |= ((value >> i) & 1U) << (bits_of<T> - 1 - i);
+    return reversed;
+  }
+};
 template <class Function>
 void assemble_count(Assembler& a) {
   const Type type = a.take_type();
