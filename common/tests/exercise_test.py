@@ -215,5 +215,5 @@ def test_nothing_is_forgotten() -> None:
         lesson = (exercise.folder.parents[1] / "README.md").read_text(encoding="utf-8")
         assert f"`./run exercise {exercise.number}`: {title}" in lesson
         number = sum(other.stage == exercise.stage for other in EXERCISES.values())
-        says = ("One checks itself", "Two check themselves", "Three check themselves")[number - 1]
-        assert exercise.stage == "primer" or f"\n{says}, on any machine" in lesson, f"{exercise.stage} has {number}"
+        says = ("One exercise checks itself", "Two exercises check themselves", "Three exercises check themselves")[number - 1]
+        assert exercise.stage == "primer" or f"\n{says} on any machine" in lesson, f"{exercise.stage} has {number}"

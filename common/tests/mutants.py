@@ -68,7 +68,7 @@ class Mistake:
 
     @property
     def variants(self) -> list[str]:
-        """The variants that run, or none if all do: counts.py asks for some by itself."""
+        """The variants that run, or none if all do: counts.py runs some by itself."""
         return [] if self.counted else self.run.split()[:1]
 
 
