@@ -33,8 +33,8 @@ struct InterleavedScalarLayout {
   }
 };
 
-/// The same layout as one would write it. Folklore says that it conflicts; look at the code that nvcc
-/// generates.
+/// The same layout, written in the obvious way. It is said to have bank conflicts, but nvcc removes them:
+/// see the generated code.
 struct InterleavedLayout {
   template <int N>
   static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {

@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(1024)
 #endif
 }
 
-/// As OwnPacks, for rows of which ring_slots fit shared memory, from compute capability 9.0 on. workspace: a TicketCounter, 0
-/// before and after.
+/// Softmax (or log-softmax) of each row, if shared memory holds ring_slots rows; rows = 0 does nothing. It needs compute
+/// capability 9.0. The workspace is a TicketCounter, which is 0 before and after the launch.
 struct BulkCopy : DrawsRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (gpu.compute_capability < 9) return {Why::bulk_copies};

@@ -1,6 +1,6 @@
 // Exercise 06.1, write it, 15 minutes: merging two parts of a row
 //
-// A sum relative to a smaller maximum is rescaled. The lowest float stands in for a maximum of -inf.
+// A sum relative to a smaller maximum is rescaled. The lowest float replaces a maximum of -inf.
 #include <cfloat>
 
 #include "common/exercise/launchers.cuh"

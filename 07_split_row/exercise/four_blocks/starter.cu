@@ -1,7 +1,7 @@
 // Exercise 07.1, write it, 20 minutes: four blocks share a row
 //
 // A row is cut into four parts, and a block has the pair of maximum and sum of its part. It needs those of the other
-// three. What is missing is the exchange: through slots in global memory, where each block finds the pairs sent to it.
+// three. Write the exchange: each block finds the pairs sent to it in slots in global memory.
 #include <cfloat>
 #include <cuda/atomic>
 #include <cuda/std/bit>

@@ -1,7 +1,7 @@
 // Exercise 10.1, write it, 15 minutes: a cluster shares a row
 //
 // A row is cut into four parts, one for each block of a cluster, and a block has the pair of maximum and sum of its part.
-// It needs those of the other three. What is missing is the exchange: through distributed shared memory.
+// It needs those of the other three. Write the exchange through distributed shared memory.
 #include <cooperative_groups.h>
 
 #include <cfloat>
