@@ -66,14 +66,18 @@ Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
   };
 }
 
-/// By a capture of this thread, or, unless the captures say otherwise, of any.
+/// A capture forbids it to its own thread, or, if its mode is global, to every thread; being asked all the same makes
+/// the capture invalid.
 bool is_forbidden_by_a_capture() {
-  const auto streams = runtime().all_streams();
-  return std::any_of(streams.begin(), streams.end(), [](const sim::StreamState* stream) {
-    if (!stream->capture || stream->capture->mode == cudaStreamCaptureModeRelaxed) return false;
-    return stream->capture->mode == cudaStreamCaptureModeGlobal ||
-           stream->capture->by == std::this_thread::get_id();
-  });
+  bool is_forbidden = false;
+  for (const sim::StreamState* stream : runtime().all_streams()) {
+    if (!stream->capture || stream->capture->mode == cudaStreamCaptureModeRelaxed) continue;
+    if (stream->capture->mode == cudaStreamCaptureModeGlobal ||
+        stream->capture->by == std::this_thread::get_id()) {
+      is_forbidden = stream->capture->invalid = true;
+    }
+  }
+  return is_forbidden;
 }
 
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
