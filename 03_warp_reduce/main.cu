@@ -21,21 +21,12 @@ Stage stage() {
               variant<rowwise::Packs<true>>(
                   "padded_packs", "32 lanes per row, 16 bytes per access; rows are padded to the next tile",
                   whole_passes(1, 1, warps_alone)),
-              variant<rowwise::NarrowGroups<1, 1>>(
-                  "narrow_groups", "1 to 32 lanes per row, one pack each: several rows per warp",
-                  whole_passes(1, 1, warps_alone)),
-              variant<rowwise::NarrowGroups<2, 1>>(
-                  "two_packs_per_lane", "half as many lanes per row as narrow_groups, two packs each",
-                  whole_passes(1, 1, warps_alone)),
-              variant<rowwise::NarrowGroups<1, 2>>("two_rows_per_access",
-                                                   "1 to 32 lanes load two rows at once, one pack of each",
-                                                   whole_passes(1, 1, warps_alone)),
-              variant<FromXToY<rowwise::NarrowGroups<1, 2>, EvictLastLoad>>(
+              variant<rowwise::NarrowGroups<1>>("narrow_groups",
+                                                "1 to 32 lanes per row, one pack each: several rows per warp",
+                                                whole_passes(1, 1, warps_alone)),
+              variant<FromXToY<rowwise::NarrowGroups<2>, EvictLastLoad>>(
                   "two_rows_evict_last", "two rows at once; reads stay in the L2 longer than writes",
                   whole_passes(1, 1, warps_alone)),
-              variant<rowwise::NarrowGroups<2, 2>>("two_packs_two_rows",
-                                                   "every lane holds two packs of each of two rows",
-                                                   whole_passes(1, 1, warps_alone)),
               variant<FromXToY<rowwise::TwoOrThreePacks, EvictLastLoad>>(
                   "two_or_three_packs", "1 to 32 lanes per row, up to three packs each; reads stay in the L2",
                   whole_passes(1, 1, warps_alone)),

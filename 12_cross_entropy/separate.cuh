@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(1024)
       gradient(values, static_cast<int>(col));
       store.template store<pack_size>(values, row, col);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, shape.cols, write);
+    for_each_pack<pack_size>(load, row, shape.cols, write);
   }
 }
 
@@ -67,7 +67,7 @@ struct SeparateKernels {
     const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
     auto* const log_y = static_cast<float*>(tensors.workspace);
-    rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, Direction::forward>::launch<LogSoftmax>(
+    rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>::launch<LogSoftmax>(
         DirectLoad<T>{tensors.x, cols}, StoreFloats{log_y, cols}, tensors.shape, stream);
     pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(
         log_y, tensors.labels, tensors.loss, tensors.shape);

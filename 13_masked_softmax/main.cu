@@ -18,7 +18,7 @@ Stage stage() {
               variant<MaskedSoftmax<rowwise::FusedRegisterSoftmax>>(
                   "masked_in_a_block", "stage 06's kernel, with the masked row in the registers of a block",
                   passes_in_a_block),
-              variant<MaskedSoftmax<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, Direction::forward>>>(
+              variant<MaskedSoftmax<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>>>(
                   "masked_online", "any width: the visible columns are read twice",
                   fused_passes(2, 2, {.barriers = 2, .bank_conflicts = {}})),
               variant<SeparateMaskedBackward>(

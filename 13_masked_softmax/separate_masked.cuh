@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(1024) load_and_store(Load load, Store store, S
     const auto write = [&](float(&values)[pack_size], std::int64_t col) {
       store.template store<pack_size>(values, row, col);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, shape.cols, write);
+    for_each_pack<pack_size>(load, row, shape.cols, write);
   }
 }
 

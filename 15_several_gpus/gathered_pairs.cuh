@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(rowwise::split_block_size)
   for (std::int64_t row = blockIdx.y; row < part.shape.rows; row += gridDim.y) {
     MaxSum pair{};
     const auto add_to_pair = [&](const float(&values)[pack_size], std::int64_t) { Op::add(pair, values); };
-    for_each_pack<pack_size, Direction::forward>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row,
-                                                 piece.cols, add_to_pair);
+    for_each_pack<pack_size>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row, piece.cols,
+                             add_to_pair);
     pair = block_merge<Op>(pair, storage);
     if (threadIdx.x > 0) continue;
     Message<Op> message{pair};
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(rowwise::split_block_size)
       for (float& value : values) value = result(value);
       store.template store<pack_size>(values, row, piece.first_col + col);
     };
-    for_each_pack<pack_size, Direction::forward>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row,
-                                                 piece.cols, write_result);
+    for_each_pack<pack_size>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row, piece.cols,
+                             write_result);
   }
 }
 

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(1024) max_of_part(Part<T> part, DirectLoad<T> 
 #pragma unroll
       for (const float value : values) max = fmaxf(max, value);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, part.shape.cols, update_max);
+    for_each_pack<pack_size>(load, row, part.shape.cols, update_max);
     max = WarpThenShared::all_reduce<MaxOp>(max, storage);
     if (threadIdx.x == 0) maxima[row] = max;
   }
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
       for (const float value : values) sum += __expf(value - max);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, cols, add_to_sum);
+    for_each_pack<pack_size>(load, row, cols, add_to_sum);
     sum = WarpThenShared::all_reduce<SumOp>(sum, storage);
     if (threadIdx.x > 0) continue;
     sums[row] = sum;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(1024) write_part(Part<T> part, DirectLoad<T> l
       for (float& value : values) value = result(value);
       store.template store<pack_size>(values, row, col);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, part.shape.cols, write_result);
+    for_each_pack<pack_size>(load, row, part.shape.cols, write_result);
   }
 }
 

@@ -13,7 +13,6 @@ struct Holder {
 constexpr std::array holders{
     Holder{Why::threads_of_block, "a thread per column"},
     Holder{Why::one_pack_of_lanes, "one pack of 16 bytes for each of 32 lanes"},
-    Holder{Why::two_packs_of_lanes, "two packs of 16 bytes for each of 32 lanes"},
     Holder{Why::three_packs_of_lanes, "three packs of 16 bytes for each of 32 lanes"},
     Holder{Why::registers_of_warp, "the row must fit the registers of a warp"},
     Holder{Why::registers_of_warp_for_two, "both rows must fit the registers of a warp"},

@@ -11,7 +11,7 @@ constexpr int uncached_packs_in_flight = 4;
 /// Calls use(values, col) for each pack of the row that belongs to this thread. Four packs are in flight
 /// before the first is used: a loop that waits for each read before it issues the next leaves the memory
 /// idle.
-template <int pack_size, Direction direction, class Load, class Use>
+template <int pack_size, Direction direction = Direction::forward, class Load, class Use>
 __device__ void for_each_pack(const Load& load, std::int64_t row, std::int64_t cols, Use use) {
   const std::int64_t num_packs = cols / pack_size;
   for (std::int64_t first = threadIdx.x; first < num_packs; first += uncached_packs_in_flight * blockDim.x) {

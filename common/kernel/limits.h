@@ -74,7 +74,6 @@ enum class Why {
   columns,
   threads_of_block = columns,
   one_pack_of_lanes,
-  two_packs_of_lanes,
   three_packs_of_lanes,
   registers_of_warp,
   registers_of_warp_for_two,

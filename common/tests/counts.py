@@ -134,8 +134,8 @@ def warp_reduce(r: Row) -> Expected:
     yield "block_barriers", 0
     if r.variant.startswith(("narrow_groups", "two_")):
         two_or_three = r.variant == "two_or_three_packs"
-        rows_at_once = 2 if "two_rows" in r.variant or two_or_three else 1
-        most = 3 if two_or_three else 2 if "two_packs" in r.variant else 1
+        rows_at_once = 1 if r.variant == "narrow_groups" else 2
+        most = 3 if two_or_three else 1
         groups = [(lanes, most) for lanes in (1, 2, 4, 8, 16, 32)]  # of so many packs each
         if two_or_three:  # no more packs than lanes, and three from four lanes on
             groups = [(1, 1), (2, 1), (2, 2), *((lanes, packs) for lanes in (4, 8, 16, 32) for packs in (2, 3))]
@@ -187,9 +187,6 @@ def uncached(r: Row) -> Expected:
 
 def online(r: Row) -> Expected:
     yield "passes", r.passes
-    if r.variant.startswith("three_pass_tile"):
-        yield "special_function_lanes", 2 * r.rows * r.cols
-        return
     if r.variant in ("fused", "fused_evict_last"):
         # The first tile that holds the row: threads, and columns of each, and a factor for each thread.
         two_packs = 8 if pack(r) == 4 else 16
@@ -509,7 +506,6 @@ TWINS = {
     "02_fused_block": [Twins("fastertransformer_block_per_head", "fastertransformer_block_per_row",
                              "a block loops over a head's rows",
                              lambda first, second: first.blocks == 1 and second.blocks > 1)],
-    "03_warp_reduce": [Twins("two_rows_per_access", "two_rows_evict_last", *HINTED_READS, since=80, until=100)],
     "05_uncached": [Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                           lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                           and second.has("st.global.cs"))],

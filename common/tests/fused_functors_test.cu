@@ -122,7 +122,7 @@ bool check_all() {
                  [](auto... a) { UncachedSoftmax<1024, Direction::backward>::launch<Softmax>(a...); });
     all &= check("06 fused", shape, [](auto... a) { rowwise::FusedRegisterSoftmax::launch<Softmax>(a...); });
     all &= check("06 online", shape, [](auto... a) {
-      rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk, Direction::forward>::launch<Softmax>(a...);
+      rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>::launch<Softmax>(a...);
     });
   }
   return all;

@@ -166,7 +166,7 @@ MISTAKES = [
     fault("03.2", "packs_that_do_not_cover_the_rows", "padded_packs 7x1001", "misaligned read of 16 bytes",
         ("pack", "cols % N == 0 &&  => cols > 0 && "), at="load.template fetch<", file="warp_reduce"),
     wrong_count("03.3", "no_tiles_for_the_narrowest_rows", "", "^narrow_groups: shuffles: ",
-        ("warp_reduce", "LaneGroup{1, packs}, LaneGroup{2, packs}, => ")),
+        ("warp_reduce", "LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{4, 1} => LaneGroup{4, 1}")),
     wrong_count("03.3", "three_packs_where_two_suffice", "", "^two_or_three_packs: special_function_lanes: ",
         ("warp_reduce", "LaneGroup{8, 2}, LaneGroup{8, 3}, => LaneGroup{8, 3}, ")),
     wrong_count("04.1", "layouts_are_swapped", "--variant transposed_layout 3x512",

@@ -2,9 +2,8 @@
 // is rescaled.
 //
 // Cost: 3 passes, 2 reads and 1 write, for rows of any width; 2 if the row fits in the registers of a block
-// (fused). The ladder is that of the Triton article on softmax: fused, three-pass tile (the kernel of the
-// stage uncached), online, and each of the last two walking backwards in a later pass. Rescaling per element
-// costs two exponentials per element, rescaling per chunk little more than one. The library reads with a hint
+// (fused). Both are steps of the Triton article on softmax. Rescaling per element costs two exponentials per
+// element, rescaling per chunk little more than one. The library reads with a hint
 // for the L2: at f32 1024 x 32768, `fused` reached 94.8 % of the copy's speed without it and 96.3 % with it
 // (H200, Note N11).
 // Sources: the Triton article; Milakov and Gimelshein, "Online normalizer calculation for softmax".
@@ -32,7 +31,7 @@ __device__ void add_to(typename Op::State& total, const float (&values)[N]) {
   }
 }
 
-template <class Op, int pack_size, Rescale rescale, Direction second_pass, class Load, class Store>
+template <class Op, int pack_size, Rescale rescale, class Load, class Store>
 __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, Shape shape) {
   __shared__ typename Op::State storage[32];
   const auto [rows, cols] = shape;
@@ -41,7 +40,7 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
     const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
       add_to<Op, rescale>(total, values);
     };
-    for_each_pack<pack_size, Direction::forward>(load, row, cols, update_total);
+    for_each_pack<pack_size>(load, row, cols, update_total);
     total = block_merge<Op>(total, storage);
 
     const auto write_result = [&, result = RowResult<Op>(total)](float(&values)[pack_size],
@@ -50,20 +49,20 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
       for (float& value : values) value = result(value);
       store.template store<pack_size>(values, row, col);
     };
-    for_each_pack<pack_size, second_pass>(load, row, cols, write_result);
+    for_each_pack<pack_size>(load, row, cols, write_result);
   }
 }
 
 /// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it
 /// reads single elements. Throws CudaError.
-template <Rescale rescale, Direction second_pass>
+template <Rescale rescale>
 struct OnlineSoftmax {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
       const unsigned block_size = block_size_for<pack_size>(shape.cols, 1024);
-      online_softmax<Op, pack_size, rescale, second_pass>
+      online_softmax<Op, pack_size, rescale>
           <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
       CUDA_CHECK(cudaGetLastError());
     });

@@ -79,8 +79,7 @@ __global__ void __launch_bounds__(split_block_size)
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
     typename Op::State pair{};
     const auto add_to_pair = [&](const float(&values)[pack_size], std::int64_t) { Op::add(pair, values); };
-    for_each_pack<pack_size, Direction::forward>(LoadFrom<Load>{load, part.first_col}, row, part.cols,
-                                                 add_to_pair);
+    for_each_pack<pack_size>(LoadFrom<Load>{load, part.first_col}, row, part.cols, add_to_pair);
     pair = block_merge<Op>(pair, storage);
     if (threadIdx.x == 0) pairs[row * gridDim.x + blockIdx.x] = pair;
   }
@@ -110,8 +109,7 @@ __global__ void __launch_bounds__(split_block_size)
       for (float& value : values) value = result(value);
       store.template store<pack_size>(values, row, part.first_col + col);
     };
-    for_each_pack<pack_size, Direction::forward>(LoadFrom<Load>{load, part.first_col}, row, part.cols,
-                                                 write_result);
+    for_each_pack<pack_size>(LoadFrom<Load>{load, part.first_col}, row, part.cols, write_result);
   }
 }
 

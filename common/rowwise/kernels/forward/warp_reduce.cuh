@@ -194,10 +194,8 @@ struct LaneGroup {
 template <int rows_per_access, LaneGroup... groups>
 struct RowsByGroups {
   static constexpr int most_packs = std::max({groups.packs...});
-  static_assert(most_packs <= 3);
-  static constexpr Why why = most_packs == 1   ? Why::one_pack_of_lanes
-                             : most_packs == 2 ? Why::two_packs_of_lanes
-                                               : Why::three_packs_of_lanes;
+  static_assert(most_packs == 1 || most_packs == 3);
+  static constexpr Why why = most_packs == 1 ? Why::one_pack_of_lanes : Why::three_packs_of_lanes;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
     return at_most_columns(32 * most_packs * 16 / matrix.element_bytes, matrix, why);
   }
@@ -226,11 +224,10 @@ struct RowsByGroups {
   }
 };
 
-/// The fewest lanes that cover the row with `packs` packs each; rows of up to 32 * packs packs.
-template <int packs, int rows_per_access>
-using NarrowGroups =
-    RowsByGroups<rows_per_access, LaneGroup{1, packs}, LaneGroup{2, packs}, LaneGroup{4, packs},
-                 LaneGroup{8, packs}, LaneGroup{16, packs}, LaneGroup{32, packs}>;
+/// The fewest lanes that cover the row with one pack each; rows of up to 32 packs.
+template <int rows_per_access>
+using NarrowGroups = RowsByGroups<rows_per_access, LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{4, 1},
+                                  LaneGroup{8, 1}, LaneGroup{16, 1}, LaneGroup{32, 1}>;
 
 /// Two or three packs per lane, whichever leaves fewer lanes without one; rows of up to 96 packs. The
 /// narrowest rows get one pack per lane, because the packs that one access takes from neighbouring rows must
