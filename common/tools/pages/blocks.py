@@ -121,13 +121,18 @@ class Table:
 
     def not_applicable(self, result: Json) -> str:
         """A cell without a number."""
-        return f"{NOTHING}<sup>{self.notes.mark('not applicable: ' + escape(result['reason']))}</sup>"
+        return f"{NOTHING}<sup>{self.notes.mark('not applicable: ' + escape(result['reason'], quote=False))}</sup>"
 
     def text(self, *below: str) -> str:
         """The table, and as one paragraph its notes and the lines that belong below it."""
         notes = [f"<sup>{letter}</sup> <sub>{note}</sub>" for note, letter in self.notes.items()]
         table = "\n".join("| " + " | ".join(cells) + " |" for cells in self.rows)
         return "\n\n".join(filter(None, [table, "<br>\n".join([*notes, *below])]))
+
+
+def has_numbers(result: Json) -> bool:
+    """A variant that is not applicable at a shape has none."""
+    return result.get("status", "verified") == "verified"
 
 
 def caption(header: Json, machine: Json, tool: str, before: str = "", after: str = "") -> str:
@@ -158,16 +163,13 @@ def ladder_block(context: Context, shape: Shape) -> str:
     table = Table(2, "stage", "variant", "passes", "time (µs)", "effective GB/s", "% of copy")
 
     def add(first: str, result: Json, name: str, leads: bool = False) -> None:
-        if result["time_us"] is None:
-            cells = [name, NOTHING, NOTHING, NOTHING, table.not_applicable(result)]
-        else:
-            cells = [name, short_text(result["passes"]), time_text(result["time_us"])]
-            cells += [f"{result['bandwidth_gb_s']:.0f}", f"{result['percent_of_copy']:.1f}"]
+        cells = [name, short_text(result["passes"]), time_text(result["time_us"])]
+        cells += [f"{result['bandwidth_gb_s']:.0f}", f"{result['percent_of_copy']:.1f}"]
         table.rows.append([first, *(f"**{cell}**" if leads else cell for cell in cells)])
 
     for stage in context.stages:
         link = f"[{stage}]({context.link(stage)}/)"
-        for result in recorded.variants(stage, shape):
+        for result in filter(has_numbers, recorded.variants(stage, shape)):
             add(link, result, result["variant"], result is recorded.best(stage, shape))
             link = ""
     add("copy", recorded.copy(shape), "the ceiling: one read, one write")
@@ -175,24 +177,26 @@ def ladder_block(context: Context, shape: Shape) -> str:
 
 
 def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
-    """Of one operation, or of each variant's."""
+    """Of one operation, or of each variant's. A variant that is not applicable at any of the shapes has no line."""
     recorded, columns = context.recorded, shapes_in(shapes)
     if not recorded.has(context.stage(stage), columns):
         return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"
     found = [{r["variant"]: r for r in recorded.variants(stage, shape, op)} for shape in columns]
     table = Table(1, "variant", "passes", *map(shape_text, columns))
     for variant in dict.fromkeys(name for column in found for name in column):
+        if not any(map(has_numbers, (column[variant] for column in found if variant in column))):
+            continue
         cells, passes = [], []
         for shape, column in zip(columns, found):
             if variant not in column:
                 raise ToolError(f"no result of {stage} {variant} at {shape}: record again")
             result = column[variant]
-            if result["time_us"] is None:
-                cells.append(table.not_applicable(result))
-            else:
+            if has_numbers(result):
                 passes.append(result["passes"])
                 cells.append(percent_cell(result, result is recorded.best(stage, shape, result["op"])))
-        ends = [short_text(value) for value in (min(passes), max(passes))] if passes else [NOTHING]
+            else:
+                cells.append(table.not_applicable(result))
+        ends = [short_text(value) for value in (min(passes), max(passes))]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
     shown = {result["op"] for column in found for result in column.values()}
     ops = ", ".join(op for op in results.operations_of(stage) if op in shown)
@@ -365,16 +369,14 @@ class Counts(NamedTuple):
     def table(
         self, context: Context, stage: str, columns: str, wanted: Sequence[Shape | None], with_shape: bool
     ) -> tuple[Table, list[Shape]]:
-        """One stage's variants, at the shapes that are wanted; several shapes are always shown."""
+        """One stage's variants, at the shapes that are wanted and that they do; several shapes are always shown."""
         shown = [known("unknown column", name, self.columns) for name in columns.split(",")]
-        entries = [entry for shape in wanted for entry in self.of(context, stage, shape)]
+        entries = [entry for shape in wanted for entry in self.of(context, stage, shape) if has_numbers(entry)]
         shapes = list(dict.fromkeys(map(shape_of, entries)))
         left = ["variant", "shape"] if with_shape or len(shapes) > 1 else ["variant"]
         table = Table(len(left), *left, *(column.header for column in shown))
         for entry in entries:
             cells = [column.cell(entry) for column in shown]
-            if entry.get("status", "verified") != "verified":
-                cells[-1] = table.not_applicable(entry)
             table.rows.append([*[entry["variant"], shape_text(shape_of(entry))][: len(left)], *cells])
         return table, shapes
 
