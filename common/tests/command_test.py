@@ -76,10 +76,18 @@ def test_a_terminal_of_ascii() -> None:
     assert (done.returncode, done.stderr, "duration, ?s" in done.stdout) == (0, "", True), done
 
 
-def test_what_is_printed_must_arrive() -> None:
+@pytest.mark.parametrize("option", ["--list", "--help"])
+def test_what_is_printed_must_arrive(option: str) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = run("sweep", "--list", stdout=full.fileno(), PYTHONUNBUFFERED="")  # written at the end
+        done = run("sweep", option, stdout=full.fileno(), PYTHONUNBUFFERED="")  # written at the end
     assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "No space left" in done.stderr, done
+
+
+@pytest.mark.parametrize("command", ["exercise", "doctor", "sweep --list"])
+def test_a_closed_output_is_said(command: str) -> None:
+    closed = f"{sys.executable} {TOOLS} {command} >&-"
+    done = subprocess.run(["sh", "-c", closed], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "common/tools: standard output is closed\n")
 
 
 def interrupt(*_: object) -> None:

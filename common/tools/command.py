@@ -52,6 +52,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str | None, **more: Any) -> None:
         super().__init__(prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
 
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file, flush=True)  # argparse would pass over a write that fails
+
     def error(self, message: str) -> NoReturn:
         raise Usage(message.replace("argument ", "", 1).replace("\n", "\\n"))
 
@@ -215,6 +218,9 @@ SHOWN = {"test_summary": "./test"} | {
 
 
 def main(arguments: list[str]) -> int:
+    if sys.stdout is None:
+        say("common/tools: standard output is closed")
+        return ToolError.code
     # A terminal that cannot show a character shows another one.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
