@@ -155,7 +155,7 @@ Variant device_exchange(const Gpus& gpus) {
 
 std::vector<Variant> split_variants(const Gpus& gpus) {
   constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
-  // Two chunks and their results fit in an L2 of 50 MiB.
+  // Two chunks and their results fit in the L2 of 50 or 60 MiB that an H100 or H200 has.
   constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
   return {
       two_all_reduces(gpus),

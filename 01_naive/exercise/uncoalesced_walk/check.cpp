@@ -5,7 +5,7 @@ int main(int argc, char** argv) {
   const char* advice =
       "One request of 32 lanes that lie side by side touches 128 bytes, 4 sectors. What do neighbouring "
       "threads touch here "
-      "in one turn of the loop?";
+      "in one iteration of the loop?";
   Exercise exercise;
   exercise.kernel = "shared_walk";
   exercise.launcher = Launcher::softmax_from_max_and_sum;
@@ -21,11 +21,11 @@ int main(int argc, char** argv) {
       {Counter::written_passes, 1, 1, "Each element of y is written once."},
   };
   exercise.task =
-      "change the loop over `col` so that neighbouring threads touch neighbouring columns in each turn.";
+      "change the loop over `col` so that neighbouring threads touch neighbouring columns in each iteration.";
   exercise.why =
-      "The lanes of a warp load at the same moment, and memory serves whole sectors of 32 bytes. Where "
+      "The lanes of a warp load at the same moment, and memory serves whole sectors of 32 bytes. If "
       "neighbouring lanes "
-      "take neighbouring floats, every byte of a sector is used at once; where each lane walks through a "
+      "take neighbouring floats, every byte of a sector is used at once; if each lane walks through a "
       "piece of its own, "
       "32 sectors are fetched to use 4 bytes of each.";
   exercise.before = "the starter";

@@ -1,6 +1,6 @@
 // Exercise 01.3, fix it, 10 minutes: the uncoalesced walk
 //
-// In each turn the 128 threads take 128 neighbouring columns.
+// In each iteration the 128 threads take 128 neighbouring columns.
 #include "common/exercise/launchers.cuh"
 
 constexpr int block_size = 128;
