@@ -164,7 +164,7 @@ void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream)
   // Above 48 KiB a kernel must be told that it may; below, this changes nothing.
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
 
-  // Shared memory limits how many rows an SM works on. Among the block sizes that reach that number take the
+  // Shared memory limits the number of rows per SM. Among the block sizes that reach that number take the
   // largest: the more threads, the more loads in flight. (OneFlow's rule.)
   const auto blocks_per_sm = [&](int block_size) {
     int blocks = 0;

@@ -5,8 +5,8 @@
 // takes about two microseconds. That time is hidden if other clusters of an SM read or write in the meantime,
 // and because a thread requests its packs of the next row as soon as it has written those of this one.
 //
-// Kernels that wait for each other must not keep each other from running. Each GPU draws its rows in the same order. Of all
-// rows that some GPU has not sent yet, take the first. There it is drawn already, by a cluster that runs and has only earlier
+// Kernels that wait for each other must not keep each other from running. Each GPU draws its rows in the same order. Take
+// the first row that some GPU has not sent yet. There it is drawn already, by a cluster that runs and has only earlier
 // rows to finish, which all have sent; or it is drawn by the next cluster that finishes one of those. Either way it will be
 // sent. No GPU has to hold more than one cluster for that, nor as many as another one.
 #pragma once

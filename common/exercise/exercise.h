@@ -1,11 +1,11 @@
 // An exercise that checks itself. A folder NN_stage/exercise/NAME, or common/primer/exercise/NAME, holds
 //
-//   starter.cu    what the learner begins with (starter.txt where the exercise is to predict); its first
-//                 line is the title that `./run exercise` shows
+//   starter.cu    the file that the learner begins with (starter.txt if the exercise is to predict); its
+//                 first line is the title that `./run exercise` shows
 //   hints.md      three hints, each stronger than the one before
 //   solution.cu   (solution.txt)
 //   check.cpp     a main() that hands an Exercise or a Prediction to this header (check.cu with kernels)
-//   before.cu     optional: what a learner's counters are compared with, if not with the starter's
+//   before.cu     optional: the kernels that a learner's counters are compared with, instead of the starter's
 //
 // common/tools/learn/exercise.py compiles the learner's file into a library, and starts the check with it.
 #pragma once

@@ -8,7 +8,7 @@
 
 namespace {
 
-// One pack per thread and a block of 256 was the fastest of 19 shapes tried on an H200; two or more packs per
+// One pack per thread and a block of 256 was the fastest of 19 shapes tried on an H200; more packs per
 // thread, or blocks of 1024, lost up to 5 %.
 constexpr int block_size = 256;
 constexpr std::size_t max_tensors = 3;

@@ -15,7 +15,7 @@ enum class InputKind {
   very_negative,    // around -200: a maximum that starts at 0 gives 0 / 0
   ascending,        // every element is a new maximum: the worst case of an online softmax
   one_outlier,      // one element per row 60 above the rest
-  neg_inf_prefix,   // the first half of each row masked, every second row around -200 behind that: a running
+  neg_inf_prefix,   // the first half of each row masked, every second row around -200 after that: a running
                     // maximum stays -inf for long, and is then far below 0
   all_neg_inf,      // every second row has only -inf: NaN
   one_pos_inf,      // every second row holds a +inf: NaN

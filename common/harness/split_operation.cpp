@@ -13,7 +13,7 @@ namespace {
 
 enum class Way { to_parts, to_whole };
 
-/// Copies between the columns of a whole matrix, on device 0, and a part of it that lies on the device, or
+/// Copies between the columns of a whole matrix, on device 0, and a part of it that is on the device, or
 /// all on the host. `strip` is on the same device as the whole: a copy of a part of a matrix stays on one
 /// device, and a copy between devices is contiguous.
 void copy_columns(Way way, void* whole, const Tensor& of_whole, void* part, const Tensor& of_part,

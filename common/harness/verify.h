@@ -10,7 +10,7 @@
 
 #include "common/harness/problem.h"
 
-/// An element is right when |got - reference| <= absolute + relative * scale, where the scale is |reference|
+/// An element is right if |got - reference| <= absolute + relative * scale. The scale is |reference|
 /// if the operation does not say otherwise; NaN is right exactly if the reference is NaN, and each infinity
 /// exactly if the reference is the same infinity.
 struct Tolerance {

@@ -25,7 +25,7 @@ enum class L2Policy : std::uint64_t {
 template <class T>
 __device__ const T* with_policy(const T* global, [[maybe_unused]] L2Policy policy) {
 #if __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 1000
-  // This is the built-in function behind cuda::associate_access_property.
+  // This is the built-in function that cuda::associate_access_property calls.
   return static_cast<const T*>(__nv_associate_access_property(global, static_cast<std::uint64_t>(policy)));
 #else
   return global;

@@ -74,7 +74,7 @@ class RunningPair {
 
   float max_ = MaxSum{}.max;
   /// The sum of powers below max_ or, if those cannot add up, of exp(x - max_). The conversion between the
-  /// two may be missing: where a maximum passes that limit, neighbouring floats are 64 apart, and exp(-64)
+  /// two may be missing: if a maximum passes that limit, neighbouring floats are 64 apart, and exp(-64)
   /// leaves nothing of the elements that were added before.
   float sum_ = 0;
 };

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import pytest
 from measure.results import ROOT
 
-# What finds what some people cannot use; .ci/run fetches it.
+# axe finds the parts of a page that some people cannot use; .ci/run fetches it.
 AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)
 CONTRAST = Path(__file__).with_name("too_little_contrast.js")
 PICTURES = Path(os.environ.get("PICTURES", os.environ.get("BUILD", ROOT / "build")))
@@ -54,7 +54,7 @@ class Opened:
 
 
 def barriers_of(page: Any) -> list[Any]:
-    """Texts that are hard to read, and what axe finds, if it is here: the rule, and where it is broken first."""
+    """Texts that are hard to read, and the findings of axe, if it is here: the rule, and where it is broken first."""
     found: list[Any] = page.evaluate(CONTRAST.read_text(encoding="utf-8"))
     if AXE:
         page.evaluate(AXE.read_text(encoding="utf-8"))

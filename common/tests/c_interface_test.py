@@ -24,7 +24,7 @@ Floats = ctypes.c_float * (SMALL.rows * SMALL.cols)
 
 
 class Session(Harness):
-    """With shorter names for what the tests do most."""
+    """A harness with shorter names for the most frequent calls."""
 
     def open(self, shape: Shape = SMALL, op: str = "softmax", kind: str = "normal", offset: int = 0) -> list[Tensor]:
         return self.open_problem(shape, op, kind, 1, offset)
@@ -46,7 +46,7 @@ def harness() -> Iterator[Session]:
 
 
 def refused(call: Callable, *arguments: object) -> str:
-    """What a call says that is refused as bad usage."""
+    """The message of a call that is refused as bad usage."""
     with pytest.raises(Usage) as caught:
         call(*arguments)
     return str(caught.value)
@@ -79,7 +79,7 @@ def test_contenders_are_the_copy_and_every_variant_that_the_stages_list(harness:
 
 
 def test_every_variant_is_verified_or_says_why_not(harness: Session) -> None:
-    """Whether it may say so, is what the stages' own tests and limits.py ask."""
+    """The stages' own tests and limits.py check whether it may say so."""
     harness.add_stages(stage_names(ROOT))
     done: set[Contender] = set()
     for shape, op, offset in (
@@ -129,7 +129,7 @@ def test_the_seed_chooses_the_input(harness: Session) -> None:
 
 def test_a_contender_in_python(harness: Session) -> None:
     right = harness.add_contender("peer", "right", writes(1 / SMALL.cols))
-    harness.add_contender("peer", "twice", writes((1 + 4e-5) / SMALL.cols))  # 2e-5: what f32 is allowed, relatively
+    harness.add_contender("peer", "twice", writes((1 + 4e-5) / SMALL.cols))  # 2e-5: the relative error allowed for f32
     harness.add_contender("peer", "nothing", lambda *_: None)
     assert harness.contenders()[right:] == [Contender("peer", name) for name in ("right", "twice", "nothing")]
     harness.open(kind="all_equal")

@@ -27,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def many_stages(count: int, flat: bool, folder: Path) -> dict[str, Chart]:
-    """The charts of so many stages, which reach the same speed or each another one; the last one does nothing."""
+    """The charts of `count` stages, which all reach the same speed or each a different one; one more does nothing."""
     names = [f"{number:02}_a_rather_long_name" for number in range(1, count + 1)]
     made = [("stage", name, "fastertransformer_block_per_row", 0.9 if flat else 0.9 / (1 + look), 1 << 17 - look % 3,
              2 + look % 7) for look, name in enumerate(names)]  # fmt: skip
@@ -45,7 +45,7 @@ def many_stages(count: int, flat: bool, folder: Path) -> dict[str, Chart]:
 
 @pytest.fixture
 def sweep(recorded: Repository) -> Path:
-    """A sweep's file beside the recording."""
+    """A sweep's file next to the recording."""
     return recorded.page(json.dumps(synthetic_sweep.sweep()), "common/results/nvidia-fake-1-sweep.json")
 
 
@@ -120,7 +120,7 @@ def assert_labels_apart(chart: Chart) -> None:
         height = min(box.y1, second.y1) - max(box.y0, second.y0)
         assert width <= 1 or height <= 1, f"'{text}' lies on '{other}'"
     for (text, box), line in itertools.product(shown, figure.findobj(matplotlib.lines.Line2D)):
-        # Only the scattered points of the chart that writes beside them: on a curve text is elsewhere.
+        # Only the scattered points of the chart with texts next to its points: texts of curves are elsewhere.
         if isinstance(text, matplotlib.text.Annotation) and line.axes and line.get_linestyle() == "None" and len(line.get_xdata()) > 1:
             points = line.axes.transData.transform(line.get_xydata())
             assert not box.count_contains(points), f"'{text}' lies on a point of {line.get_label()}"
@@ -226,7 +226,7 @@ COLUMNS = {
 
 
 def table_of(page: str, name: str) -> tuple[list[str], list[list[tuple[str, str, str]]]]:
-    """The titles of the page's table, and of each cell the class, what it is sorted by, and the text."""
+    """The titles of the page's table, and the class, the sort key and the text of each cell."""
     table = page[page.index(f'id="table-{name}"') :].partition("</table>")[0].replace("<wbr>", "")
     cells = (re.findall(r'<td(?: class="(.*?) *")? data-key="(.*?)">(.*?)</td>', line) for line in table.splitlines())
     return re.findall(r"<th.*?><button type=\"button\">(.*?)</button>", table), list(filter(None, cells))

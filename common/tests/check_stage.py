@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a stage and checks that it verified exactly what its options ask for, every variant on every problem and input:
+"""Runs a stage and checks that it verified exactly the requested cases, every variant on every problem and input:
 
     check_stage.py STAGE OPTION...
 
@@ -16,14 +16,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Callable
 
-# What `all` stands for, said again: a stage whose list has become shorter must not pass.
+# The values that `all` stands for, repeated here: a stage whose list has become shorter must not pass.
 ALL = {
     "--dtype": ["f32", "f16", "bf16"],
     "--op": ["softmax", "log_softmax"],
     "--input": ["normal", "uniform", "large_magnitude", "all_equal", "very_negative", "ascending", "one_outlier",
                 "neg_inf_prefix", "all_neg_inf", "one_pos_inf", "one_nan", "lowest", "near_one_hot"],
 }  # fmt: skip
-OPS_OF = {  # what others do than softmax; the first is usual
+OPS_OF = {  # of stages without softmax; the first is usual
     "11_backward": ["softmax_backward", "log_softmax_backward", "recomputed_softmax_backward"],
     "softmax_backward": ["softmax_backward", "log_softmax_backward"],
     "12_cross_entropy": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
@@ -39,7 +39,7 @@ DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024"}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 
 class Failure(Exception):
-    """What is wrong, in a line or a few."""
+    """The problem, in a line or a few."""
 
 
 def option(command: list[str], name: str) -> list[str]:
@@ -75,7 +75,7 @@ def most_columns(reason: str) -> int | None:
 
 
 def wrong_status(row: dict[str, str]) -> str:
-    """'' or what is wrong with the row. What a variant refuses, its launcher says; limits.py looks at the limits."""
+    """'' or the problem with the row. A variant's launcher decides which rows it refuses; limits.py looks at the limits."""
     if row["status"] == "verified":
         return ""
     if row["status"] != "not applicable":
@@ -87,7 +87,7 @@ def wrong_status(row: dict[str, str]) -> str:
 
 
 def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
-    """The rows of the CSV: all that the command asks for, each once, each with the right status."""
+    """The rows of the CSV: every requested case, each once, each with the right status."""
     rows = list(csv.DictReader(printed.splitlines()))
     found = [tuple(row.get(column) for column in KEY) for row in rows]
     wanted = set(itertools.product(variants_of(command), *(option(command, "--" + column) for column in KEY[1:])))
@@ -105,7 +105,7 @@ def check_rows(command: list[str], printed: str) -> list[dict[str, str]]:
 
 
 def verify(command: list[str], **environment: str) -> tuple[list[dict[str, str]], str]:
-    """Runs the stage, which prints CSV; the rows that are not "not applicable", and what it wrote to stderr."""
+    """Runs the stage, which prints CSV; the rows that are not "not applicable", and the text on stderr."""
     done = run(command, **environment)
     if done.returncode == 3 or (done.returncode == 2 and "of device memory" in done.stderr):
         print(done.stderr, end="")

@@ -1,5 +1,5 @@
-"""Tests what tests the stages: check_stage.py, physics.py and expect.sh, with stages and times that are fakes. Where
-nothing is verified, or less than was asked for, or no GPU could be so fast, they must fail.
+"""Tests of the stages' checkers: check_stage.py, physics.py and expect.sh, with fake stages and times. They must fail if
+nothing is verified, or less than was requested, or if no GPU could be so fast.
 """
 
 import itertools
@@ -22,7 +22,7 @@ Check = Callable[..., tuple[int, str]]
 
 
 def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
-    """What a stage with three variants prints of OPTIONS: it verifies all that it can."""
+    """The rows that a stage with three variants prints for OPTIONS: it verifies all that it can."""
     dtypes, ops, inputs = check_stage.ALL.values()
     keys = itertools.product(VARIANTS, dtypes, ops, rows.split(","), cols.split(","), inputs)
     return [[*key, *(("not applicable", "narrow") if key[0] in NARROW and int(key[4]) > 1024 else ("verified", ""))]
@@ -31,7 +31,7 @@ def right(rows: str = "1,7", cols: str = "31,1000,1025") -> list[Row]:
 
 @pytest.fixture(name="check")
 def check_fixture(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
-    """check_stage.py of a stage that prints these rows: its exit code, and what it printed."""
+    """check_stage.py for a stage that prints these rows: its exit code and its output."""
 
     def check(rows: list[Row], code: int = 0, said: str = "", options: str = OPTIONS) -> tuple[int, str]:
         def run(command: list[str], **_: str) -> subprocess.CompletedProcess:
@@ -101,7 +101,7 @@ def test_refuses_a_run_in_which_nothing_applies(check: Check) -> None:
 
 
 def plausible(variant: str, rows: int, l2: str = "cold") -> physics.Times:
-    """Of a memory with 4000 GB/s."""
+    """Times for a memory with 4000 GB/s."""
     gb = 2 * rows * 4096 / 1e9
     copy_us = gb / 4e-3 * (0.5 if l2 == "warm" else 1) + 1.5
     times = {variant: copy_us * (8 if variant == "thread_per_row" else 1.2), "copy": copy_us}

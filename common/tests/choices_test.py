@@ -1,4 +1,4 @@
-"""Tests of the table of stage 14: it agrees with what is recorded, and of what does not somebody is told."""
+"""Tests of the table of stage 14: it agrees with the recordings, and each disagreement is reported."""
 
 import itertools
 import json
@@ -115,14 +115,14 @@ def test_few_rows_have_a_band_of_their_own() -> None:
     cells = [cell(4, 32000, split=60, block=10), *(cell(1024, cols, split=50, block=90) for cols in (32000, 1000))]
     lines = choices.fitted(cells, ["split", "block"])
     assert [choices.of_lines(lines, one) for one in cells] == ["split", "block", "block"]
-    # Of narrower rows than few were recorded with, nobody knows that few are better split.
+    # For rows narrower than those recorded with few rows, no recording shows that few rows are better split.
     assert lines == [Line(ANY, 16000, "block"), Line(64, ANY, "split"), Line(ANY, ANY, "block")]
 
 
 def test_of_many_rows_that_were_recorded_with_narrow_ones_alone_the_wide_ones_are_as_of_fewer() -> None:
     kernels = {"narrow": 60.0, "wide": 60.0, "many": 60.0}
     cells = [Cell(4, cols, {**kernels, best: 90.0}, 90) for cols, best in ((1000, "narrow"), (4000, "narrow"), (64000, "wide"))]
-    for rows, of_wide in ((64, "wide"), (65, "many")):  # not of so many rows that few say nothing of them
+    for rows, of_wide in ((64, "wide"), (65, "many")):  # recordings of 4 rows count for up to 64
         many = [Cell(rows, cols, {**kernels, "many": 90.0}, 90) for cols in (1000, 4000)]
         lines = choices.fitted([*cells, *many], list(kernels))
         found = [choices.of_lines(lines, Cell(rows, cols, kernels, 90)) for cols in (1000, 4000, 16000, 17000, 10**6)]
@@ -289,7 +289,7 @@ def test_a_line_whose_matrices_others_give_to_the_same_kernel_goes() -> None:
 def test_what_lines_before_have_taken_needs_no_line() -> None:
     few = [Line(100, 50, "a"), Line(100, ANY, "b"), Line(ANY, 50, "c"), Line(ANY, ANY, "b")]
     assert choices._without_covered(few) == [few[0], *few[2:]]
-    # Who cannot have the first comes further.
+    # Rows that cannot have the first kernel come further.
     assert choices._without_covered(few, {"a"}) == few
 
 
@@ -311,7 +311,7 @@ def test_a_line_that_is_never_reached_goes() -> None:
     for kernel in ("a", "online"):
         ends = [Line(ANY, ANY, kernel), Line(ANY, ANY, "b")]
         assert choices._without_covered([ends[0], Line(8, 50, "a"), ends[1]]) == ends
-    # The last is for what no line can do.
+    # The last line is for the rows that no line can do.
     assert choices._without_covered([Line(ANY, ANY, "a"), Line(ANY, ANY, "b"), Line(ANY, ANY, "a")])[-1] == Line(ANY, ANY, "a")
 
 
@@ -324,7 +324,7 @@ def test_no_line_says_what_the_next_one_says() -> None:
 
 
 def named_in(svg: str) -> list[tuple[str, ...]]:
-    """The texts within each box of the picture of the segments, with what the key below makes of a letter."""
+    """The texts within each box of the picture of the segments, with each letter replaced as the key below says."""
     root = ElementTree.fromstring(svg)
     texts = [(float(text.get("x", "")), float(text.get("y", "")), text.text or "") for text in root.findall(".//{*}text")]
     found = []

@@ -72,7 +72,7 @@ TEST(CommandLine, RefusalsNameOptionValueAndWhatIsAccepted) {
   const std::string rows = "accepted: whole numbers from 0 to 1099511627776";
   struct Refused {
     std::vector<std::string> arguments;
-    std::string begin;  ///< of what is said
+    std::string begin;  ///< of the message
   };
   for (const auto& [arguments, begin] : std::vector<Refused>{
            {{"--cols", "0"}, "--cols: '0' is not accepted; " + columns},

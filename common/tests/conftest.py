@@ -1,4 +1,4 @@
-"""What the tests in Python share: where the tools are, fake stages, stand-ins for programs, and a browser."""
+"""The things that the tests in Python share: the path to the tools, fake stages, stand-ins for programs, and a browser."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-// The counters of an exercise are all that the simulator counted, added up. What it counted comes from this
+// The counters of an exercise are all that the simulator counted, added up. The counts come from this
 // file: each counter of each launch and line has a value of its own.
 #include "common/exercise/counters.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the lessons derive with a pencil is what the simulator counts, for every variant of a stage, from rows that fill
-no warp to rows that fill a block many times over; and a variant is what its name says where counters cannot tell. What no
-pencil derives, because launchers choose among many kernels, is what was recorded in the stage's counts.csv.
+"""Tests that the simulator's counts are those that the lessons derive with a pencil, for every variant of a stage, from
+rows that fill no warp to rows that fill a block many times over; and that a variant does as its name says if counters
+cannot tell. Counts that no pencil derives, because launchers choose among many kernels, are those in the stage's counts.csv.
 
     counts.py STAGE [OPTION]...    STAGE: the executable; options: fewer --variant, --rows, --cols, --dtype
     counts.py --record BUILD       writes every counts.csv anew; BUILD: the folder with the stages' executables
@@ -27,12 +27,12 @@ SHAPES = [
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 SHAPES_OF = {
-    "03_warp_reduce": ["--rows 3 --cols 12,48,80,160"],  # where three packs leave fewer lanes without one
+    "03_warp_reduce": ["--rows 3 --cols 12,48,80,160"],  # three packs leave fewer lanes without one
     "10_cluster": [
         "--rows 3 --cols 8200,65536",
         "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
     ],
-    # Wider than shared memory, where rows are read again; and between packs.
+    # Wider than shared memory, so that rows are read again; and between packs.
     "11_backward": [
         "--rows 2 --cols 65536,100003",
         "--rows 37 --cols 1,33,1001 --offset 3",
@@ -49,7 +49,7 @@ SHAPES_OF = {
         "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ],
-    # Around what the lines of the table end with, some of which are for few rows.
+    # Around the ends of the table's lines, some of which are for few rows.
     "14_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
 }
 
@@ -57,7 +57,7 @@ SHAPES_OF = {
 MULTIPROCESSORS = 132
 FEW_MULTIPROCESSORS = 20
 SHAPES_OF_MANY_ROWS = {
-    "07_split_row": ["--rows 46 --cols 2048"],  # where the number of rows changes the parts
+    "07_split_row": ["--rows 46 --cols 2048"],  # the number of rows changes the parts
     "09_async_copy": ["--rows 23 --cols 16384,38400", "--rows 46 --cols 2048 --offset 8"],  # more rows than blocks
     # More rows than as many clusters take at once.
     "10_cluster": ["--rows 64 --cols 4096 --variant tickets"],
@@ -71,8 +71,8 @@ SHAPES_OF_MANY_ROWS = {
     "13_masked_softmax": ["--rows 182 --cols 33,50,60", "--rows 46 --cols 8192"],
 }
 
-# Stages whose launchers choose among so many kernels that their counts are recorded, not derived: of these operations, as
-# the tests ask for them.
+# Stages whose launchers choose among too many kernels to derive the counts, which are recorded instead: for these operations,
+# as the tests request them.
 RECORDED = {
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
     "12_cross_entropy": ("cross_entropy", "cross_entropy_gradient"),
@@ -103,7 +103,7 @@ def warps_of(r: Row, elements_a_thread: float, most: int = 1024) -> int:
     return min(divide_up(r.cols, elements_a_thread * 32), most // 32)
 
 
-# ---- What the rows of the CSV must say, by stage: a counter without "counted_", and its value. r.size: bytes of an
+# ---- The counts that the rows of the CSV must have, by stage: a counter without "counted_", and its value. r.size: bytes of an
 # element. One reduction over a warp is 5 shuffles. A block of w warps does 5 w, and 5 more where one warp then reduces
 # the warps' results.
 Expected = Iterator[tuple[str, float]]
@@ -136,11 +136,11 @@ def warp_reduce(r: Row) -> Expected:
         two_or_three = r.variant == "two_or_three_packs"
         rows_at_once = 1 if r.variant == "narrow_groups" else 2
         most = 3 if two_or_three else 1
-        groups = [(lanes, most) for lanes in (1, 2, 4, 8, 16, 32)]  # of so many packs each
+        groups = [(lanes, most) for lanes in (1, 2, 4, 8, 16, 32)]  # lanes, and the packs of each
         if two_or_three:  # no more packs than lanes, and three from four lanes on
             groups = [(1, 1), (2, 1), (2, 2), *((lanes, packs) for lanes in (4, 8, 16, 32) for packs in (2, 3))]
         tiles = [(lanes * packs * pack(r), lanes) for lanes, packs in groups]
-        tiles.append((32 * most * 16 // r.size, 32))  # without packs a lane takes as many elements
+        tiles.append((32 * most * 16 // r.size, 32))  # without packs each lane takes as many elements
         elements, lanes = next(tile for tile in tiles if tile[0] >= r.cols)
         blocks = divide_up(r.rows, 128 / lanes * rows_at_once)
         yield "shuffles", 2 * (lanes.bit_length() - 1) * 4 * blocks * rows_at_once
@@ -162,7 +162,7 @@ def smem_bank_conflict(r: Row) -> Expected:
     yield "passes", r.passes
     yield "special_function_lanes", r.rows * r.cols
     yield "block_barriers", 4 * r.rows
-    # Each row is written and read twice, cols / 32 wavefronts each time if nobody waits: a w-way conflict adds w - 1
+    # Each row is written and read twice, cols / 32 wavefronts each time without conflicts: a w-way conflict adds w - 1
     # times as many. Known for rows that fill every access.
     wavefronts = 4 * r.rows * r.cols / 32
     if r.variant in ("transposed_layout", "vector_layout"):
@@ -177,7 +177,7 @@ def smem_bank_conflict(r: Row) -> Expected:
 
 
 def uncached(r: Row) -> Expected:
-    warps = warps_of(r, 4 * pack(r), 256 if r.variant == "small_block" else 1024)  # four packs a thread
+    warps = warps_of(r, 4 * pack(r), 256 if r.variant == "small_block" else 1024)  # four packs per thread
     yield "passes", r.passes
     yield "special_function_lanes", 2 * r.rows * r.cols
     yield "block_barriers", 4 * r.rows
@@ -202,7 +202,7 @@ def online(r: Row) -> Expected:
     warps = warps_of(r, 4 * pack(r))
     exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
     yield "block_barriers", 2 * r.rows
-    # A merge over 32 lanes costs an exponential a lane; each warp does two of them.
+    # A merge over 32 lanes costs one exponential per lane; each warp does two of them.
     yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
 
@@ -253,7 +253,7 @@ def boundary_of_packs(r: Row, width: int, warps: int) -> int:
 
 
 def packs_of_threads(r: Row, width: int) -> tuple[int, int]:
-    """Of a row in registers: each thread has 1, 2, 4 or 8 packs of it, or 8, 16 or 32 single elements. And its warps."""
+    """The packs per thread of a row in registers: 1, 2, 4 or 8, or 8, 16 or 32 single elements. And its warps."""
     packs = r.cols // width
     tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
     packs_a_thread = next(each for each, most in tiles if packs <= most)
@@ -313,14 +313,14 @@ def async_copy(r: Row) -> Expected:
     exponentials = r.cols * (2 + 1 / pack(r))
     blocks = r.rows
     if r.variant == "bulk_copy":
-        # Of so many threads, and three rows in lines of 128 bytes and about a KiB beside.
+        # Blocks of `warps` warps, with three rows in lines of 128 bytes and about one more KiB.
         of_sm = min(2048 // (32 * warps), 228 * 1024 // (3 * divide_up(row_bytes, 128) * 128 + 2 * 1024), 32)
         blocks = min(r.rows, r.multiprocessors * of_sm)
     tickets = r.rows - blocks
     yield "passes", 2 + 4 * tickets / r.rows / row_bytes
     yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
     yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
-    # The states of 32 warps, of two words each, are read word by word: each word of 32 lies in 16 banks.
+    # The states of 32 warps, of two words each, are read word by word: each word of 32 is in 16 banks.
     yield "bank_conflicts", 2 * warps * r.rows if warps == 32 else 0
     if r.variant == "bulk_copy":
         yield "block_barriers", r.rows + blocks
@@ -392,7 +392,7 @@ def cluster(r: Row) -> Expected:
 
 def backward(r: Row) -> Expected:
     """y and dy are read alike, and dx is written by as many requests as each is read by. Blocks of 8 warps merge their sums by 10
-    shuffles a warp."""
+    shuffles per warp."""
     parts = r.counted_block_barriers / r.rows / (4 if r.variant == "two_kernels" else 2)
     sums = {  # in bytes
         "two_kernels": 4 * parts * (1 + parts),  # each part's is written, and each part reads all
@@ -412,7 +412,7 @@ def backward(r: Row) -> Expected:
 
 
 def cross_entropy(r: Row) -> Expected:
-    """Of the labels one in eight is ignored: there x is not read once more."""
+    """One label in eight is ignored: its row of x is not read once more."""
     row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
     if r.variant.startswith("unfused"):
@@ -436,7 +436,7 @@ def cross_entropy(r: Row) -> Expected:
 
 
 def masked_softmax(r: Row) -> Expected:
-    # If no pack needs a check, the compiler may ask for a row's length once for all packs of a lane.
+    # If no pack needs a check, the compiler may load a row's length once for all packs of a lane.
     lengths = divide_up(r.cols, 32 * pack(r)) if r.op.startswith("padded") and r.variant == "masked_in_a_block" else 1
     yield "passes", min(max(r.counted_passes, r.passes - 8 * (lengths - 1) / (r.cols * r.size)), r.passes)
     if r.op.endswith("softmax_backward"):
@@ -468,17 +468,17 @@ EXPECTED = {
 
 def wrong_counts(r: Row) -> str:
     expected = list(EXPECTED[r.stage](r))
-    # What the variant declares of a row, at least where nothing is shifted.
+    # The counts that the variant declares for a row, at least if nothing is shifted.
     if r.barriers_per_row != "":
         expected.append(("block_barriers", r.barriers_per_row * r.rows))
     if r.bank_conflicts_per_row != "" and r.offset == 0:
         expected.append(("bank_conflicts", r.bank_conflicts_per_row * r.rows))
-    # Four digits are printed of what is no whole number.
+    # Numbers that are not whole are printed with four digits.
     return ". ".join(f"{name}: {getattr(r, 'counted_' + name)}, and not {wanted:.10g}" for name, wanted in expected
                      if abs(getattr(r, "counted_" + name) - wanted) > (0 if wanted == int(wanted) else 0.00015))  # fmt: skip
 
 
-# ---- What counters do not tell. Variants of which all counters are the same are here, and what else tells them apart.
+# ---- Differences that no counter shows. The variants with equal counters are here, and the features that tell them apart.
 class Launch(NamedTuple):
     """A kernel as it was launched."""
 
@@ -543,7 +543,7 @@ def last_launch(executable: str, variant: str) -> Launch:
 
 
 def check_twins(executable: str, rows: list[Row]) -> list[str]:
-    """What is wrong."""
+    """The problems found."""
     known = TWINS.get(Path(executable).name, [])
     counted: dict[str, list] = {}
     for row in rows:
@@ -573,7 +573,7 @@ def number(text: str) -> float | str:
 
 
 def rows_of(command: list[str], multiprocessors: int = MULTIPROCESSORS) -> list[Row]:
-    """What is counted of each variant that does the problem."""
+    """The counts of each variant that does the problem."""
     command = [*command, "--device", "sim", "--section", "heading,rows", "--format", "csv"]
     offset = int("".join(check_stage.option(command, "--offset")) or 0)
     found = []
@@ -594,7 +594,7 @@ def describe(row: Row, executable: str) -> str:
 
 
 def counted_rows(executable: str, *options: str) -> list[Row]:
-    """What is counted of the stage's variants at its shapes."""
+    """The counts of the stage's variants at its shapes."""
     stage = Path(executable).name
     shapes = [(shape, MULTIPROCESSORS) for shape in (*SHAPES, *SHAPES_OF.get(stage, ()))]
     shapes += [(shape, FEW_MULTIPROCESSORS) for shape in SHAPES_OF_MANY_ROWS.get(stage, ())]
@@ -609,7 +609,7 @@ def counted_rows(executable: str, *options: str) -> list[Row]:
 
 
 def first_of_each(rows: list[Row], wrong: Callable[[Row], str], executable: str) -> list[str]:
-    """Of each variant the first row that something is wrong with, and what."""
+    """The first wrong row of each variant, with the problem."""
     found: dict[str, str] = {}
     for row in rows:
         if row.variant not in found and (what := wrong(row)):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What of the stages' kernels no test has run on the simulator, which wrote with SIM_COVERAGE what did run:
+"""The parts of the stages' kernels that no test has run on the simulator, which recorded the others with SIM_COVERAGE:
 
     coverage.py FOLDER STAGE...    FOLDER: of SIM_COVERAGE; STAGE: an executable
 
 Prints kernels that were never launched, source lines that no thread reached, and lines whose branches went one way only, in
-some kernels made of one template or in all of them. What cannot be reached is in coverage_accepted.txt, with the reason. A branch is
+some kernels made of one template or in all of them. Unreachable parts are in coverage_accepted.txt, with the reason. A branch is
 one of the PTX; nvcc makes some of them selections, which have no ways to go.
 
-Exit codes: 0 nothing is missing, 1 something is, 3 branches are, but in PTX of another version than the list is for: by another nvcc.
+Exit codes: 0 nothing is missing, 1 something is, 3 branches are, and the PTX is by another version of nvcc than the list's.
 """
 
 import re
@@ -21,7 +21,7 @@ from counts import demangled
 
 ROOT = Path(__file__).resolve().parents[2]
 ACCEPTED = Path(__file__).with_name("coverage_accepted.txt")
-# What comes with libraries, and from the harness: which of them are launched is not the stages' doing.
+# Kernels of libraries and of the harness: the stages do not decide which of them are launched.
 OTHERS = re.compile(r"\b(thrust|cub|tabulate_detail)::|^(void )?\(anonymous namespace\)::")
 EXECUTED, TAKEN, PASSED = 1, 2, 4
 

@@ -40,7 +40,7 @@ class Patient:
         })  # fmt: skip
 
     def change(self, bodies: dict[str, str | None]) -> None:
-        """What each program does; None: it is not there."""
+        """Replaces the body of each program; None: it is not there."""
         for name, body in bodies.items():
             self.programs.remove(name) if body is None else self.programs.fake(name, body=body)
 

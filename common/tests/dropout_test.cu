@@ -1,5 +1,5 @@
-// Stage 13's dropout: its random numbers are cuRAND's, the same seed drops the same elements, forward and backward and however
-// wide a pack is; and lengths that are no widths.
+// Stage 13's dropout: its random numbers are cuRAND's, the same seed drops the same elements, forward and
+// backward and however wide a pack is; and lengths outside of the width are clamped.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -67,14 +67,14 @@ bool numbers_are_philox() {
   return all;
 }
 
-// ---- What is kept.
+// ---- The kept elements.
 
 struct Result {
   std::vector<float> softmax;
   std::vector<float> y;
 };
 
-/// Of x = 0, where nothing else than dropout makes 0 of what is seen.
+/// The results for x = 0: only dropout makes visible elements 0.
 template <class Launcher, class T = float>
 Result forward(Shape shape, std::uint64_t seed, const std::int64_t* lengths = nullptr) {
   const DeviceVector<T> x(std::vector<T>(shape.elements(), T(0.0f)));
@@ -118,7 +118,7 @@ bool drops_a_tenth(Shape shape) {
     sum += result.y[i];
   }
   const double rate = static_cast<double>(dropped) / static_cast<double>(seen);
-  // Four deviations of a mean of so many draws.
+  // Four deviations of a mean of `seen` draws.
   const double most_off = 4 * std::sqrt(0.1 * 0.9 / static_cast<double>(seen));
   std::printf("%.4f of %lld elements dropped; a row's y adds up to %.4f\n", rate,
               static_cast<long long>(seen), sum / static_cast<double>(shape.rows));
@@ -142,7 +142,7 @@ std::vector<bool> kept_by_backward(Shape shape, std::uint64_t seed) {
   std::vector<bool> kept;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const float* row_dx = found.data() + row * shape.cols;
-    float least = 0;  // -sum of g: of what is dropped
+    float least = 0;  // -sum of g: the value of dropped elements
     for (std::int64_t col = 0; col <= row % shape.cols; ++col) least = std::fmin(least, row_dx[col]);
     for (std::int64_t col = 0; col < shape.cols; ++col) {
       kept.push_back(col <= row % shape.cols && row_dx[col] > least + 0.5f * attention_scale);
@@ -186,7 +186,7 @@ bool lengths_are_clamped() {
   return report("lengths that are no widths: nothing, or all, is seen", all);
 }
 
-/// What is masked does not count, whatever is there: as in memory that nobody has written.
+/// Masked elements do not count, whatever their values are: as in memory that was never written.
 bool masked_gradients_do_not_count(Shape shape) {
   const auto dx_with = [&](float masked) {
     std::vector<float> softmax;

@@ -1,4 +1,4 @@
-r"""Attempts at the exercises, right and wrong ones: what learners write, and what cheats would. Each exercise has its own in
+r"""Attempts at the exercises, right and wrong ones: those of learners, and those of cheats. Each exercise has its own in
 attempts.toml:
 
     family = "reductions and barriers"  # Exercises in which the same things go wrong are a family.
@@ -9,12 +9,12 @@ attempts.toml:
     "no barrier" = ['race: ', ["  __syncthreads();\n", ""]]  # Pairs: the second text replaces the first everywhere.
     "a tree" = ['16 barriers', '''...''']  # A text fills the gap.
 
-    [right]  # Only how the attempt differs. The message says nothing of what could be less.
+    [right]  # Only how the attempt differs. The message mentions nothing that could be less.
     "a warp" = [['block_size = 128', 'block_size = 32']]
 
     [right_with_remark]  # As in [wrong], but the answer is right, and the message says what could be less.
 
-    [wrong_solution_of]  # Solutions of other exercises, with the kernel's name changed, and what the message says.
+    [wrong_solution_of]  # Solutions of other exercises, with the kernel's name changed, and the message.
     two_bugs = '18 barriers'
 
 Two more keys are rare. one_thread is a file in which one thread does everything, if exercise_test.py has no launcher for

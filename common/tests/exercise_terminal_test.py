@@ -22,7 +22,7 @@ from learn import exercise as tool
 
 
 class Terminal:
-    """A program in a pseudo-terminal. `screen` is what was read and is not yet looked at."""
+    """A program in a pseudo-terminal. `screen` is the text that was read and is not yet looked at."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.screen = ""
@@ -47,7 +47,7 @@ class Terminal:
         self.screen = self.screen[found.end() :]
 
     def follow(self, *steps: str) -> None:
-        """Types what follows a ">", and waits for what has none."""
+        """Types the text after a ">", and waits for the steps without one."""
         for step in steps:
             if step.startswith(">"):
                 os.write(self.file, step[1:].encode())
@@ -55,7 +55,7 @@ class Terminal:
                 self.expect(step)
 
     def wait(self) -> int:
-        """The exit code; what is still printed goes to `screen`. A program that does not end is killed."""
+        """The exit code; further output goes to `screen`. A program that does not end is killed."""
         with contextlib.suppress(AssertionError):
             self.expect(r"\Z(?!)")
         os.kill(self.pid, signal.SIGKILL)  # one that has ended does not mind
@@ -149,7 +149,7 @@ def test_keys_of_watch(learner: Learner) -> None:
     session.follow("q: quit", ">l", "Exercises: 0 of 3 solved", "q: quit")
     learner.save("right")
     session.follow("Solved: well", "\nn: next exercise", ">\n", "01.2 A title", "Waiting for 01_a/exercise/of_01_2/mine.cu")
-    session.follow(">n", "Waiting for 02_a/exercise/of_02_1/mine.cu", ">q")  # what is not solved may wait
+    session.follow(">n", "Waiting for 02_a/exercise/of_02_1/mine.cu", ">q")  # an unsolved exercise may wait
     assert session.wait() == 1
 
 
@@ -283,7 +283,7 @@ def test_the_primer_has_number_00(learner: Learner) -> None:
 @pytest.mark.parametrize(
     "before, solved, said",
     [
-        ([], "01.2", "Go on: read 02_a/README.md, then ./run exercise 02.1 "),  # and not back to what was left out
+        ([], "01.2", "Go on: read 02_a/README.md, then ./run exercise 02.1 "),  # and not back to the omitted one
         (["01.1"], "02.1", "Go on: read 01_a/README.md, then ./run exercise 01.2 "),  # nothing is left after it
         ([], "01.1", "Go on: ./run exercise 01.2 "),
         (["01.1", "02.1"], "01.2", "That was the last one"),

@@ -1,6 +1,6 @@
 """Tests of the exercises, on the simulator. CHECKS in the environment is where the checks are built: build/exercise.
 
-Of each exercise the starter fails with the message that is meant; the solution passes, and so do other right answers;
+The starter of each exercise fails with the intended message; the solution passes, and so do other right answers;
 wrong answers fail with messages that fit: the attempts in attempts.toml, a loop in one thread, every other exercise's
 solution. All attempts at an exercise are compiled together, since most of nvcc's time goes into headers.
 """
@@ -35,7 +35,7 @@ def attempts_at(name: str) -> dict[str, Path | str]:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("work")  # one: what answers are compared with is compiled once
+    return tmp_path_factory.mktemp("work")  # one: the code to compare with is compiled once
 
 
 def launcher_of(name: str) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def launcher_of(name: str) -> tuple[str, str]:
 @functools.cache
 def compiled(work: Path, name: str) -> tuple[Path, str]:
     """A library of all attempts at an exercise, each in a namespace of its own. ATTEMPT in the environment says which of
-    them is called. And what the compiler says if there is none."""
+    them is called. And the compiler's message if there is none."""
     folder = work / name
     folder.mkdir()
     includes, namespaces, calls = {}, "", ""
@@ -80,7 +80,7 @@ def checker(work: Path, device: str = "sim", timeout_s: float = tool.CHECK_TIMEO
 
 
 def check(work: Path, name: str, which: str, timeout_s: float = tool.CHECK_TIMEOUT_S) -> tuple[int, str]:
-    """Of one of its attempts."""
+    """The exit code and the output of the check of an attempt."""
     attempts = attempts_at(name)
     if name not in COMPILED:
         source = attempts[which]
@@ -112,7 +112,7 @@ def test_attempt(work: Path, name: str, which: str) -> None:
 
 
 def mistakes_in(name: str) -> list[list[str]]:
-    """Of an exercise to predict: question, wrong answer and what the check says to it."""
+    """The mistakes in an exercise to predict: question, wrong answer and message."""
     code, text = tool.Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[name], ["--mistakes"])
     assert code == 0, text
     return [line.split("\t") for line in text.splitlines()]

@@ -41,7 +41,7 @@ def lasting(started: Path) -> str:
 
 
 def has_ended(pid: int) -> bool:
-    """At once or a little later; nobody may have asked for its exit code yet."""
+    """At once or a little later; its exit code may not have been read yet."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z":

@@ -16,8 +16,8 @@ from measure.quantities import COUNTERS  # noqa: E402
 COMMIT = "0123456789abcdef"
 MACHINE = {"gpu": "NVIDIA Fake 1", "cuda_driver": "13.0", "cuda_runtime": "13.0"}
 
-# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; a file beside the executable makes
-# it misbehave, on the GPU alone where it ends with "gpu".
+# A stage: its variants run at `speed` percent of a copy that takes 1 µs per column; a file next to the executable makes
+# it misbehave, on the GPU alone if it ends with "gpu".
 STAGE = r"""#!{python} -SE
 import itertools, json, sys
 from pathlib import Path
@@ -70,7 +70,7 @@ print(json.dumps(dict(machine=machine, settings=dict(l2="cold", repeats=25, seed
 sys.exit(mode in ("wrong", "failed silently"))
 """
 
-# What a stage reports of the simulator's counters: those that the tools ask for.
+# The simulator's counters that a stage reports: those that the tools read.
 COUNTED = [f"counted_{member}" for counter in COUNTERS.values() for member in counter.members]
 COUNTED += ["counted_" + name for name in (
     "passes", "sectors_per_load_request", "sectors_per_store_request", "shared_wavefronts", "bank_conflicts",
@@ -130,14 +130,14 @@ class Repository:
         return printed
 
     def recorded(self) -> None:
-        """Puts what the recorder makes there; made once, since it runs many processes."""
+        """Puts a recording there; made once, since the recorder runs many processes."""
         if not type(self).recording:
             self.tool(self.recorder)
             type(self).recording = self.file.read_text(encoding="utf-8")
         self.file.write_text(self.recording, encoding="utf-8")
 
     def data(self, file: str = "") -> Any:
-        """What is recorded, in this file or in the usual one."""
+        """The recorded data, in this file or in the usual one."""
         return results.load(self.results / file if file else self.file, {})
 
     def change(self, edit: Callable[[Any], Any]) -> None:
@@ -158,8 +158,8 @@ class Repository:
         return sorted(path.name for path in self.results.iterdir())
 
 
-# ncu: makes the launches that it is given and writes who was launched into the report, or prints a report as CSV: a line
-# per kernel, of which each counter is what the fake stages' simulator counts, `cols` of everything, but for `changed`.
+# ncu: makes the given launches and lists the launched programs in the report, or prints a report as CSV: a line per
+# kernel, with the counters of the fake stages' simulator, `cols` of everything, except for `changed`.
 NCU = r"""#!{python} -SE
 import json, shlex, subprocess, sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-// What lies around the tensors is checked, on both sides of input and output, and again after timing. Each
-// launch here writes the right result, and, but for the first, one byte where it must not.
+// The bytes around the tensors are checked, on both sides of input and output, and again after timing. Each
+// launch here writes the right result, and all except the first also write one byte where they must not.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ const Problem aligned{{3, 4}, DType::f32, &softmax_operation};
 struct Case {
   const char* name;
   bool in_input;
-  std::int64_t byte;  ///< from the tensor's start; where the extra byte goes
+  std::int64_t byte;  ///< the extra one, from the tensor's start
   const char* explanation;
 };
 
@@ -33,7 +33,7 @@ struct LaunchesOnce : Timer {
   bool launches = true;
 };
 
-/// Not a kernel: what it writes comes from the host.
+/// Not a kernel: its output comes from the host.
 Variant variant_of(const Case& expected) {
   const auto prepare = [&](const Problem&, const Device&, const Memory& memory) -> Plan {
     return [&, x = static_cast<char*>(const_cast<void*>(memory.inputs[0])),
@@ -84,7 +84,7 @@ int main() {
         all = check(run, timer, expected) && all;
       }
     }
-    // What was verified must not pass for what was timed.
+    // The verified result must not pass for the timed one.
     ProblemRun run(aligned, {.takes_times = false}, device);
     run.fill(InputKind::all_equal);
     const Case right{"launched once", false, nowhere, ""};

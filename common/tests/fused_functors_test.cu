@@ -72,7 +72,7 @@ template <class Launch>
 bool check(const char* name, Shape shape, Launch launch) {
   const std::int64_t n = shape.elements();
   std::vector<float> x(n);
-  std::vector<float> fused_x(n);  // what the softmax should see
+  std::vector<float> fused_x(n);  // the input that the softmax should get
   std::vector<std::uint8_t> mask(n);
   fill_input(InputKind::normal, 7, DType::f32, shape, x.data(), Space::host);
   for (std::int64_t i = 0; i < n; ++i) {

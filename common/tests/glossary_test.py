@@ -10,7 +10,7 @@ GLOSSARY = ROOT / "common/glossary.md"
 PAGES = ["README.md", "common/primer/README.md", "common/commands.md", "common/results/README.md"]
 PAGES += sorted(page.relative_to(ROOT).as_posix() for page in ROOT.glob("[0-9][0-9]_*/README.md"))
 
-# What a reader meets in prose where it is not the heading in singular or plural, and for common words, the uses that
+# The forms of a term in prose other than its heading in singular or plural; and for common words, the uses that
 # mean the term.
 FORMS = {
     "Acquire and release": r"acquires?",
@@ -45,13 +45,13 @@ def terms(glossary: str) -> dict[str, str]:
 
 
 def unlinked(page: str, glossary: str) -> list[str]:
-    """First uses that are no link to the term's entry, as `line: term`. In prose: not in code, headings and tables made.
+    """First uses without a link to the term's entry, as `line: term`. In prose: not in code, headings and tables made.
 
     A link is [warps](common/glossary.md#warp), or [warps][warp] with a line [warp]: common/glossary.md#warp.
     """
     anchor_of = terms(glossary)
     patterns = {term: FORMS.get(term, rf"{re.escape(term)}s?") for term in anchor_of}
-    # Longer ones first: a bank conflict is no bank.
+    # Longer ones first: a bank conflict is not a bank.
     by_length = sorted(patterns, key=len, reverse=True)
     words = [patterns[term].replace("\\ ", " ").replace(" ", r"\s+") for term in by_length]
     any_term = "|".join(rf"(?P<t{i}>\b(?:{word})(?!\w))" for i, word in enumerate(words))

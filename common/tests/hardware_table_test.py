@@ -1,4 +1,4 @@
-"""Tests of the table of the simulator beside Nsight Compute: the stages and ncu are fakes."""
+"""Tests of the table that compares the simulator with Nsight Compute: the stages and ncu are fakes."""
 
 import json
 import re
@@ -123,7 +123,7 @@ def test_what_is_missing_is_written_a_few_launches_at_a_time(table: Table, monke
     whole = table.data()["entries"]
     last = list(map(results.place_of, whole[-5:]))  # one of 02, and four of 03
     table.change(lambda data: data["entries"].__delitem__(slice(-5, None)))
-    table.ncu_counts("atomics", lambda number: number + 7)  # by which what stays is known
+    table.ncu_counts("atomics", lambda number: number + 7)  # tells new counts from those that stay
     table.mode("02_tiled", "exit 1 gpu")
     printed = table.tool("hardware_table --missing", 1, f"not all was written:\n  {last[0]}: exit code 1")
     assert "launches 3 to 4 of 5:" in printed

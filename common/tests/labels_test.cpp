@@ -29,7 +29,7 @@ DeviceMemory on_device(const std::vector<T>& values) {
   return memory;
 }
 
-/// What `use` makes of a variant's loss, and of the gradient if that is asked for.
+/// The result of `use` for a variant's loss, and for the gradient if the operation has one.
 template <class Use>
 auto with_results(const Variant& variant, const Problem& problem, const Device& device, const Floats& x,
                   const Labels& labels, Use use) {
@@ -205,7 +205,7 @@ bool check_digits(const Stage& stage, const Device& device) {
   return all;
 }
 
-/// Rows of two columns, whose losses go down to 0: a logarithm beside 1, of which a float has 10^-7.
+/// Rows of two columns, whose losses go down to 0: logarithms of numbers near 1, which floats have to 10^-7.
 bool check_small_losses(const Stage& stage, const Device& device) {
   constexpr Shape shape{512, 2};
   Floats x(shape.elements());

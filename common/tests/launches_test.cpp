@@ -41,7 +41,7 @@ class Launches {
 
   void launch() { prepared_.launch(stream_.get()); }
 
-  /// What a launch leaves in the workspace is what the next one finds.
+  /// Each launch finds the workspace as the one before left it.
   void launch_from_a_graph(int times) {
     cudaGraph_t captured = nullptr;
     CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
@@ -78,7 +78,7 @@ bool bits_vary(const Variant& variant) {
   return variant.name == "thrust_calls";
 }
 
-/// "", or what is wrong.
+/// "", or the problem.
 std::string what_is_wrong(const Variant& variant, const Problem& problem, const Device& device,
                           const Inputs& inputs) {
   const auto make = [&] { return Launches(variant, problem, device, inputs); };
@@ -115,7 +115,7 @@ std::string what_is_wrong(const Variant& variant, const Problem& problem, const 
                                                         : "other bits with another launch on a second stream";
 }
 
-/// Of the first of these operations that the variant does. only: the variant's name, or "".
+/// Checks the first of the stage's operations that the variant does. only: the variant's name, or "".
 bool check_stage(const Stage& stage, const std::string& only, const Device& device) {
   bool all = true;
   std::vector<Shape> shapes{{5, 500}, {5, 8192}};

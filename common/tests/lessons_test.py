@@ -1,4 +1,4 @@
-"""Tests that a lesson can be read: so long and no longer, few tables and narrow ones, and arithmetic that is right."""
+"""Tests that a lesson can be read: a limited length, few tables and narrow ones, and arithmetic that is right."""
 
 import ast
 import operator
@@ -31,7 +31,7 @@ OPERATORS = {ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Add: operato
 
 
 def words(text: str) -> int:
-    """Of prose outside of what is folded, generated or code."""
+    """The number of words in prose that is not folded, generated or code."""
     for pattern in (GENERATED, FENCE, FOLDED, COMMENT, LABEL, NAVIGATION):
         text = blanked(text, pattern)
     text = re.sub(r"\]\([^)]*\)|\]\[[^\]]*\]", "", text)
@@ -60,7 +60,7 @@ def wrong_equations(text: str) -> Iterator[str]:
 
 
 def joined_equations(text: str) -> list[str]:
-    """Of a quotation two neighbouring lines with an equation each that a page shows as one line: the first ends neither
+    """Two neighbouring lines of a quotation with an equation each that a page shows as one line: the first ends neither
     with two blanks nor with a backslash."""
     lines = blanked(text, FENCE).split("\n")
     is_equation = [line.startswith(">") and " = " in line for line in lines]
@@ -135,7 +135,7 @@ def test_lesson_links_to_its_neighbours(lesson: Path) -> None:
     assert len([line for line in lines if NAVIGATION.match(line)]) == 2
 
 
-# What a lesson derives with a pencil: a stage, a column of COUNTED, the variant and the shape that it is counted at.
+# The numbers that a lesson derives with a pencil: a stage, a column of COUNTED, the variant and the shape that it is counted at.
 DERIVED = """
 02_fused_block shuffles warp_then_shared f32:64x1024
 03_warp_reduce load_sectors scalar_loads f32:64x1024

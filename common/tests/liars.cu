@@ -53,7 +53,7 @@ __global__ void softmax_with(Lie lie, T* x, T* y, Shape shape) {
   }
 }
 
-/// What a workspace holds decides on the result.
+/// The contents of a workspace decide on the result.
 template <class T>
 __global__ void use_workspace(Lie lie, float* workspace, T* y) {
   if (lie == Lie::none) workspace[0] = 1;

@@ -23,7 +23,7 @@ Key = tuple[str, str, str]  # variant, dtype, op
 
 
 def refusals(stage: str, cols: Iterable[int], offset: int, variant: str = "all") -> dict[Key, dict[int, str]]:
-    """Why rows of so many columns are refused, '' if they are not, of each variant, dtype and operation."""
+    """Why rows of each of these widths are refused, '' if they are not, by variant, dtype and operation."""
     widths = ",".join(map(str, sorted(set(cols))))
     command = [stage, "--device", "sim", "--verify-only", "--rows", "0", "--cols", widths, "--dtype", "all", "--op", "all",
                "--variant", variant, "--offset", str(offset), "--format", "csv"]  # fmt: skip

@@ -1,4 +1,4 @@
-// Stage 11 where digits are lost: rows whose softmax is nearly 1 in one column. There dx is what is left of a difference of
+// Stage 11 where digits are lost: rows whose softmax is nearly 1 in one column. There dx is the difference of
 // nearly equal numbers, and the last digit of the sum becomes one of the first of dx.
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Kernel:
-    """Runs cells as a notebook would: Python, and lines that begin with ! for the shell, where "$name" may be a variable."""
+    """Runs cells as a notebook would: Python, and lines that begin with ! for the shell, in which "$name" may be a variable."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"__name__": "__main__", "shell": self.shell}
@@ -30,7 +30,7 @@ class Kernel:
         self.printed += " ".join(map(str, texts)) + "\n"
 
     def run(self, cell: str) -> str:
-        """What the cell prints."""
+        """The output of the cell."""
         self.printed, self.names["print"] = "", self.write
         python = re.sub(r"^( *)!(.*)$", lambda line: f"{line[1]}shell({line[2]!r})", cell, flags=re.M)
         exec(compile(python, "cell", "exec"), self.names)  # noqa: S102  # it is our own
@@ -45,7 +45,7 @@ def cells() -> list[str]:
     return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-# What the cells must print, in their order.
+# The text that each cell must print, in their order.
 SAID = [r"/softmax$", r"^Ready: ", r"^03_warp_reduce .*(.*\n)+^packs .*(.*\n)+^Next: ", r"1000.*(.*\n)+^padded_packs ",
         r"^Exercises: 0 of \d+ solved", r"^Stuck\?", r"Exercise 03\.1", r"Hint 1", r"shown so far: 1 of 3", r"mine\.tar\.gz"]  # fmt: skip
 
@@ -54,7 +54,7 @@ SAID = [r"/softmax$", r"^Ready: ", r"^03_warp_reduce .*(.*\n)+^packs .*(.*\n)+^N
 @pytest.mark.skipif("CI" in os.environ, reason="it clones and builds what CI has just built: run ./test -R notebook elsewhere")
 def test_the_notebook(cells: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # A clone of what is here, committed or not.
+    # A clone of the files here, committed or not.
     origin = tmp_path / "origin"
     list_files = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.check_output(list_files, cwd=ROOT, text=True).split("\0"):
@@ -65,7 +65,7 @@ def test_the_notebook(cells: list[str], tmp_path: Path, monkeypatch: pytest.Monk
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
         subprocess.check_call([*git, *command])
     monkeypatch.setenv("REPOSITORY", f"file://{origin}")
-    monkeypatch.setenv("CCACHE_BASEDIR", str(tmp_path / "softmax"))  # where there is a compiler cache, it knows the files
+    monkeypatch.setenv("CCACHE_BASEDIR", str(tmp_path / "softmax"))  # a compiler cache, if any, knows the files
     kernel = Kernel()
     assert len(cells) == len(SAID)
     for cell, said in zip(cells, SAID):

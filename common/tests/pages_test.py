@@ -32,13 +32,13 @@ COPY = value(f"copy_time {SHAPE}")
 
 @pytest.fixture
 def lessons(recorded: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """What generate does with charts needs no matplotlib."""
+    """With charts that `generate` draws without matplotlib."""
     monkeypatch.setattr(draw, "svg", lambda chart: charts.signed(f"<svg>{chart.title}</svg>\n", chart))
     return recorded
 
 
 def filled(lessons: Repository, text: str, name: str = "README.md") -> str:
-    """What generate puts between the markers."""
+    """The text that `generate` puts between the markers."""
     page = lessons.page(text, name)
     lessons.tool("generate")
     found = re.search(r"-->\n?(.*?)\n?<!-- end", page.read_text(encoding="utf-8"), re.S)
@@ -200,7 +200,7 @@ def test_check_catches_a_changed_digit_and_changes_nothing(lessons: Repository) 
         block(f"chart A.svg ladder {SHAPE}"): "not a file name",
         block(f"chart a.svg pie {SHAPE}"): "unknown chart 'pie'",
         block("hardware_table more"): "unknown part 'more'; there are: agreement, differences",
-        # What is not recorded.
+        # Missing recordings.
         block("ladder dtype=f32 rows=49152 cols=999"): "nothing recorded at f32:49152x999",
         block("stage 07_none shapes=f32:49152x1024"): "no such stage: '07_none'; there are: 01_naive",
         block("chart a.svg bandwidth dtype=bf16 rows=49152"): "nothing recorded for bf16",
@@ -259,7 +259,7 @@ def second_gpu(lessons: Repository) -> None:
 
 
 def test_a_second_gpu_s_files(lessons: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pages stay with the lessons' GPU, and a block, a value or a whole run may ask for another's."""
+    """The pages stay with the lessons' GPU, and a block, a value or a whole run may choose another's."""
     second_gpu(lessons)
     for stage in {r["stage"] for r in synthetic_sweep.sweep()["results"] if r["kind"] == "stage"}:
         (lessons.root / stage).mkdir(exist_ok=True)
@@ -359,7 +359,7 @@ def test_the_best_library_beside_the_best_variant(lessons: Repository) -> None:
     assert header == "| shape | ceiling (µs) | best variant, % of the ceiling | best library, % of the ceiling |"
     assert first == "| f16 49152\u00a0×\u00a032 | 3.46 | **97.9** packs | quack 90.0 softmax |"
     assert second.endswith(" vector_layout | – |")
-    assert "PyTorch 2.9" not in last and "quack 0.2" in last  # who stands in the table
+    assert "PyTorch 2.9" not in last and "quack 0.2" in last  # those in the table
     assert "softmax_backward, cold L2" in last and "by `./run sweep --op softmax_backward` at" in last
     refuse(lessons, block("libraries oneflow op=max"), "nobody sweeps 'max'; there are: softmax, softmax_backward")
 
@@ -398,7 +398,7 @@ def test_a_file_s_charts(recorded: Repository) -> None:
 
 def test_bandwidth(recorded: Repository) -> None:
     data = recorded_charts(recorded)["bandwidth-f16-49152"].data
-    assert 1001 not in data["cols"]  # an odd width is no point of a log2 axis
+    assert 1001 not in data["cols"]  # an odd width is not on a log2 axis
     (panel,) = data["panels"]
     assert [line["label"] for line in panel["lines"]] == ["01_naive", "02_tiled", "03_fast, to 4096"]
     points = dict(panel["lines"][1]["points"])
@@ -454,7 +454,7 @@ def test_roofline_and_prediction(recorded: Repository) -> None:
     assert point["measured_us"] == pytest.approx(1024 / 0.6)
     lessons = [lesson for lesson in record.LESSONS if lesson.op == "softmax" and lesson.since <= "01"]
     cols = [cols for lesson in lessons for cols in lesson.cols]
-    assert len(points) == sum(5 - (c > 2048) - (c > 4096) for c in cols)  # what `narrow` and `only` do not do
+    assert len(points) == sum(5 - (c > 2048) - (c > 4096) for c in cols)  # without the widths that `narrow` and `only` refuse
 
 
 def test_special_function_peak() -> None:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What must be true of times and counters on any GPU: no number of a certain one, but what physics leaves.
+"""Tests times and counters by rules that hold on any GPU: no numbers of a certain one, only the limits of physics.
 
-    physics.py times BUILD LIBCUDART      the timer, against what a memory and a cache can do
+    physics.py times BUILD LIBCUDART      the timer, against the limits of a memory and a cache
     physics.py every_variant STAGE        each variant of a stage gets a time, and a plausible one
-    physics.py kept_l2 PERSISTING_L2      what somebody asked the L2 to keep changes nobody else's time
-    physics.py profile STAGE COMMAND...   ./run profile measures where ncu may, and says why where it may not
+    physics.py kept_l2 PERSISTING_L2      a request to the L2 to keep data changes no later time
+    physics.py profile STAGE COMMAND...   ./run profile measures if ncu may, and says why if it may not
 
 Exit codes: 0 all is right, 1 not, 3 no usable GPU.
 """
@@ -22,13 +22,13 @@ from typing import Callable
 import check_stage
 from check_stage import Failure
 
-ABSURD_GB_S = 10_000  # where the GPU does not tell its own peak
+ABSURD_GB_S = 10_000  # if the GPU does not tell its own peak
 
 Times = dict[str, dict[str, float]]  # variant, or "copy" → the fields of its record
 
 
 def on_gpu(command: list[str]) -> str:
-    """What a stage prints. Ends the test where there is no GPU."""
+    """The output of a stage. Ends the test if there is no GPU."""
     done = check_stage.run([*command[:1], "--device", "gpu", *command[1:]])
     if done.returncode == 3:
         print(done.stderr, end="")
@@ -45,7 +45,7 @@ def measure(build: Path, stage: str, variant: str, rows: int, l2: str = "cold") 
 
 
 def peak_gb_s(libcudart: str) -> float:
-    """Of the memory's clock and width, two transfers a clock."""
+    """The peak by the memory's clock and width, with two transfers per clock."""
     runtime, clock_khz, bits = ctypes.CDLL(libcudart), ctypes.c_int(), ctypes.c_int()
     runtime.cudaDeviceGetAttribute(ctypes.byref(clock_khz), 36, 0)
     runtime.cudaDeviceGetAttribute(ctypes.byref(bits), 37, 0)
@@ -53,7 +53,7 @@ def peak_gb_s(libcudart: str) -> float:
 
 
 def implausible_times(times_of: Callable[..., Times], peak: float) -> list[str]:
-    """What cannot be. times_of: as `measure` without the folder."""
+    """The impossible times. times_of: as `measure` without the folder."""
     found = []
 
     def expect(holds: bool, what: str) -> None:

@@ -11,7 +11,7 @@ from prose_test import ROOT, files
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAGES = {"light": "#ffffff", "dark": "#0d1117"}
-# px: how wide a picture is on a telephone of 390, where a code host keeps 16 at each side, and how small its text may be
+# px: the width of a picture on a telephone of 390, of which a code host keeps 16 at each side, and the least size of text
 TELEPHONE, SMALLEST = 358, 10
 OF_STROKES, OF_TEXT, OF_LABELS = 3.0, 4.5, 3.0  # contrasts: to the page, to the page, to a box below the text
 DARK = re.compile(r"@media \(prefers-color-scheme: dark\)\s*{((?:[^{}]|{[^{}]*})*)}")
@@ -47,7 +47,7 @@ def rules(css: str) -> Rules:
 
 
 def value(elements: list[Element], name: str, css: Rules) -> str:
-    """Of a property: of the innermost element (the last one) that has it."""
+    """The value of a property in the innermost element (the last one) that has it."""
     for element in reversed(elements):
         style = properties(element.get("style", ""))
         selectors = [f".{word}" for word in element.get("class", "").split()] + [element.tag.removeprefix(SVG)]
@@ -88,7 +88,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def box_of(element: Element) -> Box | None:
-    """Of a rectangle, also of one that matplotlib draws as a path."""
+    """The box of a rectangle, also of one that matplotlib draws as a path."""
     if element.tag == SVG + "rect":
         left, top = number(element, "x"), number(element, "y")
         return left, top, left + number(element, "width"), top + number(element, "height")
@@ -116,7 +116,7 @@ def leaves_the_picture(text: Element, size: float, width: float) -> bool:
 
 
 def resolved(colour: str, variables: dict[str, str]) -> str:
-    """var(--name, #colour) with what the variable is, or the colour after it where there is none."""
+    """The value of the variable in var(--name, #colour), or the colour after it if there is none."""
     return VARIABLE.sub(lambda found: variables.get(found[1], found[2]), colour)
 
 

@@ -99,7 +99,7 @@ def test_where_it_is(repository: Repository, monkeypatch: pytest.MonkeyPatch) ->
     assert ncu.find() == str(programs[0])
 
 
-# --- What is shown -----------------------------------------------------------------------------------
+# --- The output --------------------------------------------------------------------------------------
 
 
 class Profiled(Repository):
@@ -117,7 +117,7 @@ class Profiled(Repository):
         fake_ncu(self.build / "ncu", mode, {"thread_per_row": 2}, numbers)
 
     def shown(self, more: str = "", code: int = 0) -> str:
-        """What is printed of a small shape."""
+        """The output for a small shape."""
         return self.tool(f"profile --rows 64 --cols 1000 {more}", code)
 
     def csv_rows(self, name: str) -> list[dict[str, str]]:
@@ -248,11 +248,11 @@ def test_chosen_variants(profiled: Profiled) -> None:
     assert re.search(r"\nshuffles, a row +- · 714.3 · 714.3\n", printed), printed  # of 5000 in 7 rows
 
 
-# --- What the lessons show ---------------------------------------------------------------------------
+# --- The lessons' tables -----------------------------------------------------------------------------
 
 
 def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
-    """What a block shows of it is tested by host.generated_pages."""
+    """The contents of the blocks are tested by host.generated_pages."""
     profiled.recorded()
     profiled.tool("profile --record")
     data = profiled.data("nvidia-fake-1-profile.json")
@@ -267,7 +267,7 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
     assert one["metrics"][quantities.OCCUPANCY_LIMITS[1]] is None  # n/a
     assert one["quantities"]["barriers"] == [4.0, 16.0, 0.0208333]
 
-    # One stage anew: what is recorded of the others stays, and says when it was.
+    # One stage anew: the recordings of the others stay, and say when they were made.
     profiled.tool("profile 2 --record")
     anew = profiled.data("nvidia-fake-1-profile.json")["entries"]
     assert len(anew) == len(found)
@@ -284,7 +284,7 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
         page = profiled.page(f"<!-- generated: {marker} -->\n<!-- end generated -->\n")
         profiled.tool("generate", 1 if said else 0, said)
     text = page.read_text(encoding="utf-8")
-    # What only ncu knows is one number; where declared, counted and measured differ, all three stand there.
+    # A quantity that only ncu knows is one number; if declared, counted and measured differ, all three are shown.
     assert "| variant | registers, a thread | barriers, a row |" in text
     assert " | 32 | 4 · 16 · 0.02<sup>a</sup> |" in text
     assert "Three: declared · counted · measured." in text

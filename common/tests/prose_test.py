@@ -1,4 +1,4 @@
-"""Tests of what pages and comments name: links lead somewhere, paths exist, code is quoted as it is."""
+"""Tests of the names in pages and comments: links lead somewhere, paths exist, code is quoted as it is."""
 
 import re
 from pathlib import Path
@@ -18,12 +18,12 @@ LINK = re.compile(
 )
 HEADING = re.compile(r"^#+ +(.*?) *#*$", re.M)
 PATH = re.compile(r"\.?[\w.+-]+(?:/[\w.+-]+)*/?")
-# In sources only what can be nothing else: a file below one of the top folders.
+# In sources only names that can be nothing else: a file below one of the top folders.
 PATH_IN_SOURCE = re.compile(rf"(?<![\w/.$}}*-])(?:common|\d\d_\w+)/[\w/.-]*\.(?:{'|'.join(SUFFIXES)})\b(?![\w/*{{-])")
 
 
 def blanked(text: str, pattern: re.Pattern[str]) -> str:
-    """The text without what matches; lines keep their numbers."""
+    """The text without the matches; lines keep their numbers."""
     return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
@@ -38,7 +38,7 @@ def anchors(page: str) -> list[str]:
 
 
 def files(root: Path) -> list[Path]:
-    """What belongs to the repository."""
+    """The files of the repository."""
     ours = [p for p in root.iterdir() if not p.name.startswith(("build", ".git", ".tools")) or p.name == ".github"]
     found = [file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
     return sorted(p for p in found if "__pycache__" not in p.parts and not p.name.startswith("mine."))
@@ -76,7 +76,7 @@ def dead(root: Path) -> list[str]:
     for file in every:
         name = file.relative_to(root).as_posix()
         if name.startswith("common/tests/") or file.suffix in (".json", ".svg"):
-            continue  # tests name what is not there; recordings name what was
+            continue  # tests name missing files; recordings name old ones
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -106,7 +106,7 @@ def misquoted(root: Path) -> list[str]:
 
 
 def least_width(table: str) -> float:
-    """Of a Markdown table in px, as a code host shows it, with each line broken wherever it can be."""
+    """The least width in px of a Markdown table as a code host shows it, with each line broken wherever it can be."""
     text = re.sub(r"<[^>]*>|[*`]", "", re.sub(r"\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", table))
     rows = [[cell.strip(" ") for cell in row.strip(" |").split("|")] for row in text.splitlines() if not re.match(r"\|[ :-]+\|", row)]
     letter, around = 8.8, 27  # px: a wide letter; a cell's padding and border

@@ -1,5 +1,5 @@
 """A reader may edit the stages: in a copy of the checkout whose stages hold other text, CMake configures with the tests
-and without them, and the tests change nothing of what a reader's stages are compiled with. Compiles nothing.
+and without them, and the tests do not change how a reader's stages are compiled. Compiles nothing.
 """
 
 import json
@@ -54,7 +54,7 @@ def test_configures_whatever_the_stages_hold(checkout: Path, monkeypatch: pytest
     assert any(file.endswith("main.cu") for file, _ in reader)
     assert configure("-DSOFTMAX_TESTS=ON") == reader  # nothing is compiled again
     assert number_of_tests() > 100
-    # The default is asked for once: a folder stays what it is.
+    # The default is determined once: a folder keeps its own.
     monkeypatch.setenv("CI", "true")
     assert configure() == reader
     ci = configure("-UWARNINGS_AS_ERRORS")

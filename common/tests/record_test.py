@@ -1,4 +1,4 @@
-"""Tests of what is recorded of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
+"""Tests of the recordings of the stages, on a GPU (record) and on the simulator (count): the stages are fakes."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ SHAPES = [(each.dtype, each.rows, cols) for each in OF_THEM for cols in each.col
 
 
 def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) -> None:
-    """Of the copies beside the stages, the one with the median time stands for the shape."""
+    """The copy with the median time, among those of all stages, stands for the shape."""
     repository.mode("01_naive", "slow copy 2.0")
     repository.mode("02_tiled", "slow copy 3.0")
     printed = repository.tool("record")
@@ -29,7 +29,7 @@ def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) 
     shape = results.Shape("f32", 49152, 1024)
     recorded = results.Recorded(repository.file)
     assert recorded.copy(shape)["time_us"] == 2048
-    found = [recorded.best(stage, shape) for stage in repository.stages]  # each by the one beside it
+    found = [recorded.best(stage, shape) for stage in repository.stages]  # each by its own copy
     assert [(best["copy_us"], round(best["percent_of_copy"])) for best in found] == [(2048, 20), (3072, 60), (1024, 98)]
 
 
@@ -95,7 +95,7 @@ def test_an_interrupted_recording_goes_on(repository: Repository) -> None:
     assert repository.tool("record --quick").count(KEPT) == len(repository.stages)
     of_all = results.Recorded(repository.build / "nvidia-fake-1-quick.json").results
     assert {result["stage"] for result in of_all} == {*repository.stages, ""}
-    assert KEPT not in repository.tool("record --quick")  # what was written is forgotten
+    assert KEPT not in repository.tool("record --quick")  # the journal of a written file is forgotten
 
 
 def test_a_quick_recording_leaves_an_interrupted_long_one_alone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_the_commit_is_given(repository: Repository) -> None:
     code, printed = quietly("record", "--root", str(repository.root))
     assert (code, "pass --commit" in printed) == (1, True)
     assert results.commit_of(repository.root, results.commit_given("0123456-dirty")) == ("0123456", True)
-    # Of bad usage `./run sweep` learns by --list, before it builds.
+    # `./run sweep` detects bad usage by --list, before it builds.
     for tool in ("record", "hardware_table", "several_gpus", "profile", "sweep --list"):
         code, printed = quietly(*tool.split(), "--root", str(repository.root), "--commit", "main")
         assert (code, "'main' is not HASH" in printed) == (2, True), tool

@@ -20,7 +20,7 @@ Counts = tuple[str, ...]
 
 
 def place_of(row: Row) -> Place:
-    """Of a row of one of the stage's runs, as text."""
+    """The place of a row of one of the stage's runs, as text."""
     return tuple(str(getattr(row, name)) for name in (*PLACE, "dtype"))
 
 
@@ -35,7 +35,7 @@ def made_by(executable: Path) -> str:
 
 
 def newest_architecture(executable: Path) -> int:
-    """Of the executable's PTX, which it has as text."""
+    """The one of the executable's PTX, which it has as text."""
     return max(map(int, re.findall(rb"^\.target sm_(\d+)", executable.read_bytes(), re.MULTILINE)))
 
 
@@ -44,7 +44,7 @@ def file_of(stage: str) -> Path:
 
 
 def read(stage: str) -> tuple[str, dict[Place, Counts]]:
-    """What made the stage that was recorded, and what was counted of it."""
+    """The compiler of the recorded stage, and the stage's counts."""
     comment, _, *lines = file_of(stage).read_text(encoding="utf-8").splitlines()
     recorded = {}
     for words in csv.reader(lines):

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// Of each tensor the same elements, made on the host and on the device.
+/// The same elements of each tensor, made on the host and on the device.
 struct Copies {
   std::vector<std::vector<std::uint64_t>> on_host;
   std::vector<DeviceMemory> on_device;
@@ -52,7 +52,7 @@ struct Copies {
   }
 };
 
-/// Of any result but the right one.
+/// The verdicts on any wrong result.
 std::vector<Verdict> verify(const Problem& problem, Copies& inputs, Copies& outputs, Space space) {
   const std::vector<void*> read = inputs.pointers(space);
   return problem.op->verify(problem, {{read.begin(), read.end()}, outputs.pointers(space)}, space, 1);

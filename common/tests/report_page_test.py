@@ -25,7 +25,7 @@ WIDTHS = (1280, 800, 390)  # a desktop's, a tablet's and a phone's, in px
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
-    """A made-up sweep and what is recorded in this repository."""
+    """A made-up sweep and the recordings of this repository."""
     path = tmp_path_factory.mktemp("sweep") / "fake-sweep.json"
     path.write_text(json.dumps(synthetic_sweep.sweep()))
     return plot.Sources(Recorded(file_of(ROOT / "common/results", "")), Recorded(path))

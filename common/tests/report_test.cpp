@@ -72,7 +72,7 @@ Device simulated() {
   return sim;
 }
 
-/// Of 4 rows.
+/// A record of 4 rows.
 Record counted_record() {
   SimCounters counted{};
   counted.global_loads.requests = counted.global_stores.requests = 10;
@@ -90,7 +90,7 @@ Record counted_record() {
   return record;
 }
 
-/// What `common/tools recorded` prints, in a file for as long as this lives.
+/// The output of `common/tools recorded`, in a file for as long as this lives.
 class RecordedFile {
  public:
   explicit RecordedFile(const std::string& text) { std::ofstream(path_) << text; }

@@ -1,4 +1,4 @@
-"""Tests of what the tools believe of a recorded file: nothing. Every one that is damaged is named with its field."""
+"""Tests that the tools believe nothing of a recorded file. Every one that is damaged is named with its field."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ def swept(*contenders: str) -> Any:
 
 
 IN_COLUMNS = json.loads(results.json_text(swept("copy", "03_warp_reduce packs", "cudnn accurate")))
-# What each value may be instead, and is not: each kind once. KeyError: it is not there.
+# Wrong replacements for each value: each kind once. KeyError: it is not there.
 WRONG = (True, -1, "", "<b>x</b>", "../../../x", "x\x1b[2J", [], {}, None, 1e300, "\ud800", KeyError)
 # Fields that must be refused, and which of WRONG they may well be.
 MUST_REFUSE: dict[str, tuple[Any, ...]] = {
@@ -54,7 +54,7 @@ Said = Callable[[str, Any], str]
 
 @pytest.fixture
 def said(tmp_path: Path) -> Said:
-    """What is said of a file with this text or data; empty when it is taken."""
+    """The message about a file with this text or data; empty if it is taken."""
     path = tmp_path / "a.json"
 
     def load(name: str, data: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tests of the library as another project gets it: installed, what it exports, and programs that are built outside of the tree.
+"""Tests of the library as another project gets it: installed, its exports, and programs that are built outside of the tree.
 
 python3 common/tests/run_pytest.py common/tests/rowwise_install_test.py
 

@@ -38,7 +38,7 @@ Sim = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Sim:
-    """./run sim ends with this exit code; what it printed on both streams."""
+    """./run sim ends with this exit code; the output on both streams."""
 
     def run(code: int, *arguments: str, **environment: str) -> tuple[str, str]:
         command = [sys.executable, "-B", str(ROOT / "common/tools"), "sim", "--build", str(BUILD), *arguments]

@@ -1,4 +1,4 @@
-"""The shapes of `sanitize` reach every variant of every stage: on the simulator, which can do what an H200 can.
+"""The shapes of `sanitize` reach every variant of every stage: on the simulator, which can do everything that an H200 can.
 
 BUILD in the environment is where the stages are built: build.
 """

@@ -25,7 +25,7 @@ exit 0
 
 class Sanitized(Repository):
     def sanitize(self, code: int, stage: str = "", tool: str = "", mode: str = "") -> str:
-        """What is printed; the tool is in this mode."""
+        """The output; the tool is in this mode."""
         script(self.build / "compute-sanitizer", SANITIZER.replace("{tool}", tool).replace("{mode}", mode))
         return self.tool(f"sanitize {stage} --sanitizer {self.build / 'compute-sanitizer'}", code)
 

@@ -31,7 +31,7 @@ CMAKE = r"""case $1 in
     while [[ $1 != --target ]]; do shift; done
     [[ -e keep_targets ]] || for target in "${@:2}"; do cp "${0%/*}/table" "build/$target"; done ;;
 esac"""
-TABLE = 'echo "table of ${0##*/}"\nexit "$(cat "code.${0##*/}" 2>/dev/null || echo 0)"'  # what a stage does
+TABLE = 'echo "table of ${0##*/}"\nexit "$(cat "code.${0##*/}" 2>/dev/null || echo 0)"'  # a stage's script
 
 # A pip that unpacks a toolkit, a newer CMake and Python packages.
 PIP = r"""[[ $* != *--version ]] || exit 0
@@ -63,7 +63,7 @@ class Done:
 
 
 class Checkout:
-    """On a machine that has every tool but Python, and no GPU; with a file `gpu` it has one. What a stage exits with is
+    """On a machine that has every tool but Python, and no GPU; with a file `gpu` it has one. A stage's exit code is
     in the file code.STAGE."""
 
     def __init__(self, top: Path, programs: Programs) -> None:
@@ -103,7 +103,7 @@ class Checkout:
         return {"PATH": str(self.programs.folder), "HOME": str(self.path.parent)}
 
     def expect(self, code: int, command: str | list[str], said: str = "") -> Done:
-        """Runs it with nothing of this machine's environment; `said` is in what it prints on stderr."""
+        """Runs it with nothing of this machine's environment; `said` is in its text on stderr."""
         self.programs.log.write_text("")
         words = command.split() if isinstance(command, str) else command
         ran = subprocess.run(words, cwd=self.path, env=self.environment(), stdin=subprocess.DEVNULL, text=True,
@@ -120,7 +120,7 @@ class Checkout:
         return done
 
     def check_tool(self, name: str, is_here: bool) -> None:
-        """In .tools, and nothing half-made beside it either way."""
+        """The tool is in .tools or not, and nothing half-made is next to it either way."""
         tools = self.path / ".tools"
         assert ((tools / name).exists(), list(tools.glob("partial*"))) == (is_here, [])
 
@@ -183,7 +183,7 @@ def test_python_is_missing_or_old(checkout: Checkout, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["exercise 03 --hint", "doctor"])
 def test_commands_that_build_for_themselves(checkout: Checkout, command: str) -> None:
-    checkout.programs.fake("python3", body="[[ $1 == -c ]] || exit 7")  # -c asks for the version
+    checkout.programs.fake("python3", body="[[ $1 == -c ]] || exit 7")  # -c checks the version
     done = checkout.expect(7, f"./run {command}")
     assert done.called(f"python3 common/tools {command}$") and not done.called("cmake")
 
@@ -354,7 +354,7 @@ def test_two_at_once_build_one_after_the_other(with_gpu: Checkout) -> None:
     with_gpu.expect(0, "./run 1")
 
 
-# What of each command lasts when the signal comes.
+# The program of each command that still runs when the signal comes.
 ENDED = [("cmake", "./run 1"), ("cmake", "./run"), ("cmake", "./test"), ("ctest", "./test"), ("stage", "./run")]
 
 
@@ -515,7 +515,7 @@ STATUS = {"passed": ("run", ""), "failed": ("fail", ""), "skipped": ("notrun", "
 
 @pytest.fixture
 def tested(checkout: Checkout) -> Checkout:
-    """With a Python for ./test's own use, and a CTest that writes `results` and fails where one is no success."""
+    """With a Python for ./test's own use, and a CTest that writes `results` and fails if one is not a success."""
     own = f'[[ $* != "common/tools test_summary "* ]] || exec {sys.executable} -B "$@"'
     checkout.programs.fake("python3", body=own)
     copy = "[[ ! -e results ]] || cp results ${@: -1}\n! grep -qs 'status=.fail' results"
@@ -524,7 +524,7 @@ def tested(checkout: Checkout) -> Checkout:
 
 
 def results(checkout: Checkout, *cases: str) -> None:
-    """What CTest writes of these: STATUS NAME, and what the test printed."""
+    """The file that CTest writes for these: STATUS NAME, and the output of the test."""
     text = ""
     for result, name, *printed in (case.split(" ", 2) for case in cases):
         status, why = STATUS[result]

@@ -1,4 +1,4 @@
-"""Stage 15 on simulated GPUs: that it asks for what its lesson derives, and what it says where it cannot run."""
+"""Stage 15 on simulated GPUs: it makes the requests that its lesson derives, and says why if it cannot run."""
 
 import csv
 import os
@@ -55,13 +55,13 @@ def test_gathered_pairs(gpus: int, variant: str) -> None:
 @pytest.mark.parametrize("gpus", [2, 4])
 @pytest.mark.parametrize("op", ["softmax", "cross_entropy"])
 def test_device_exchange(gpus: int, op: str) -> None:
-    """What is written for a row on each GPU: its part, in requests of 32 packs; a letter, to all other GPUs at once; a
+    """The stores for a row on each GPU: its part, in requests of 32 packs; a letter, to all other GPUs at once; a
     ticket that is drawn; or the loss. And the number of the launch. Loads are not compared: those that wait have no number."""
     found = counted(gpus, "device_exchange", op)
     of_part = COLS // gpus // 4 // 32 if op == "softmax" else 1
     assert found["global_store_requests"] == gpus * (ROWS * (of_part + 1 + 1) + 1)
     assert found["atomics"] == gpus * ROWS
-    # Of two blocks in a cluster. Two in its exchange; of what is written one more, once the others have answered.
+    # Two blocks in a cluster: two barriers in its exchange; one more before y is written, once the others have answered.
     barriers = 3 if op == "softmax" else 2
     assert found["block_barriers"] == gpus * ROWS * 2 * barriers
 
@@ -70,7 +70,7 @@ def test_device_exchange(gpus: int, op: str) -> None:
 @pytest.mark.parametrize(
     "variant, exchanges, from_each",
     [
-        # A ring: each number once to add to, and once added up, but for the share that starts with a GPU.
+        # A ring: each number once to add to, and once added up, except for the share that starts with a GPU.
         ("two_all_reduces", ["ncclAllReduce"] * 2, lambda gpus: 2 * 4 / gpus),
         # A pair for each piece of 2048 columns.
         ("host_collectives", ["ncclAllGather"], lambda gpus: 8 * COLS // gpus // 2048),
@@ -79,7 +79,7 @@ def test_device_exchange(gpus: int, op: str) -> None:
     ],
 )
 def test_what_crosses_the_link(gpus: int, variant: str, exchanges: list[str], from_each: Callable[[int], float]) -> None:
-    """What each GPU gets, in how many exchanges. The kernel itself sends to all others."""
+    """The bytes that each GPU gets, and its exchanges. The kernel itself sends to all others."""
     told = run(gpus, "--variant", variant, "--verify-only", SIM_REPORT="1").stderr
     found = re.findall(rf"^counted: (nccl\w+) of {gpus} ranks: each gets (\d+) bytes from others$", told, re.M)
     assert [name for name, _ in found] == exchanges

@@ -1,4 +1,4 @@
-"""Tests of rowwise/softmax_c.h through ctypes, under the simulator: codes, texts, and that what is refused writes nothing.
+"""Tests of rowwise/softmax_c.h through ctypes, under the simulator: codes, texts, and that refused calls write nothing.
 
 LD_PRELOAD=build/simulator/libcudart.so.13 python3 common/tests/run_pytest.py common/tests/softmax_c_test.py
 
@@ -24,7 +24,7 @@ TO_DEVICE, TO_HOST = 1, 2
 
 
 class Library:
-    """What the header declares, with its types."""
+    """The functions that the header declares, with their types."""
 
     def __init__(self) -> None:
         self.lib = ctypes.CDLL(str(BUILD / "librowwise.so"))

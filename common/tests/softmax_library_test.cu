@@ -46,7 +46,7 @@ struct DeviceTensor {
   char* data;
 };
 
-/// Zero, as the calls ask for.
+/// Zero, as the calls require.
 struct Scratch {
   explicit Scratch(std::size_t bytes) : tensor(bytes, 0) {
     std::fill(tensor.host.begin(), tensor.host.end(), 0);
@@ -90,13 +90,13 @@ const std::vector<std::pair<rowwise::Operation, const Operation*>> operations = 
     {rowwise::Operation::cross_entropy_gradient, &cross_entropy_gradient_operation},
 };
 
-/// Where the outputs of a call lie, and with what workspace.
+/// The workspace of a call, and the place of its outputs.
 struct How {
   bool with_workspace;
   bool in_place;
 };
 
-/// "" or what is wrong.
+/// "" or the problem.
 template <class T>
 std::string wrong_result(rowwise::Operation operation, const Problem& problem, How how) {
   std::vector<DeviceTensor> in;
@@ -244,7 +244,7 @@ bool check_bad_calls() {
   return all;
 }
 
-/// What went wrong before, and was never asked for, is not the call's error.
+/// An earlier error that was never queried is not the call's error.
 bool check_error_of_earlier_call() {
   constexpr Extent extent{3, 1000};
   DeviceTensor x(extent.rows * extent.cols * sizeof(float), 0);
@@ -259,7 +259,8 @@ bool check_error_of_earlier_call() {
   }
 }
 
-/// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take what their registers hold.
+/// A span takes rows of an odd number of the packs that all matrices are aligned to; lanes take rows that fit
+/// their registers.
 bool check_who_takes_narrow_rows() {
   bool all = true;
   const auto check = [&](auto kernel, std::int64_t cols, std::int64_t alignment, bool takes,
@@ -335,7 +336,7 @@ bool check_who_needs_clusters() {
   return all;
 }
 
-/// Of a shape that goes through the table to its end.
+/// The time for a shape that goes through the table to its end.
 bool check_time_of_choice() {
   const Matrix matrix{.rows = 4096, .cols = 262144, .element_bytes = 4, .alignment = 16, .lie_alike = true};
   constexpr int times = 10000;

@@ -34,7 +34,7 @@ Variant variant(const char* name) {
           }};
 }
 
-/// A matrix, its softmax, and what a launch needs besides.
+/// A matrix, its softmax, and the other needs of a launch.
 struct Run {
   Shape shape;
   DeviceVector<float> y;

@@ -1,4 +1,4 @@
-"""Tests of the house: who may include whom, and what is said in one place alone."""
+"""Tests of the structure: which files may include which, and facts that are stated in one place alone."""
 
 import re
 from pathlib import Path
@@ -8,10 +8,10 @@ INCLUDE = re.compile(r"^\s*#\s*include\s+([<\"])([^>\"]+)[>\"]", re.M)
 SOURCES = ("*.h", "*.cuh", "*.cpp", "*.cu")
 
 COUNTERS = r"common/sim/counters?(_sums)?\.h|common/sim/counter_sums\.h"
-# Folder (its files and, unless another rule is closer, those below): what its files may include of the repository.
+# Folder (its files and, unless another rule is closer, those below): the files of the repository that its files may include.
 MAY_INCLUDE = {
     "common/kernel": r"common/kernel/.*",
-    # Of the kernels' only what is no kernel: what verifies and times must not be wrong with them.
+    # Only kernel-free headers of the kernels' folder: code that verifies and times must not be wrong with kernels.
     "common/harness": rf"common/kernel/\w+\.h|common/harness/(?!cli/|c/).*|{COUNTERS}",
     "common/harness/cli": rf"common/(kernel|harness)/(?!c/).*|{COUNTERS}",
     "common/harness/c": r"common/(kernel|harness)/(?!cli/).*|common/harness/cli/run_stage\.h",
@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "common/rowwise/bench": r"common/(rowwise|kernel|harness)/.*",
     "common/tests": r".*",
 }
-# What of other libraries a header for kernels may include: it has to do without the host's.
+# The headers of other libraries that a header for kernels may include: it has to do without the host's.
 OF_CUDA = re.compile(r"cuda_(bf16|fp16|pipeline|runtime)\.h|cuda/(ptx|std/\w+)|cooperative_groups\.h")
 
 

@@ -40,7 +40,7 @@ NOTHING = Candidate("", lambda x, y, stream: None)
 class World(Repository):
     """A folder with two fake stages, built, the peers, and a fake GPU: the harness that it opens is itself.
 
-    A test changes what they do.
+    A test changes their behaviour.
     """
 
     stages = STAGES
@@ -52,11 +52,11 @@ class World(Repository):
         self.reasons: dict = {}  # (contender, cols): why it cannot
         self.verdicts: dict = {}  # by contender
         self.times = lambda name, round_: {"copy": 100.0, NAMES[2]: 101.0}.get(name, 200.0)
-        self.copies = lambda name, round_: 100.0  # timed beside the contender
+        self.copies = lambda name, round_: 100.0  # timed next to the contender
         self.spreads: dict = {}  # by contender, in percent
         self.before_time = lambda name: None
         self.peers, self.versions, self.missing = [], {}, {}
-        # What was opened (op, input, seed, offset); ("verify", "time" or "trial", contender) in order; what was loaded.
+        # The opened problems (op, input, seed, offset); ("verify", "time" or "trial", contender) in order; the loaded things.
         self.problems, self.log, self.loaded = [], [], []
 
     def find(self, _wanted: list) -> tuple:
@@ -153,7 +153,7 @@ def peer(name: str, *candidates: Candidate, raises: Exception | None = None, **m
     return PeerContender(*name.split(), prepare, **more)
 
 
-# ---- What is measured.
+# ---- The measurements.
 
 
 def test_every_contender_of_every_shape_is_in_the_file(world: World) -> None:
@@ -184,7 +184,7 @@ def test_verified_before_timed_and_the_rounds_run_in_opposite_order(world: World
 
 
 def test_numbers(world: World) -> None:
-    """The percentages are of the copies that were timed beside a contender, in all rounds: others saw another copy."""
+    """The percentages are of the copies that were timed next to a contender, in all rounds: others saw another copy."""
     world.times = lambda name, round_: 200.0 + 10 * round_
     world.copies = lambda name, round_: {NAMES[2]: 110.0}.get(name, 150.0) + 20 * round_
     packs, wide = world.swept("--shapes", LARGE)[0]["results"][2:]
@@ -304,7 +304,7 @@ def test_the_fastest_right_candidate_stands_for_the_peer(world: World) -> None:
 def test_who_is_ahead_by_less_than_a_point_or_the_spread_is_as_fast(
     percents: tuple, spreads: tuple, leading: str, said: str
 ) -> None:
-    """In percent of its copy: who leads has the longer time here."""
+    """In percent of its copy: the leading contender has the longer time here."""
     data = synthetic_sweep.sweep()
     here = [r for r in data["results"] if (r["dtype"], r["rows"], r["cols"]) == ("f16", 49152, 1024)]
     for result in here:
@@ -334,7 +334,7 @@ def test_what_a_peer_does_stands_in_its_row(world: World) -> None:
         peer("cudnn f"),
         peer("pytorch g"),
     ]
-    # It may err by four times what a stage may.
+    # It may err four times as much as a stage.
     world.verdicts = {"cudnn f": Verdict(True, "", 3.9), "pytorch g": Verdict(True, "no", 4.1)}
     world.missing = {"liger": "not installed"}
     data, out = world.swept("--shapes", SMALL, said="without liger: not installed\n")
@@ -370,12 +370,12 @@ def test_stages_of_another_operation_are_left_out(
     world.peers = [peer("quack softmax", operations=(*peers.OPERATIONS, *peers.CROSS_ENTROPY))]
     data, _ = world.swept("--shapes", SMALL, "--op", op)
     assert [r["contender"] for r in data["results"]] == [*found, "quack softmax"]
-    data, _ = world.swept("--shapes", SMALL, "--op", op, "--contenders", "quack")  # and no stage that was not asked for
+    data, _ = world.swept("--shapes", SMALL, "--op", op, "--contenders", "quack")  # and no other stage
     assert [r["contender"] for r in data["results"]] == ["copy", "quack softmax"]
 
 
 def test_of_a_peer_s_contenders_those_that_do_the_operation() -> None:
-    """Of a peer that does not do it at all, the first: its rows say so."""
+    """If a peer does not do it at all, its first contender: the rows say so."""
     found = [
         peer("quack softmax", operations=("softmax", "softmax_backward")),
         peer("quack cross_entropy", operations=peers.CROSS_ENTROPY),
@@ -393,7 +393,7 @@ def test_of_a_peer_s_contenders_those_that_do_the_operation() -> None:
 
 @pytest.mark.parametrize("op, passes", [("softmax_backward", 3), ("cross_entropy", 1), ("cross_entropy_gradient", 2)])
 def test_an_operation_beside_its_ceiling(world: World, monkeypatch: Any, op: str, passes: int) -> None:
-    """Which of a peer's contenders stand beside it, and the bytes that it needs."""
+    """Which of a peer's contenders are shown with it, and the bytes that it needs."""
     monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(STAGES, (op,)))
     world.peers = [
         peer("quack softmax"),
@@ -458,8 +458,8 @@ def test_the_real_files_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     assert peers.find(list(names)) == ([], {}, missing)
 
 
-# ---- How the libraries are called, with their modules and PyTorch's in one stand-in. Whether what they then compute is
-# right, a sweep finds out for itself wherever they are.
+# ---- How the libraries are called, with their modules and PyTorch's in one stand-in. A sweep finds out for itself whether
+# their results are right, wherever they are.
 
 
 @pytest.fixture
@@ -486,7 +486,7 @@ def prepared(peer: str, problem: Problem) -> list[Candidate]:
     return [candidate for candidates in some for candidate in candidates]
 
 
-# Of each candidate: the functions that get tensors, with these and then the whole numbers among their arguments.
+# For each candidate: the functions that get tensors, with these and then the whole numbers among their arguments.
 CALLS = {
     "cudnn softmax f32:4x8": ["cudnnSoftmaxForward x y 1 0", "cudnnSoftmaxForward x y 1 1"],
     "cudnn log_softmax f32:4x8": ["cudnnSoftmaxForward x y 2 0", "cudnnSoftmaxForward x y 2 1"],
@@ -717,7 +717,7 @@ def test_what_is_left_is_compiled_ahead_once(world: World) -> None:
 
 
 def interrupted(world: World, times: int) -> Path:
-    """A sweep that is interrupted after so many timings; returns its journal."""
+    """A sweep that is interrupted after `times` timings; returns its journal."""
 
     def before(_name: str) -> None:
         if len(world.names("time")) == times:
@@ -734,7 +734,7 @@ def interrupted(world: World, times: int) -> Path:
 
 
 def resumed(world: World, said: str, measured: int) -> list[Json]:
-    """The same sweep again says this, measures so much, and is complete."""
+    """The same sweep again says this, makes `measured` timings, and is complete."""
     found = world.swept(*BOTH, said=said)[0]["results"]
     assert len(world.names("time")) == measured
     assert [(r["status"], r["round_difference_percent"] is None) for r in found] == [("verified", False)] * 8
@@ -768,7 +768,7 @@ def test_a_killed_process_loses_no_finished_row(world: World) -> None:
 
 
 def test_a_damaged_journal_is_named_and_not_used(world: World) -> None:
-    """And kept beside those that were damaged before."""
+    """And kept next to those that were damaged before."""
     journal = interrupted(world, 5)
     damaged = [b"garbage" * 1000, journal.read_bytes()[:4096] + b"?" * 12288]
     for content in damaged:
@@ -870,7 +870,7 @@ def test_another_operation_has_tables_and_a_recorded_file_of_its_own(
     assert [table["name"] for table in data.tables] == tables
     assert {r["op"] for r in data.results} == {op}
     assert data.recorded["command"] == f"./run sweep --op {op}"
-    assert results.recorded_files(world.results, "") == {}  # it is no recording of another GPU
+    assert results.recorded_files(world.results, "") == {}  # it is not a recording of another GPU
     file.unlink()
     for other in ("--op log_softmax", f"--op {op} --offset 1", "--offset 1", "--random 2", f"--random 2 --op {op}"):
         assert world.sweep(*other.split())[0] == 0
@@ -933,7 +933,7 @@ def test_random_shapes_end_with_a_line_for_each(world: World) -> None:
     assert data.recorded["command"] == "./run sweep --random 4 --seed 3"
     assert {(r["op"], r["offset"]) for r in data.results} == {problem[3:] for problem in problems}
     assert (data.tables, data.settings["rounds"], data.settings["repeats"]) == ([], 1, 11)
-    options = "--random 4 --seed 3 --op softmax --offset 0"  # the last two are not what it would choose
+    options = "--random 4 --seed 3 --op softmax --offset 0"  # it would choose others than the last two
     assert world.swept(*options.split())[0]["recorded"]["command"] == f"./run sweep {options}"
 
 

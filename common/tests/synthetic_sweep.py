@@ -1,4 +1,4 @@
-"""A sweep's results file with numbers from a formula: plausible, the same every time, and measured by nobody."""
+"""A sweep's results file with numbers from a formula: plausible, the same every time, and never measured."""
 
 from typing import Any
 

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Writes down what the timing does. A launch takes 3 µs and a copy 2 µs, or as a test says.
+/// Logs the actions of the timing. A launch takes 3 µs and a copy 2 µs, or as a test says.
 class FakeDevice : public TimedDevice {
  public:
   Run prepare(const std::function<void(const Streams&)>& enqueue, bool capturable) override {
@@ -34,7 +34,7 @@ class FakeDevice : public TimedDevice {
     microseconds(run);
     return {1200, 1980};
   }
-  /// Goes on at each look, so that nobody waits for ever.
+  /// Goes on at each look, so that no wait lasts for ever.
   std::chrono::nanoseconds now() override {
     ++device_us_;
     return std::chrono::nanoseconds(static_cast<std::int64_t>(1e3 * device_us_));

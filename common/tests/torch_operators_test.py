@@ -41,7 +41,7 @@ def close(found: Any, expected: Any) -> None:
 def with_gradient(function: Callable, x: Any, *more: Any) -> tuple[Any, Any]:
     x = x.detach().clone().requires_grad_()
     y = function(x, *more)
-    # Of both signs: log_softmax_backward has exp(y) * sum(dy), and y of 16 bits is as inexact as it is.
+    # dy has both signs: log_softmax_backward has exp(y) * sum(dy), and y of 16 bits is as inexact as it is.
     dy = normal(*y.shape).to(y.dtype)
     y.backward(dy)
     return y.detach(), x.grad

@@ -222,7 +222,7 @@ TEST(Input, KindsAreWhatTheyAreNamed) {
   }
   EXPECT_NEAR(sum / 64000, 0, 0.015);
   EXPECT_NEAR(squares / 64000, 1, 0.02);
-  // The least value lies between the first two numbers, the greatest between the last two.
+  // The least value is between the first two numbers, the greatest between the last two.
   for (const auto& [kind, above, least, most, below] :
        std::vector<std::tuple<InputKind, float, float, float, float>>{
            {InputKind::uniform, -4, -3.99F, 3.99F, 4},

@@ -1,6 +1,6 @@
-"""Tests SIM_TRACE and the pages of ./run watch, which are opened in a headless Chromium: what is drawn must be what was counted.
+"""Tests SIM_TRACE and the pages of ./run watch, which are opened in a headless Chromium: the drawings must show the counts.
 
-BUILD in the environment is where the stages and the simulator are built: build. What needs a browser is skipped without one.
+BUILD in the environment is where the stages and the simulator are built: build. Tests with a browser are skipped without one.
 """
 
 import argparse
@@ -198,7 +198,7 @@ def test_every_variant_steps_to_its_end(browser: Any, tmp_path: Path, stage: str
                 assert page.inner_text("#say").startswith(f"Step {steps} of {steps}: ")
                 # Each other step is drawn, too.
                 assert page.evaluate("current().every((event, step) => typeof drawEvent(current(), step, 358) === 'string')")
-        # What the rules of the page make of the addresses is what was counted, for each access that was recorded.
+        # The page's rules must derive the counts from the addresses, for each access that was recorded.
         wrong, compared = page.evaluate("""() => {
           const wrong = [];
           let compared = 0;

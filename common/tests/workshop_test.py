@@ -22,7 +22,7 @@ def test_the_handout_names_what_there_is() -> None:
 
 
 def test_the_plan_fits_its_hours() -> None:
-    """The minutes of each plan add up to what stands above it."""
+    """The minutes of each plan add up to the number in its heading."""
     text = (WORKSHOP / "README.md").read_text(encoding="utf-8")
     plans = re.findall(r"^## [^\n]*: (\d+) minutes\n(.*?)(?=^## )", text, re.M | re.S)
     assert len(plans) == 2

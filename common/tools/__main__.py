@@ -11,7 +11,7 @@ if sys.version_info < (3, 10):
 import command
 
 if __name__ == "__main__":
-    # As Ctrl-C: what this process has started is ended with it.
+    # As Ctrl-C: the processes that this one has started end with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     code = command.main(sys.argv[1:])
     if code == command.INTERRUPTED:  # perhaps in the middle of a compilation, whose helpers Python would wait for

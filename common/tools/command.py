@@ -2,8 +2,8 @@
 
     python3 common/tools NAME [options]     NAME --help says more
 
-learn/ is for who does the exercises, measure/ takes numbers and records them, pages/ shows them. Here is what they
-share: errors with their exit codes, options, and how a command ends.
+learn/ is for those who do the exercises, measure/ takes numbers and records them, pages/ shows them. This file has the
+code that they share: errors with their exit codes, options, and how a command ends.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def signals_wait() -> Iterator[None]:
 
 @contextlib.contextmanager
 def started(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen[str]]]:
-    """Starts processes, each in a session of its own. What ends the block ends them, and all that they have started."""
+    """Starts processes, each in a session of its own. Whatever ends the block ends them and the processes that they have started."""
     processes: list[subprocess.Popen[str]] = []
     try:
         with signals_wait():
@@ -162,12 +162,12 @@ def folder_to_read(text: str) -> Path:
 
 
 def forget_output() -> None:
-    """What is still to be printed goes nowhere."""
+    """Text that is still to be printed goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(name: str, action: Callable[[], int | None]) -> int:
-    """Runs a command and returns its exit code; what ends it early is said in a line, and no traceback."""
+    """Runs a command and returns its exit code; an error that ends it early is one line, not a traceback."""
     try:
         code = action() or 0
         sys.stdout.flush()  # a page that did not reach its file must not look like a success

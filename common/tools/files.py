@@ -1,4 +1,4 @@
-"""Reading and writing files: whole or not at all, and nothing is believed of what a file says."""
+"""Reading and writing files: whole or not at all, and without trust in a file's contents."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ from command import ToolError
 
 
 class BadFile(ToolError):
-    """A file that cannot be used: the text names it, and what is wrong."""
+    """A file that cannot be used: the text names it and its fault."""
 
     code = 2
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Fails where something is: nothing is written over, nor through a link. What cannot be finished is removed."""
+    """Fails where something is: nothing is written over, nor through a link. A file that cannot be finished is removed."""
     with path.open("xb") as file:
         try:
             file.write(content)

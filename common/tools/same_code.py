@@ -26,7 +26,7 @@ from command import Parser, ToolError, Usage, folder_to_read, output_of
 PTX = re.compile(rb"\.version \d+\.\d+\n\.target [^\0]*")
 KERNEL = re.compile(r"^(?:\.weak |\.visible )?\.entry (\w+)\(.*?^}$", re.M | re.S)
 MANGLED = re.compile(r"_Z\w+?(?=_param_\d+\b|\b)")
-# Lines for a debugger, and numbers that depend on what else the file holds.
+# Lines for a debugger, and numbers that depend on the rest of the file.
 NOT_CODE = re.compile(r"^\s*(?:\.loc|\.file|//).*\n|^\$L__tmp\d+:\n", re.M)
 NUMBERED = re.compile(r"(\$L__BB|__local_depot|\$L__func_(?:begin|end))\d+")
 COUNTED_BY = ("variant", "op", "dtype", "rows", "cols", "input")
@@ -36,7 +36,7 @@ Hashes = dict[str, set[str]]  # of each kernel: one hash, unless kernels of the 
 
 
 def demangled(names: Iterable[str]) -> dict[str, str]:
-    """Names as C++ writes them, without namespaces and without what tells two files apart."""
+    """Names as C++ writes them, without namespaces and without the parts that tell two files apart."""
     names = sorted(set(names))
     printed = subprocess.run(["c++filt"], input="\n".join(names), text=True, stdout=subprocess.PIPE, check=True).stdout
     without = re.compile(r"\(anonymous namespace\)::|\b_INTERNAL_\w+::|\b[A-Za-z_]\w*::")
@@ -77,7 +77,7 @@ def kernels(build: Path, only: list[str]) -> tuple[Hashes, dict[str, tuple[str, 
 
 
 def machine_code(module: str, kernel: str) -> str:
-    """A hash of the section of the kernel in what ptxas makes of the module."""
+    """A hash of the kernel's section in the module that ptxas has compiled."""
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(module, encoding="utf-8")
@@ -113,7 +113,7 @@ Rows = dict[tuple[str, ...], set[tuple[tuple[str, str], ...]]]
 
 
 def counts(build: Path, options: list[str], only: list[str]) -> tuple[Rows, dict[tuple[str, str], list[str]]]:
-    """Rows of CSV by what is counted; and of each variant and operation the stages that have it."""
+    """Rows of CSV, by variant, operation and shape; and for each variant and operation the stages that have it."""
     rows: Rows = defaultdict(set)
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in sorted(build.glob("[0-9][0-9]_*")):

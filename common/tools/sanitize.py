@@ -20,8 +20,8 @@ from pathlib import Path
 from command import NoDevice, Parser, ToolError, folder_to_write, whole_number
 from measure import results
 
-# Small shapes around the edges that kernels get wrong: one row, odd counts, a warp, a pack and a block more or less, rows
-# that end unaligned, a row too long for registers, and one that sixteen blocks share. Of these at most 7: with 9 such clusters
+# Small shapes around the edges that kernels get wrong: one row, odd counts, widths around a warp, a pack and a block, rows
+# that end unaligned, a row too long for registers, and one that sixteen blocks share. At most 7 rows: with 9 such clusters
 # synccheck (2025.3.1, on an H200) itself ends with an illegal access, also in ten lines in which each block waits for a mbarrier
 # of its own. With 80 clusters of 8 it does not, and the other tools never do.
 EDGES = "--rows 1,2,7 --cols 1,3,31,32,33,100,128,129,1000,1024,1025,4096,5001 --dtype all --op all --input normal,neg_inf_prefix"
@@ -68,7 +68,7 @@ def sanitize(arguments: argparse.Namespace, stages: dict[str, Path]) -> list[str
         (shapes, clean), log = TOOLS[tool], logs / f"{stage}-{tool}.log"
         log.write_text("")
         options = ["--tool", tool, "--error-exitcode", FINDING, "--log-file", str(log), str(stages[stage])]
-        program = Path(arguments.sanitizer)  # it runs the stage, and hands on what that prints
+        program = Path(arguments.sanitizer)  # it runs the stage, and hands on its output
         report, problems = results.run_stage(program, [*options, *options_of(stage, shapes)], TIMEOUT_S, stopped=stopped)
         text = log.read_text(encoding="utf-8", errors="replace")
         if "Device not supported" in "\n".join([text, *problems]):

@@ -1,6 +1,6 @@
 // Exercise 01.2, write it, 15 minutes: three steps in one kernel
 //
-// What lay in y between the steps is now in a register: x is read once, y is written once.
+// Between the steps values stay in registers, not in y: x is read once, y is written once.
 #include "common/exercise/launchers.cuh"
 
 constexpr int block_size = 128;

@@ -1,7 +1,7 @@
 // Exercise 01.3, fix it, 10 minutes: the uncoalesced walk
 //
 // One kernel makes the softmax from the maximum and the sum of each row. The result is right and the passes
-// are the least possible; still it asks for far too many sectors. Change how the threads of a block share a
+// are the least possible; still it requests far too many sectors. Change how the threads of a block share a
 // row.
 #include "common/exercise/launchers.cuh"
 

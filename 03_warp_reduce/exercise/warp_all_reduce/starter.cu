@@ -1,7 +1,7 @@
 // Exercise 03.1, write it, 10 minutes: lanes exchange registers
 //
-// One warp takes one row of up to 1024 columns and keeps it in registers. What is missing is the reduction
-// over its 32 lanes: no shared memory, no barrier, and every lane gets the result.
+// One warp takes one row of up to 1024 columns and keeps it in registers. Write the reduction over its 32
+// lanes: no shared memory, no barrier, and every lane gets the result.
 #include "common/exercise/launchers.cuh"
 
 /// Every lane gets the result of all 32 lanes.

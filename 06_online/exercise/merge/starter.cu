@@ -1,12 +1,12 @@
 // Exercise 06.1, write it, 15 minutes: merging two parts of a row
 //
 // The maximum and the sum of a row in one pass: every thread collects a pair from its columns, lanes merge
-// their pairs by shuffles, warps merge theirs through shared memory. What is missing is the merge itself.
+// their pairs by shuffles, warps merge theirs through shared memory. Write the merge itself.
 #include <cfloat>
 
 #include "common/exercise/launchers.cuh"
 
-/// The maximum of some elements, and their sum of exp(x - max). Of no element: -inf and 0.
+/// The maximum of some elements, and their sum of exp(x - max). Without elements: -inf and 0.
 struct MaxSum {
   float max = -INFINITY;
   float sum = 0;

@@ -1,6 +1,6 @@
 // Exercise 09.1, fix it, 15 minutes: two mistakes with two rows
 //
-// Each turn of the loop makes one group, if only an empty one, so that "all but the latest" is always this row. And
+// Each iteration makes one group, even an empty one, so that a wait for all except the latest covers this row. And
 // the copies of other threads have arrived only once those threads have waited for them as well: after a barrier.
 #include <cuda_pipeline.h>
 

@@ -10,7 +10,7 @@
 
 namespace cg = cooperative_groups;
 
-/// The maximum of some elements, and their sum of exp(x - max). Of no element: -inf and 0.
+/// The maximum of some elements, and their sum of exp(x - max). Without elements: -inf and 0.
 struct MaxSum {
   float max = -INFINITY;
   float sum = 0;

@@ -1,6 +1,6 @@
 // Exercise 11.1, write it, 15 minutes: the gradient of a row
 //
-// A warp has read a row of y and of dy: each lane holds up to 32 elements of both, in registers. What is missing is the
+// A warp has read a row of y and of dy: each lane holds up to 32 elements of both, in registers. Write the
 // arithmetic: the sum of y dy over the row, and dx.
 #include "common/exercise/launchers.cuh"
 

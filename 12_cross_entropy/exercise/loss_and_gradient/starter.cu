@@ -9,7 +9,7 @@ constexpr int cols_per_lane = 32;
 constexpr std::int64_t ignored_label = -100;
 
 /// loss = log(sum) + (max - x[label]), written once; and in place dx = exp(x - max) / sum, less 1 at the label: x becomes dx.
-/// Of an ignored row the loss is 0 and each dx is 0, whatever x is: a NaN, too.
+/// In an ignored row the loss and each dx are 0, whatever x is: a NaN, too.
 __device__ void make_loss_and_gradient(float (&x)[cols_per_lane], float max, float sum, std::int64_t label,
                                        float* loss) {
   // TODO (roughly 8 lines): element i of this lane is that of column i * 32 + lane. x[label] is in a register of some lane:

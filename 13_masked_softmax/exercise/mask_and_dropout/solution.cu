@@ -9,7 +9,7 @@ constexpr unsigned dropped_of_65536 = 6554;
 constexpr float kept_factor = 65536.0f / (65536 - dropped_of_65536);
 
 /// The scores, scaled, of columns col to col + 3: -inf if the query does not see the column, which comes
-/// after its own. Of four that it does not see nothing is read.
+/// after its own. Four columns that it does not see are not read.
 __device__ void load_scores(const float* row_x, int col, int query, float (&scores)[4]) {
   float4 pack{};
   if (col <= query) pack = *reinterpret_cast<const float4*>(row_x + col);

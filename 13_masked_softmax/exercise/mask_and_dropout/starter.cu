@@ -10,7 +10,7 @@ constexpr unsigned dropped_of_65536 = 6554;
 constexpr float kept_factor = 65536.0f / (65536 - dropped_of_65536);
 
 /// The scores, scaled, of columns col to col + 3: -inf if the query does not see the column, which comes
-/// after its own. Of four that it does not see nothing is read.
+/// after its own. Four columns that it does not see are not read.
 __device__ void load_scores(const float* row_x, int col, int query, float (&scores)[4]) {
   // TODO (roughly 4 lines): row_x + col is a multiple of 16 bytes.
 }

@@ -15,7 +15,7 @@
 
 enum class Format { table, csv, json };
 
-/// Where to run: automatic is the GPU, or the simulator if there is no GPU.
+/// The device to run on: automatic is the GPU, or the simulator if there is no GPU.
 enum class RunOn { automatic, gpu, sim };
 
 /// The parts of the report; ./run asks several executables for parts and so joins them into one table.

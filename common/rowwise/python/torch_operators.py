@@ -5,7 +5,7 @@
     loss = rowwise.cross_entropy(logits, labels)
 
 They are torch.ops.rowwise.*, with fake implementations, so that torch.compile and CUDA graphs take them, and with gradients. They
-call build/librowwise.so (cmake --build build --target rowwise; or what the variable ROWWISE_LIBRARY names) through ctypes, on the
+call build/librowwise.so (cmake --build build --target rowwise; or the library that ROWWISE_LIBRARY names) through ctypes, on the
 current stream of the tensor's device. float32, float16 and bfloat16. A dimension that is not the last, or not contiguous, is
 copied first.
 """
@@ -85,7 +85,7 @@ def _call(operation: str, rows: int, cols: int, *tensors: Tensor) -> None:
     _raise_unless(function(DTYPES[tensors[0].dtype], *pointers, rows, cols, *given, stream))
 
 
-# ---- What is refused, also before anything runs: by the fake implementations.
+# ---- Refusals, also before anything runs: by the fake implementations.
 
 
 def _check(name: str, x: Tensor) -> None:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a small transformer to continue the lessons of this repository, character by character: twice, with PyTorch's softmax and
-cross-entropy and with the operators of torch_operators.py. Same weights, same batches: the same curve, but for rounding.
+cross-entropy and with the operators of torch_operators.py. Same weights, same batches: the same curve, except for rounding.
 
     cmake --build build --target rowwise && python3 common/rowwise/python/train_characters.py
 
-It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg beside this file.
+It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg next to this file.
 
 Exit codes: 0 the losses agree at the end; 1 they differ by more than 1 %; 3 no GPU, or no PyTorch.
 """

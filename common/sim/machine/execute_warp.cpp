@@ -28,7 +28,7 @@ void take_part_together(Assembler& a, const WrittenOperand& mask, InstructionCla
 
 constexpr std::uint32_t undefined_value = 0xffffffff;
 
-/// In Instruction::option, where a trace finds it.
+/// Kept in Instruction::option, so that a trace finds it.
 enum Direction : std::uint8_t { up, down, butterfly, index };
 
 /// A mask must name the lanes that take part: those, all of them, and no others.
@@ -135,7 +135,7 @@ void assemble_shfl(Assembler& a) {
 
 // ---- Votes
 
-/// In Instruction::option, where a trace finds it.
+/// Kept in Instruction::option, so that a trace finds it.
 enum Vote : std::uint8_t { all, any, uniform, ballot, match_any, match_all, reduction, election };
 
 /// Calls function(mask, lanes that have it) for each mask among the lanes.

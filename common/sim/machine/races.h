@@ -113,7 +113,7 @@ class LaunchOrder {
   void set_narrow(std::uint64_t address, Stamp at) { narrow_[address] = at; }
   [[nodiscard]] Stamp narrow_at(std::uint64_t address) const;
 
-  /// A write that releases replaces what its address released before, an atomic adds to it.
+  /// A write that releases replaces the knowledge that its address released before, an atomic adds to it.
   static constexpr std::uint64_t no_block =
       ~std::uint64_t{0};  ///< block_at() of a stamp of an earlier launch
   std::uint32_t add(Knowledge known);

@@ -226,7 +226,7 @@ void Module::skim(Lexer& lexer, std::string_view word) {
     }
     variables_[name] = variable;
   } else if (word[0] == '.') {
-    lexer.rest_of_line();  // .version and others that do not change what the program does
+    lexer.rest_of_line();  // .version and others that do not affect the program
   } else {
     throw PtxError("'" + std::string(word) + "' where a directive should stand");
   }

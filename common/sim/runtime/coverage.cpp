@@ -2,7 +2,7 @@
 // folder. For each kernel there are two files, named by its code:
 //
 //   HASH.kernel   text: its name in the PTX; its name for people; a source place a line; after an empty line each instruction,
-//                 as the number of its place, with a 'b' behind it for a conditional branch
+//                 as the number of its place, followed by a 'b' for a conditional branch
 //   HASH.ran      a byte for each instruction: `executed`, `taken`, `passed`
 #include <fcntl.h>
 #include <sys/mman.h>

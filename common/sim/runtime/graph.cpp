@@ -345,7 +345,7 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNo
                                                const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return change_step(exec, node, request_of(to, from, bytes, kind));
 }
-/// Makes an instantiated graph do what the graph does now, provided that it has the same number of nodes.
+/// Gives an instantiated graph the present steps of the graph, which must have the same number of nodes.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* result) {
   const std::lock_guard lock(runtime().mutex);

@@ -1,7 +1,7 @@
 // Several devices (SIM_DEVICES): which work goes on when, and the order between works.
 //
-// Work is done when it is enqueued, as with one device, unless it has to wait for other work: for a kernel that polls what
-// another device has not written yet, or for a stream's earlier work. It then goes on when something else is enqueued, or
+// Work is done when it is enqueued, as with one device, unless it has to wait: for earlier work of its stream, or, in a
+// kernel, for a polled value that another device has not written yet. It then goes on when something else is enqueued, or
 // waited for. With SIM_SEED, work begins as late as that now and then.
 #include <algorithm>
 #include <chrono>

@@ -84,7 +84,7 @@ struct Copy {
   }
 };
 
-/// Of all lengths, none of the divisors 0 or -1.
+/// Numbers of all lengths; no divisor is 0 or -1.
 std::vector<Pair> pairs() {
   std::vector<Pair> values;
   std::uint64_t state = 1;
@@ -114,7 +114,7 @@ struct RoundToLong {
 };
 struct ReciprocalRoot {
   __host__ __device__ float operator()(
-      double value) const {  // as f32, where the last bits of f64 do not show
+      double value) const {  // as f32, which does not show the last bits of f64
 #ifdef __CUDA_ARCH__
     return static_cast<float>(rsqrt(value));
 #else

@@ -20,11 +20,11 @@ namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
 
 constexpr int threads = 64;
-constexpr int n = 4 * threads;  // floats: a pack of 16 bytes a thread
+constexpr int n = 4 * threads;  // floats: a pack of 16 bytes per thread
 
 // ---- cp.async
 
-/// Each thread uses what it has fetched itself: no barrier is needed, but a wait.
+/// Each thread uses the pack that it has fetched itself: it needs a wait, but no barrier.
 template <bool bug>
 __global__ void own_packs(const float4* x, float4* y) {
   __shared__ float4 s[threads];
@@ -57,7 +57,7 @@ __global__ void double_buffer(const float* x, float* y) {
     y[i * threads + threadIdx.x] = s[i % 2][threadIdx.x];
   }
 }
-/// What is not read becomes zero.
+/// Bytes that are not read become zero.
 __global__ void zero_fill(const float4* x, float4* y) {
   __shared__ float4 s[threads];
   __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], sizeof(float4), threadIdx.x % 2 == 0 ? 0 : 8);
@@ -159,8 +159,8 @@ __global__ void cluster_sum(const float* x, float* y) {
   }
   if (way != Clustered::returns_early) cluster.sync();
 }
-/// A block reads what the next has written, in so many rounds that all that they know of each other is put together now and
-/// then. The mistake is in the last round.
+/// A block reads the value that the next has written, in enough rounds that all they know of each other is put together
+/// now and then. The mistake is in the last round.
 template <bool bug>
 __global__ void many_rounds(const float* x, float* y) {
   constexpr int rounds = 60;
@@ -294,7 +294,7 @@ __global__ void sends_by_turns(float* y) {
   if (threadIdx.x == 0) y[blockIdx.x] = static_cast<float>(sum);
 }
 
-/// All warps wait for the bytes, behind a barrier of the cluster that makes nothing known but what the fence before it names.
+/// All warps wait for the bytes, after a cluster barrier that makes known only the writes that the fence before it names.
 /// `bug`: without that fence.
 template <bool bug>
 __global__ void waits_in_all_warps(const float* x, float* y) {
@@ -382,7 +382,7 @@ int main() {
     CUDA_CHECK(cudaMemcpy(x, host.data(), n * sizeof(float), cudaMemcpyHostToDevice));
     CUDA_CHECK(cudaMemset(y, 0, n * sizeof(float)));
   };
-  /// What the launch before has written.
+  /// Checks an element that the previous launch has written.
   const auto y_is = [&](float wanted, int at) {
     CUDA_CHECK(cudaMemcpy(host.data(), y, n * sizeof(float), cudaMemcpyDeviceToHost));
     sim.check(host[at] == wanted, "    its result", std::to_string(host[at]));
@@ -399,7 +399,7 @@ int main() {
     sim.right("zero_fill", [&] { zero_fill<<<1, threads>>>(packs_x, packs_y); });
     y_is(5, 5);
     y_is(0, 6);
-    // A race, or, where the other warp has not waited for its copies yet, a read of what they write.
+    // A race; or, if the other warp has not waited for its copies yet, a read of the bytes that they write.
     sim.both("overwrites_what_is_read", "4 bytes of shared memory at byte",
              [&](auto bug) { overwrites_what_is_read<bug><<<1, threads>>>(x, y); });
     y_is(64, 64);

@@ -40,7 +40,7 @@ def workloads(build: Path) -> dict[str, list[list[str]]]:
 
 
 def run(command: list[str], library: Path, *before: Path, **environment: str) -> str:
-    """What the command writes to stderr."""
+    """The text that the command writes to stderr."""
     preload = " ".join(str(path) for path in (*before, library))
     done = subprocess.run(
         command,

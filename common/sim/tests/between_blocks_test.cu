@@ -1,4 +1,4 @@
-// Blocks that work together: what they may do, in whatever order they run, and what is a mistake.
+// Blocks that work together: correct kernels, in whatever order the blocks run, and mistakes.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr int threads = 64;
 constexpr int blocks = 8;
 
-// ---- The last block adds up what all have written (as in NVIDIA's sample threadFenceReduction).
+// ---- The last block adds up the values that all have written (as in NVIDIA's sample threadFenceReduction).
 
 template <bool bug>
 __global__ void last_block_sums(const float* x, float* partial, unsigned* ticket, float* sum) {
@@ -65,8 +65,8 @@ __global__ void releases(float* data, int* flag, float* y) {
   }
 }
 
-/// Block 0 learns what block 2 has written; then it and block 1 learn so often from each other that all that they know is put
-/// together now and then. In the end block 3 learns it from block 0.
+/// Block 0 learns of block 2's write; then it and block 1 learn from each other so often that all that they know is put
+/// together now and then. In the end block 3 learns of it from block 0.
 template <bool bug>
 __global__ void learned_long_ago(float* data, int* flag, float* y) {
   using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
@@ -112,7 +112,7 @@ __global__ void grid_barrier(float* data, float* y) {
   }
 }
 
-/// What all threads of all blocks have read, one of them writes.
+/// One thread writes the element that all threads of all blocks have read.
 template <bool bug>
 __global__ void all_read_one_writes(float* x, float* y) {
   const auto grid = cooperative_groups::this_grid();
@@ -226,7 +226,7 @@ __global__ void producer_and_consumer(int* y) {
 
 // ---- Time
 
-/// A block reads from shared memory what it has just written; the first one takes the time of some more barriers.
+/// Each block writes shared memory and then reads it; the first one takes the time of some more barriers.
 __global__ void passes_time(int more, int* y) {
   __shared__ int s[32];
   s[threadIdx.x] = threadIdx.x;

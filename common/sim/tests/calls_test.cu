@@ -32,7 +32,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What is written to stderr meanwhile.
+/// The text that `run` writes to stderr.
 template <class Run>
 std::string said_by(Run run) {
   return captured(stderr, run);
@@ -255,7 +255,7 @@ void test_copies() {
   expect_success(cudaMemcpy2DAsync(back.data(), 12, x, pitch, 12, 4, cudaMemcpyDefault, nullptr),
                  "copied back");
   expect(back[0] == 0x01010101 && back[2] == 2 && back[4] == 0x01010101 && back[6] == 6, "and are that");
-  // Between the rows nobody has written, and a copy does not change that.
+  // The bytes between the rows are still unwritten, and a copy does not change that.
   int* y = nullptr;
   expect_success(cudaMalloc(&y, 2048), "a copy");
   expect_success(cudaMemcpyPeer(y, 0, x, 0, 1024), "of it all");
@@ -271,7 +271,7 @@ void test_copies() {
   (void)cudaFree(x);
   (void)cudaFree(y);
 
-  // Sizes that are no sizes.
+  // Impossible sizes.
   constexpr std::size_t huge = ~std::size_t{0};
   void* none = nullptr;
   expect_error(cudaMalloc(&none, huge), cudaErrorMemoryAllocation, "huge: cudaMalloc");
@@ -448,7 +448,7 @@ void test_graph_by_hand() {
   (void)cudaFree(x);
 }
 
-// ---- What the GPU holds
+// ---- The blocks and clusters that the GPU holds
 
 void test_clusters() {
   cudaLaunchAttribute attribute{};
@@ -485,7 +485,7 @@ void test_clusters() {
   expect(block == 1024 && grid == (is_part ? 40 : 264), "fills the GPU", std::to_string(grid));
 }
 
-// ---- What is not there
+// ---- Functions that are not simulated
 
 void test_unsimulated() {
   cudaArray_t array = nullptr;

@@ -1,11 +1,11 @@
-// For tests of what is printed.
+// For tests of printed text.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-/// What `run` writes to a stream of the C library (stdout or stderr), which glibc lets us exchange.
+/// The text that `run` writes to a stream of the C library (stdout or stderr), which glibc lets us exchange.
 template <class Run>
 std::string captured(std::FILE*& stream, Run run) {
   char* text = nullptr;

@@ -1,5 +1,5 @@
 // compute_capability_test ARCHITECTURE: a kernel must run from the PTX of this architecture (800:
-// compute_80), and what the runtime says of it must be the same.
+// compute_80), and the runtime must report the same architecture for it.
 #include <cuda_runtime.h>
 
 #include <cstdio>

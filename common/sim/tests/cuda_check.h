@@ -1,4 +1,4 @@
-// For tests that call CUDA: a call that fails ends the test, and what a test asks for is released.
+// For tests that call CUDA: a call that fails ends the test, and all resources are released.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Two devices: what belongs to which, peer access, and kernels, copies and events that work together across them. Needs
+// Two devices: the objects of each, peer access, and kernels, copies and events that work together across them. Needs
 // two GPUs, or the simulator with SIM_DEVICES=2.
 #include <cuda_runtime.h>
 
@@ -62,7 +62,7 @@ __global__ void exchanges(int mine, int* my_data, volatile int* my_flags, const 
   y[i] = other_data[i];
 }
 
-/// Twice, so that what was read may be written again: also by the next kernel of the stream.
+/// Twice, so that data already read may be written again: also by the next kernel of the stream.
 __global__ void exchanges_again(int* my_data, volatile int* my_flags, const int* other_data,
                                 volatile const int* other_flags, int flag) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -105,7 +105,7 @@ __global__ void waits_for(volatile const int* flag) {
   while (*flag == 0) __nanosleep(100);
 }
 
-// ---- What a device has
+// ---- The objects of a device
 
 struct Device {
   int ordinal = 0;
@@ -152,7 +152,7 @@ int last_of(const int* x) {
   return value;
 }
 
-/// What `after`'s stream does from now on comes after what `before`'s has been given.
+/// Later work in `after`'s stream comes after all work that `before`'s has been given.
 void order(const Device& before, const Device& after) {
   CUDA_CHECK(cudaEventRecord(before.event, before.stream));
   CUDA_CHECK(cudaStreamWaitEvent(after.stream, before.event, 0));

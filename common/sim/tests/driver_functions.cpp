@@ -1,4 +1,4 @@
-// A program that calls the driver itself, and goes by what it answers.
+// A program that calls the driver itself, and acts on its answers.
 #include <cuda.h>
 
 #include <cstdio>

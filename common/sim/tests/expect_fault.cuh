@@ -1,4 +1,4 @@
-// For tests of what the simulator reports: each planted bug must be, with its line, and its correct twin must not. On a
+// For tests of the simulator, which must report each planted bug with its line, and not its correct twin. On a
 // GPU the correct twins run alone.
 #pragma once
 
@@ -29,7 +29,7 @@ class Simulator {
   [[nodiscard]] bool on_gpu() const { return api_ == nullptr; }
   [[nodiscard]] const SimApi& api() const { return *api_; }
 
-  /// `part`: what the report must say; "" when nothing may be reported.
+  /// `part`: text that the report must contain; "" if there must be no report.
   template <class Launch>
   void expect(const std::string& name, cudaError_t error, const std::string& part, Launch launch) const {
     if (on_gpu() && !part.empty()) return;
@@ -84,7 +84,7 @@ class Simulator {
   [[nodiscard]] int result() const { return failed_ ? 1 : 0; }
 
   std::function<void()> before_each;  ///< launch that is expected to be right or wrong
-  std::string said;                   ///< before what each check says
+  std::string said;                   ///< precedes the message of each check
 
  private:
   std::string file_;

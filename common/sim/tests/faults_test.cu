@@ -148,7 +148,7 @@ __global__ void tile_of_two_warps(float* y) {
   y[threadIdx.x] = cooperative_groups::reduce(tile, s[threadIdx.x], cooperative_groups::plus<float>());
 }
 enum class Reads { wanted_lanes, more_and_uses_them, more_and_leaves_them, lanes_that_read_more };
-/// Of the first n lanes. The mask names all that take part, whatever is read.
+/// The sum of the first n lanes. The mask names all that take part, whatever is read.
 template <Reads reads>
 __global__ void sum_by_few_lanes(float* y, int n) {
   const int lane = static_cast<int>(threadIdx.x);
@@ -220,7 +220,7 @@ int main() {
   sim.right("reads_written_global", copy_x);
   sim.api().forget(x + 7, sizeof(float));
   sim.wrong("reads_forgotten_global", "thread (7, 0, 0)", copy_x);
-  // Beside what is written: at which index.
+  // Reads next to the written elements: the report names the index.
   CUDA_CHECK(cudaMemset(x, 0, bytes));
   sim.api().forget(x, sizeof(float));
   sim.wrong("reads_before_what_is_written",
@@ -261,7 +261,7 @@ int main() {
            "race: read of 4 bytes of shared memory at byte 0 (word 0 of `s`), which thread (0, "
            "0, 0) of the block wrote with",
            reads_a_warp);
-  // Behind the other one's line comes the kernel, behind this one's the thread.
+  // The other one's line is followed by the kernel, this one's by the thread.
   const auto other_at = [](int line) { return "faults_test.cu:" + std::to_string(line) + "\n    in "; };
   sim.both("reads_what_another_warp_wrote, the other's line", other_at(line_of_write), reads_a_warp);
   sim.both("writes_what_another_warp_read", "which thread (0, 0, 0) of the block read with no barrier",
@@ -271,7 +271,7 @@ int main() {
   sim.both("warp_race", "race", [&](auto bug) { warp_race<bug><<<1, 32>>>(y); });
   CUDA_CHECK(cudaMemset(y, 0, 2 * bytes));
   sim.both("global_race", "race", [&](auto bug) { global_race<bug><<<1, threads>>>(y); });
-  // Where the other thread's registers point says which store it was.
+  // The addresses in the other thread's registers tell which store it was.
   sim.both("reads_of_two_stores_one", other_at(line_of_store),
            [&](auto bug) { reads_of_two_stores_one<bug><<<1, threads>>>(y); });
   sim.right("same_value", [&] { same_value<<<2, threads>>>(y); });
@@ -320,7 +320,7 @@ int main() {
                                   64 * 1024));
   sim.right("opted in to shared memory", with_64_kib);
 
-  // What need not be a mistake: said once for a source line, or not at all. All else stays a fault.
+  // Faults that need not be mistakes: reported once per source line, or not at all. All others stay faults.
   const auto races = [&] { shared_race<true><<<1, threads>>>(y); };
   for (const auto& [check, says] :
        {std::pair{"off", false}, {"warn", true}, {"off", false}, {"warn", false}}) {

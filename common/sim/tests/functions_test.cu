@@ -57,7 +57,7 @@ __device__ __noinline__ int doubled(int x) {
     return first + (x < -1 ? doubled<depth - 1>(first) : 1);
   }
 }
-/// If each call were a copy of what it calls, there would be 2^24 of them.
+/// If each call were a copy of the called function, there would be 2^24 copies.
 __global__ void deep(int* x) {
   x[threadIdx.x] = doubled<24>(static_cast<int>(threadIdx.x));
 }

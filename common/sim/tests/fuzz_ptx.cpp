@@ -1,4 +1,4 @@
-// Fuzzing what reads an executable's kernels: whatever the bytes are, it says what is wrong with them and goes on.
+// Fuzzes the reader of executables' kernels: whatever the bytes are, it says what is wrong with them and goes on.
 //
 //   build/common/sim/tests/fuzz_ptx -max_total_time=600 build/fuzz common/sim/tests/fuzz_corpus
 //
@@ -22,12 +22,12 @@ void parse(std::string text) {
   sim::Module module(std::move(text));
   try {
     module.parse_all(memory);
-  } catch (const sim::PtxError&) {  // what is expected of text that is no PTX
+  } catch (const sim::PtxError&) {  // expected if the text is not PTX
   }
 }
 
 /// The wrapper's pointer leads to the bytes. A header that promises more bytes than there are cannot be told from a right
-/// one, because nobody says how many there are: it is made to promise at most these.
+/// one, because nothing else says how many there are: it is made to promise at most these.
 void read_fat_binary(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint32_t wrapper_magic = 0x466243b1;
   constexpr std::size_t header_bytes = 16;

@@ -1,4 +1,4 @@
-// What ncu counted on an H200 for seven kernels at 64 x 1000, against what the simulator counts.
+// ncu's counts on an H200 for seven kernels at 64 x 1000, against the simulator's.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -84,7 +84,7 @@ __device__ float all_reduce(float value, float* warp_results) {
 
 enum class Layout { interleaved, transposed, conflicting };
 
-/// Where element i of pack `pack` lies in shared memory.
+/// The index of element i of pack `pack` in shared memory.
 template <Layout layout>
 __device__ int place(int pack, int i) {
   if (layout == Layout::transposed) return i * (cols / 2) + pack;

@@ -36,7 +36,7 @@ Values filled(const Values& given, int bits) {
   return values;
 }
 
-/// The special ones first, then what lies around powers of two (and with it ties of a rounding to f32 or
+/// The special ones first, then values around powers of two (and with them ties of a rounding to f32 or
 /// bf16).
 Values integers(int bits) {
   Values values{
@@ -104,7 +104,7 @@ Values floats(int bits, int mantissa) {
     values.insert(values.end(),
                   {overflow, overflow - 1, underflow, underflow + 1, power(1 - narrow_bias) - half});
   }
-  for (const int exponent : {31, 63, 15, 7}) {  // where the ranges of whole numbers end
+  for (const int exponent : {31, 63, 15, 7}) {  // the ends of the ranges of whole numbers
     if (exponent + 1 > bias) continue;
     const std::uint64_t end = power(exponent);
     const std::uint64_t unsigned_end = power(exponent + 1);
@@ -138,7 +138,7 @@ Values without(Values values, std::uint64_t instead, Excluded excluded) {
 }
 
 std::vector<OperandType> make_types() {
-  const Values i8 = integers(16);  // in a register of 16 bits: what lies above 8 bits must not matter
+  const Values i8 = integers(16);  // in a register of 16 bits: the upper 8 bits must not matter
   const Values f32 = floats(32, 23);
   std::vector<OperandType> types{
       {"u8", ".u16", 16, 0, i8},
@@ -199,7 +199,7 @@ std::string register_name(char first, std::size_t index) {
   return {'%', static_cast<char>(first + static_cast<char>(index))};
 }
 
-/// A predicate has no bytes: it lies in memory as a u32.
+/// A predicate has no bytes: in memory it is a u32.
 std::string memory_type(const OperandType& type) {
   return type.name == "pred" ? ".u32" : std::string(type.register_type);
 }
@@ -219,7 +219,7 @@ void expand(const std::string& text, std::vector<std::string>& expanded) {
   std::string after = text.substr(close + 1);
   std::istringstream choices(text.substr(open + 1, close - open - 1) + "|");
   for (std::string choice; std::getline(choices, choice, '|');) {
-    // This is the first pair of parentheses that is left: $1 is its choice, and $2 is $1 of what remains.
+    // This is the first pair of parentheses left: $1 is its choice, and $2 is the $1 of the others.
     std::string rest;
     for (std::size_t i = 0; i < after.size(); ++i) {
       if (after[i] != '$' || i + 1 == after.size()) {

@@ -20,7 +20,7 @@ struct OperandType {
   std::string_view register_type;  ///< as in .reg
   int bits = 0;                    ///< of one number; two of them in f16x2 and bf16x2
   int mantissa_bits = 0;           ///< of a floating-point number, without the leading one; 0 for others
-  /// What the arguments of this type are, in the cases one after the other and then from the first again.
+  /// The arguments of this type: the cases take one after the other, and then from the first again.
   std::vector<std::uint64_t> values;
 };
 
@@ -47,14 +47,14 @@ struct Instruction {
 /// Throws std::runtime_error with the line's number for one that does not read.
 std::vector<Instruction> read_instruction_table(const std::string& path);
 
-/// PTX text: what stands before the kernels of a module, and one kernel with the parameters (arguments,
+/// PTX text: the lines before the kernels of a module, and one kernel with the parameters (arguments,
 /// results, scratch): arrays [operand][case] of 8 bytes, and scratch_bytes.
 std::string module_header();
 std::string kernel_text(const Instruction& instruction);
 
 /// The argument `index` of a case, of an instruction with `count` arguments.
 std::uint64_t argument_value(const OperandType& type, int index, int count, int case_index);
-/// Of all values of all types: recorded results belong to these.
+/// The checksum of all values of all types: recorded results are those of these values.
 std::uint64_t checksum_of_values();
 
 /// Whether `got` is fine where `recorded` was recorded.

@@ -20,7 +20,7 @@ std::vector<Instruction> table_of(const std::string& text) {
   return instructions;
 }
 
-/// The result's type and what it may differ by, of a line "x;  f32 = ulp 2".
+/// The result's type and its tolerance, of a line "x;  f32 = ulp 2".
 Instruction with_result(const std::string& signature) {
   return table_of("x; " + signature + "\n").front();
 }

@@ -1,4 +1,4 @@
-// Runs each instruction of instructions.txt with edge values and compares with what was recorded on a GPU.
+// Runs each instruction of instructions.txt with edge values and compares the results with those of a GPU.
 //
 //   instructions_test                compares the device it runs on, GPU or simulator, with the recorded
 //   results instructions_test --record FILE  writes the results of a GPU instructions_test --print prints the

@@ -1,4 +1,4 @@
-// Preloaded before a simulator, whichever: the time that its launches take, without what the program does between them.
+// Preloaded before any simulator: the time that its launches take, without the program's work between them.
 // Written when the program ends to the file that LAUNCH_CLOCK names: seconds of processor time, and elapsed.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   return launch_clock().time([&] { return launch(kernel, grid, block, arguments, dynamic_shared, stream); });
 }
 
-/// What nvcc's host code calls for <<< >>>.
+/// The function that nvcc's host code calls for <<< >>>.
 cudaError_t __cudaLaunchKernel(void* kernel, dim3 grid, dim3 block,  // NOLINT(bugprone-reserved-identifier)
                                void** arguments, std::size_t dynamic_shared, cudaStream_t stream) {
   static const auto launch = next<Launch>("__cudaLaunchKernel");

@@ -104,7 +104,7 @@ void expect_wmma(const char* name) {
   });
 }
 
-// ---- mma.sync: which lane holds what is as the PTX ISA says.
+// ---- mma.sync: each lane holds the elements that the PTX ISA gives it.
 
 __device__ std::uint32_t pair(const void* from, int first, int second) {
   const auto* bits = static_cast<const std::uint16_t*>(from);

@@ -1,4 +1,4 @@
-// Ranks on two devices that work together through NCCL: what its calls give, and what is a mistake. Needs two GPUs and
+// Ranks on two devices that work together through NCCL: the results of its calls, and mistakes. Needs two GPUs and
 // NCCL, or the simulator with SIM_DEVICES=2.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -86,7 +86,7 @@ class Test {
   void expect(ncclResult_t got, const char* what, ncclResult_t wanted = ncclSuccess) const {
     simulator_.check(got == wanted, what, ncclGetErrorString(got));
   }
-  /// Of rank r's i-th input: r + i.
+  /// Rank r's i-th input is r + i.
   template <class T>
   void fill(std::size_t values) const {
     on_each([&](const Rank& own, int rank) {
@@ -262,7 +262,7 @@ class Test {
     on_each([](const Rank& own, int /*rank*/) { (void)cudaStreamSynchronize(own.stream); });
   }
 
-  /// What the simulator says of a mistake.
+  /// Checks the simulator's report of a mistake.
   template <class Call>
   void mistake(const char* name, const char* part, Call call) const {
     const auto before = simulator_.api().faults();
@@ -282,7 +282,7 @@ class Test {
       wait("its stream", cudaErrorLaunchFailure);
     });
   }
-  /// Of communicators that are of no use afterwards.
+  /// Mistakes after which the communicators cannot be used.
   void test_last_mistakes() const {
     const auto& [first, second] = ranks_;
     mistake("ranks that do not do the same", "rank 1 ncclAllReduce of 99 elements", [&] {

@@ -1,4 +1,4 @@
-// Lexer, module and parser: what nvcc writes, what people write, and what is no PTX.
+// Lexer, module and parser: PTX from nvcc, PTX written by hand, and text that is not PTX.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -292,7 +292,7 @@ TEST(Parser, Locations) {
   const Program& program = parsed.kernel();
   EXPECT_EQ(program.describe_location(program.location_of.at(0)), "/x/a.cu:10");
   EXPECT_EQ(program.describe_location(program.location_of.at(1)), "/x/b.h:20\n    called from /x/a.cu:11");
-  // Line 0 is none: of what stands before, or of the call.
+  // Line 0 means no line: the previous one's is taken, or the call's.
   EXPECT_EQ(program.describe_location(program.location_of.at(3)), "/x/a.cu:12");
   EXPECT_EQ(program.describe_location(program.location_of.at(4)), "/x/a.cu:13");
 }
@@ -376,7 +376,7 @@ TEST(Parser, UnknownInstructionsAreKeptWithTheirLine) {
   }
 }
 
-// ---- What is no PTX: an error that names the line
+// ---- Text that is not PTX: an error that names the line
 
 TEST(Errors, InABody) {
   const auto expect = [](const std::string& body, const std::string& part) {
@@ -467,7 +467,7 @@ TEST(Parser, WhatIsWrongWithAnInstructionIsSaid) {
             "line 7: a call of vprintf with too much");
 }
 
-/// A fat binary of one entry of PTX, which says that it is so long.
+/// Reads a fat binary of one entry of PTX, which claims this length (0: its true one).
 FatBinaryPtx read_entry_of(std::uint64_t bytes) {
   const std::string text = kernel_of("");
   constexpr std::size_t to_entries = 16;

@@ -1,5 +1,5 @@
-// What random_programs.py writes includes this: types, inputs, and what instructions give, computed on the host in another
-// way than the simulator does it: by the processor's own rounding modes, and in wider types.
+// For the programs that random_programs.py writes: types, inputs, and the results of instructions, computed on the host in
+// another way than in the simulator: by the processor's own rounding modes, and in wider types.
 #pragma once
 
 #include <bit>
@@ -73,7 +73,7 @@ __host__ __device__ T absolute(T a) {
   return a < 0 ? sub<T>(0, a) : a;
 }
 
-/// A NaN like any other: what its bits are is left open, and not what this is about.
+/// Replaces every NaN by the same one: the bits of a NaN are left open, and not tested here.
 inline __host__ __device__ float clean(float a) {
   return a != a ? std::numeric_limits<float>::quiet_NaN() : a;
 }
@@ -87,7 +87,7 @@ inline __host__ __device__ u16 clean_bf16(u16 a) {
   return (a & 0x7fffU) > 0x7f80U ? 0x7fff : a;
 }
 
-/// As other types: what a program is given and gives.
+/// The bits of a program's inputs and results as other types.
 template <class To, class From>
 __host__ __device__ To cut(From from) {
   To to;
@@ -108,7 +108,7 @@ constexpr int rz = FE_TOWARDZERO;
 constexpr int rm = FE_DOWNWARD;
 constexpr int rp = FE_UPWARD;
 
-/// Function's result in a rounding mode. It is not inlined, and what it reads and its result are volatile: neither is it computed
+/// Function's result in a rounding mode. It is not inlined, and its arguments and its result are volatile: neither is it computed
 /// outside of these calls, nor anything else between them.
 template <class Function, class... T>
 [[gnu::noinline]] auto rounded(int mode, Function function, T... values) {
@@ -321,7 +321,7 @@ inline u32 permute(u32 a, u32 b, u32 selector) {
   }
   return result;
 }
-/// Where bits begin, and how many they are: of 32 bits the operand's last byte counts, of 64 bits all of it.
+/// The first bit, or the number of bits: in 32 bits the operand's last byte counts, in 64 bits all of it.
 template <class T>
 u64 place(u32 operand) {
   return bits_of<T> == 32 ? operand & 255U : operand;
@@ -468,7 +468,7 @@ inline u64 interesting_word(u64& state) {
   }
 }
 
-/// Prints a line for each program: the same on the simulator and on a GPU if all is well. 1 if one is not what the host makes of it.
+/// Prints a line for each program: the same on the simulator and on a GPU if all is well. 1 if a result differs from the host's.
 inline int run_random_programs(const std::vector<RandomProgram>& programs, u64 seed) {
   constexpr int threads = 256;
   int devices = 0;

@@ -5,10 +5,10 @@
     random_programs.py run FOLDER [--seeds 1-100] [--seconds S] [--simulator LIBRARY_FOLDER]
                                                              writes, compiles and runs one seed after the other in FOLDER
     random_programs.py compare FOLDER [--seeds 1-20] [--simulator LIBRARY_FOLDER]
-                                                             runs what lies in FOLDER, and the programs of these seeds, on
+                                                             runs the programs in FOLDER, and those of these seeds, on
                                                              the GPU and on the simulator
 
-`run` keeps what differs from the host. `compare` takes FOLDER's executables, and compiles the sources that have none; it says
+`run` keeps programs that differ from the host. `compare` takes FOLDER's executables, compiles sources that have none, and says
 "equal", or names the functions that gave something else on the GPU than on the simulator, or than on the host. LIBRARY_FOLDER
 is build/simulator unless told otherwise; with --simulator '' `run` uses the GPU. Exit codes: 0 equal, 1 not, 2 bad usage, 3 no GPU.
 """
@@ -385,7 +385,7 @@ class Program:
                 host.append(f"carry = {'true' if name == 'sub' else 'false'};")
             first = f"({a})" if "." not in name else f"({kind})((u128({a}) * ({b})) >> {kind[1:] if name == 'mad.hi' else 0})"
             second = {"add": f"({b})", "sub": f"({kind})(~({b}))"}.get(name, f"({c})")
-            # What does not write the flag leaves it.
+            # An instruction that does not write the flag leaves it.
             host.append(f"{'' if last else 'static_cast<void>(carry); '}{result.name} = add_carry<{kind}>({first}, {second}, carry);")
         declaration = f"{kind} {', '.join(result.name for result in results)};"
         targets = ", ".join(f'"=&{CONSTRAINT[kind]}"({result.name})' for result in results)
@@ -394,7 +394,7 @@ class Program:
         self.host += [declaration, "{", *host, "}"]
 
     def outputs(self) -> list[tuple[str, str]]:
-        """What no statement uses, or all: a name, and the text that makes a word of it."""
+        """The variables that no statement uses, or all: a name, and the text that makes a word of it."""
         found = []
         for variable in self.variables:
             if variable.is_used and not self.writes_all:
@@ -415,7 +415,7 @@ class Program:
         lines += [f"void host_{self.name}(const u64* in, u64* out) {{", *self.host, *ends, "}"]
         lines += [f"__global__ void kernel_{self.name}(const u64* in, u64* out) {{"]
         lines += ["const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;"]
-        # In every second block three lanes of a warp run it alone, then the others: what the simulator has loops of their own for.
+        # In every second block three lanes of a warp run it alone, then the others: the simulator has separate loops for both.
         lines += ["const bool alone = blockIdx.x % 2 == 1 && threadIdx.x % 11 == 0;", "#pragma unroll 1"]
         lines += ["for (int turn = 0; turn < 2; ++turn) {"]
         lines += [f"if (alone == (turn == 0)) device_{self.name}(in + thread * program_inputs, out + thread * {len(outputs)}U);", "}", "}"]

@@ -1,4 +1,4 @@
-// The runtime functions of the simulator as the harness uses them, and what it says: libraries of PTX text,
+// The runtime functions of the simulator as the harness uses them, and its messages: libraries of PTX text,
 // printf and assert of kernels, streams, events and graphs.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -144,7 +144,7 @@ void test_libraries() {
 
 #endif
 
-// ---- What kernels say
+// ---- The output of kernels
 
 void test_printf_and_assert() {
   const std::string printed = captured(stdout, [] {

@@ -45,7 +45,7 @@ __global__ void in_place(const float* x, float* y) {
   y[i] += 1;
 }
 
-/// Each block reads what the next one writes, a part of it or all.
+/// Each block reads the elements that the next one writes, some of them or all.
 template <int number>
 __global__ void read_the_next(const float* x, float* y) {
   const unsigned i = blockIdx.x * threads + threadIdx.x;

@@ -6,7 +6,7 @@
 #include "common/kernel/cuda_check.h"
 #include "common/kernel/grid.cuh"
 
-// ---- The kernel: one block a row.
+// ---- The kernel: one block per row.
 struct CrossEntropy : ReducesToMaxSum {
   static constexpr const char* name = "cross_entropy_gradient";
 };

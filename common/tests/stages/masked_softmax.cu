@@ -1,4 +1,4 @@
-// A stage for tests: softmax of what is seen, and dropout, as plain as can be, and wrong. A thread for each row.
+// A stage for tests: softmax of visible elements, and dropout, very plain, and wrong. A thread for each row.
 #include "13_masked_softmax/masked_load_store.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"

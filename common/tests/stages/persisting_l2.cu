@@ -1,4 +1,4 @@
-// A stage for tests, on a GPU alone: one kernel twice. Before the first, somebody asks the L2 to keep its
+// A stage for tests, on a GPU alone: one kernel twice. Before the first, it tells the L2 to keep its
 // input, with all that can be set aside for that, and leaves it so. The second must take its usual time.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// A stage for tests: gradients that are wrong on purpose, beside one that is right. What the harness knows of these
-// operations must find every one.
+// A stage for tests: gradients that are wrong on purpose, and one that is right. The checks of the
+// harness for these operations must find every wrong one.
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/kernel/cuda_check.h"

@@ -42,7 +42,7 @@ def cache_of(build_folder: Path) -> dict[str, str]:
 
 
 def nvcc(cache: dict[str, str], root: Path) -> list[str]:
-    """The build's compiler; it makes what the simulator needs: PTX that is not compressed, with lines, and the runtime as
+    """The build's compiler; it makes files that the simulator needs: PTX that is not compressed, with lines, and the runtime as
     a shared library."""
     host = cache.get("CMAKE_CUDA_HOST_COMPILER")
     command = [cache.get("CMAKE_CUDA_COMPILER", "nvcc"), *(["-ccbin", host] if host else [])]
@@ -51,7 +51,7 @@ def nvcc(cache: dict[str, str], root: Path) -> list[str]:
 
 @contextlib.contextmanager
 def compiling(*commands: list[str], **more: Any) -> Iterator[list[subprocess.Popen[str]]]:
-    """Starts compilers. What ends the block early ends them, and what they have started."""
+    """Starts compilers. Whatever ends the block early ends them, with the processes that they have started."""
     with contextlib.ExitStack() as running:
         try:
             compilers = running.enter_context(started(*commands, stdin=subprocess.DEVNULL, **more))

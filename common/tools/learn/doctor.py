@@ -183,7 +183,7 @@ def check_built(machine: Machine) -> Finding:
 
 
 def check_simulator(machine: Machine) -> Finding:
-    """Runs what is built of the programs that count a kernel on it: the check of an exercise, or a stage."""
+    """Runs a program that is built and that counts a kernel on it: the check of an exercise, or a stage."""
     solution = machine.root / "04_smem_bank_conflict/exercise/bank_conflicts/solution.txt"
     programs: list[tuple[Path, list[str]]] = [(machine.root / "build/exercise/bank_conflicts", [str(solution)])]
     for main in sorted(machine.root.glob("[0-9][0-9]_*/main.cu")):

@@ -226,7 +226,7 @@ class Checker:
                 return code, text
         self.work.mkdir(parents=True, exist_ok=True)
         library = self.library(exercise)
-        # What a learner's counters are compared with.
+        # The counters that a learner's are compared with.
         before = self.work / f"{exercise.name}-before-{self.device}.so"
         before_source = exercise.folder / "before.cu"
         if not before_source.exists():
@@ -450,7 +450,7 @@ class Workshop:
             return stage
 
     def watch(self, exercise: Exercise) -> int:
-        """Checks at every save. Where there are keys they lead on to the next exercise; otherwise it ends with this one."""
+        """Checks at every save. If there are keys, they lead on to the next exercise; otherwise it ends with this one."""
         with Keys() as keys:
             while True:
                 mine = self.learners_file(exercise)

@@ -34,7 +34,7 @@ BLOCKS, EVENTS = "0-1", 1000
 ROWS = 2
 # The first of these widths that a variant takes. Some hold one pack for each lane, some want one for each lane of 16 blocks.
 WIDTHS = (512, 256, 128, 1024, 2048, 4096, 33)
-# What a lesson is about, where it is something else.
+# The subject of a lesson, if it is something else.
 DEFAULTS: dict[str, Json] = {
     "01_naive": {"rows": 32},  # a warp of them
     "03_warp_reduce": {"rows": 4},  # one for each warp of a block
@@ -49,8 +49,8 @@ DEFAULTS: dict[str, Json] = {
 
 def record(command: list[str], root: Path, blocks: str, events: int, warps: str | None = None,
            timeout_s: float = TIMEOUT_S) -> tuple[list[Json], int, str]:  # fmt: skip
-    """The launches that a program made under the simulator, its exit code, and its output. Where a block stopped that was
-    not to be recorded, that one is, in place of the others."""
+    """The launches that a program made under the simulator, its exit code, and its output. If a block stopped that was
+    not to be recorded, it is recorded in place of the others."""
     with tempfile.TemporaryDirectory(prefix="softmax-watch-") as folder:
         file = Path(folder) / "trace"
         choice = {"SIM_TRACE": str(file), "SIM_TRACE_BLOCKS": blocks, "SIM_TRACE_EVENTS": str(events)}
@@ -92,7 +92,7 @@ def record_variant(stage: Path, variant: str, options: argparse.Namespace) -> tu
             title = f"{variant}, {dtype} {rows} × {cols}"
             number = stage.name[:2]
             return {"title": title, "command": f"./run watch {number} {shown}", "launches": launches}, said if code else ""
-    if not options.op and not code:  # what it does may be another of the stage's operations
+    if not options.op and not code:  # its operation may be another one of the stage's
         return record_variant(stage, variant, argparse.Namespace(**{**vars(options), "op": "all"}))
     return None, said if code else ""
 
@@ -156,7 +156,7 @@ def prepare(launch: Json, root: Path) -> Json:
                 event[name] = shorter(event[name])
     if "fault" in launch:
         launch["events"].append(fault_event(launch, root, places))
-    # What a line cost, with what it calls: each line of the way to an instruction once.
+    # The cost of a line, with the functions that it calls: each line on the way to an instruction counts once.
     costs: dict[str, Json] = {}
     for place, counters in launch["lines"].items():
         for name, line in dict.fromkeys(places_of(place, root)):
@@ -173,7 +173,7 @@ def add(sum_: Json, counters: Json) -> None:
 
 
 def first_fault(runs: list[Json]) -> Json | None:
-    """Where the page opens: the step of the first mistake."""
+    """The step of the first mistake, at which the page opens."""
     for run, launches in enumerate(one["launches"] for one in runs):
         for number, launch in enumerate(launches):
             for event in launch["events"]:
@@ -196,7 +196,7 @@ def first_at(runs: list[Json], file: str, line: int) -> Json | None:
 
 
 def page(title: str, home: str, runs: list[Json], root: Path, at: tuple[str, int] | None = None) -> str:
-    """`runs` as record_variant() gives them; of each place that is shown which lies in the folder `home`. Opens at the first
+    """`runs` as record_variant() gives them; each place is shown by its line in the folder `home`. Opens at the first
     mistake, or at a line, or at the beginning."""
     runs = [{**run, "launches": [prepare(launch, root) for launch in run["launches"]]} for run in runs]
     named = {name for run in runs for launch in run["launches"] for place in launch["places"] for name, _ in place}

@@ -1,9 +1,9 @@
 """Writes common/rowwise/dispatch/choices.inc: which kernel does which matrices, learned from the recordings in common/results.
 
 For rows made of whole packs of 16 bytes and for others, with elements of 4 bytes and of 2, it lays segments over rows and columns:
-few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, where the
+few, and each with the kernel that loses least there against the best stage. A second list is for GPUs without clusters, if the
 first has kernels that need them; it ends with kernels that do anything. A shape that is in the ladder and in a sweep is judged by
-the later of them alone. Lines that the table has stay where others would hardly be better. For an operation of which neither is
+the later of them alone. Lines that the table has stay if others would hardly be better. For an operation of which neither is
 recorded the table has the lines that are assumed here, and says so.
 
     python3 common/tools choices             write the table; python3 common/tools generate then draws its picture
@@ -27,15 +27,16 @@ from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Ea
 
 TABLE = "common/rowwise/dispatch/choices.inc"
 STAGE = "14_dispatch"
-MOST_POINTS = 3.0  # that the table may be behind before somebody has to look
-LINE_COSTS = 0.5  # a line more must gain as much: otherwise the table is not readable
-# Where fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
+MOST_POINTS = 3.0  # of the copy's speed that the table may lose before --check fails
+LINE_COSTS = 0.5  # the least gain of an additional line: otherwise the table is not readable
+# If fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
 FEW_SHAPES = 10
 BORROWED = 0.1
-# Lines that the table has stay, unless others are better by so much: what the next run may undo changes nothing, and between the
-# recorded shapes they are known. Not where they are more than a point behind, and others are not.
+# The table's present lines stay unless the new ones cost less by more than this: a gain that the next run may undo changes
+# nothing, and between the recorded shapes the present lines are known. They have no such advantage if they lose more than a
+# point at more shapes than the new ones.
 STAY = 2.0
-NEAR_ROWS = 16  # so many times fewer rows still say what is best for more
+NEAR_ROWS = 16  # up to this factor, fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more
 PACK_BYTES = 16
 ANY = (1 << 63) - 1
@@ -77,7 +78,7 @@ PARTS = [Part(element_bytes, whole_packs) for element_bytes in (4, 2) for whole_
 
 
 class Kernel(NamedTuple):
-    """What one says of itself."""
+    """A kernel's own description."""
 
     kind: str  # the C++ enumeration
     name: str  # under which a stage's variant is recorded
@@ -99,7 +100,7 @@ def _read_kernels(path: Path) -> list[Kernel]:
 
 KERNELS = _read_kernels(ROOT / "common/rowwise/dispatch/kernels.csv")
 NEED_CLUSTERS = {kernel.name for kernel in KERNELS if kernel.needs_clusters}
-# Of the others, those whose lines are passed over if there is no workspace; and those that take every matrix, without one, too.
+# The other kernels whose lines are passed over if there is no workspace; and those that take every matrix, even without one.
 NEED_WORKSPACE = {kernel.name for kernel in KERNELS if kernel.needs_workspace} - NEED_CLUSTERS
 DO_ANYTHING = {kernel.name for kernel in KERNELS if {*kernel.most_cols.values()} == {ANY}} - NEED_CLUSTERS - NEED_WORKSPACE
 
@@ -114,10 +115,10 @@ class Work:
 
     name: str  # of the C++ enumeration
     operation: str  # that is recorded for all
-    last: tuple[str, ...]  # kernels for what is left
-    particular: tuple[str, ...] = ()  # kernels that cannot do all that lies elsewhere in memory, or between the recorded widths
-    particular_cut: tuple[str, ...] = ()  # likewise where whole packs do not cover the rows
-    assumed: dict[Part, list[Line]] = field(default_factory=dict)  # where nothing is recorded
+    last: tuple[str, ...]  # kernels for the shapes that are left
+    particular: tuple[str, ...] = ()  # kernels that cannot do every matrix elsewhere in memory, or between the recorded widths
+    particular_cut: tuple[str, ...] = ()  # likewise if whole packs do not cover the rows
+    assumed: dict[Part, list[Line]] = field(default_factory=dict)  # the lines if nothing is recorded
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -129,7 +130,7 @@ class Work:
 
 
 def _assumed_losses() -> dict[Part, list[Line]]:
-    """By a warp what its lanes hold, 32 packs each; few rows shared by many blocks."""
+    """A warp does rows that its lanes hold, 32 packs each; many blocks share few rows."""
     return {
         part: [
             Line(ANY, 32 * 32 * PACK_BYTES // part.element_bytes, "narrow_rows"),
@@ -143,7 +144,7 @@ def _assumed_losses() -> dict[Part, list[Line]]:
 
 
 def _assumed_gradients() -> dict[Part, list[Line]]:
-    """By a warp what its lanes hold, 12 packs each; in registers what fits there: 64 KiB."""
+    """A warp does rows that its lanes hold, 12 packs each; rows of up to 64 KiB stay in registers."""
     return {
         part: [
             Line(ANY, 32 * 12 * PACK_BYTES // part.element_bytes, "narrow_rows"),
@@ -169,13 +170,13 @@ def work_of(operation: str) -> Work:
 
 
 def is_offered(kernel: Kernel, element_bytes: int, cols: int) -> bool:
-    """The library asks some kernels for less than what they can do."""
+    """The library uses some kernels for fewer matrices than they can do."""
     row_bytes = cols * element_bytes
     return cols <= kernel.most_cols[element_bytes, min(row_bytes & -row_bytes, PACK_BYTES)]
 
 
 def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]]:
-    """What was recorded of the operation, put together by part and shape. Its own stage does not compete with itself."""
+    """The operation's recorded results, put together by part and shape. Its own stage does not compete with itself."""
     best: dict[tuple[Part, int, int], dict[str, float]] = {}
     percents: dict[tuple[Part, int, int], dict[str, dict[str, float]]] = {}
     for result in results:
@@ -188,7 +189,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
         percent, dtype = result["percent_of_copy"], result["dtype"]
         kernel = result["variant"]
         if kernel not in work.kernels:
-            kernel = kernel.removesuffix("_evict_last")  # whether to ask for it is then the launcher's decision
+            kernel = kernel.removesuffix("_evict_last")  # whether to request it is then the launcher's decision
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
         if kernel in work.kernels and is_offered(work.kernels[kernel], element_bytes, cols):
@@ -197,7 +198,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
     cells: dict[Part, list[Cell]] = {part: [] for part in PARTS}
     for place, of_dtype in best.items():
         worst = max(of_dtype.values())
-        # Points behind the best of its own data type, all against one best.
+        # Each data type's loss against its own best, in points, is subtracted from one best.
         kernels = {
             kernel: min(worst - (of_dtype[dtype] - percent) for dtype, percent in found.items())
             for kernel, found in percents.get(place, {}).items()
@@ -212,7 +213,7 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
 
 
 def _penalty(points: float) -> float:
-    """Of a kernel that is so many points behind. Half a point may be gone in the next run, and is worth no line; one is."""
+    """The cost of a kernel that loses these points. Half a point may be gone in the next run, and is worth no line; one is."""
     return points * points
 
 
@@ -249,7 +250,7 @@ def _halfway(before: int, after: int) -> int:
 
 
 def _limits(recorded: list[int], all_recorded: list[int]) -> list[int]:
-    """Where a segment that ends with each of the recorded numbers ends: halfway to the next of all; the last has no end."""
+    """The end of a segment for each recorded number that is its last: halfway to the next of all; the last has no end."""
     ends = []
     for number in recorded:
         after = [other for other in all_recorded if other > number]
@@ -258,7 +259,7 @@ def _limits(recorded: list[int], all_recorded: list[int]) -> list[int]:
 
 
 def _joined(bands: list[list[Line]], cells: list[Cell]) -> list[Line]:
-    """Those of few rows were not recorded for narrow ones: there, up to half of their first width, those of more rows hold."""
+    """Bands of few rows were not recorded for narrow ones: there, up to half of their first width, bands of more rows hold."""
     lines: list[Line] = []
     for band in reversed(bands):
         half = min(cell.cols for cell in cells if cell.rows <= band[0].most_rows) // 2
@@ -275,7 +276,7 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
     """Bands of rows, and in each a cut of the columns."""
     kernels = sorted(kernels)
     heights = sorted({cell.rows for cell in cells})
-    cuts: list[tuple[float, list[tuple[int, int, Fit]]]] = [(0.0, [])]  # the cheapest of so many heights
+    cuts: list[tuple[float, list[tuple[int, int, Fit]]]] = [(0.0, [])]  # the cheapest for the first n heights
     for end in range(1, len(heights) + 1):
         found = []
         for begin in range(end):
@@ -294,7 +295,7 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         columns = sorted({cell.cols for cell in own})
         limits = _limits([most_cols for most_cols, _ in fit.lines], columns)
         band = [Line(most_rows, limit, kernel) for limit, (_, kernel) in zip(limits, fit.lines, strict=True)]
-        # Of wider rows than so many were recorded with, what is best for not many fewer holds; and for as many as fill a GPU.
+        # For rows wider than the band's recorded ones, the lines for fewer rows hold if those are not many fewer, or fill a GPU.
         end = _limits(columns[-1:], all_columns)[0]
         fewer_rows = bands[-1] if bands else []
         wider = [line._replace(most_rows=most_rows) for line in fewer_rows if line.most_cols > end]
@@ -304,13 +305,13 @@ def fitted(cells: list[Cell], kernels: Iterable[str]) -> list[Line]:
         if wider and near:
             last = band.pop()._replace(most_cols=end)
             band += [last, *wider] if last.kernel != wider[0].kernel else wider
-        # Likewise of narrower ones, up to halfway.
+        # Likewise for narrower ones, up to halfway.
         if narrower := [cell.cols for cell in cells if FEW_ROWS <= cell.rows < least and cell.cols < columns[0]]:
             end = _halfway(max(narrower), columns[0])
             beyond = next((at for at, line in enumerate(fewer_rows) if line.most_cols > end), len(fewer_rows))
             lent = [*fewer_rows[:beyond], *(line._replace(most_cols=end) for line in fewer_rows[beyond : beyond + 1])]
             band = [line._replace(most_rows=most_rows) for line in lent] + band
-        # A kernel that has not done the widest rows may not be able to: where it is not, one that has. For one that needs clusters
+        # A kernel that has not done the widest rows may not be able to: after it comes one that has. For one that needs clusters
         # there are the lines without.
         wide = [kernel for kernel in able if all(kernel in cell.percent for cell in widest)]
         if wide and band[-1].kernel not in able and not needs_clusters(band[-1].kernel):
@@ -326,14 +327,14 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
     other = Part(6 - part.element_bytes, part.whole_packs)
 
     def is_known(rows: int, cols: int) -> bool:
-        """Whether it lies between what is recorded, of few rows or of many."""
+        """Whether it is between recorded shapes of few rows, or of many."""
         own = [cell.cols for cell in cells[part] if (cell.rows < FEW_ROWS) == (rows < FEW_ROWS)]
         return bool(own) and min(own) <= cols <= max(own)
 
     borrowed = [
         cell._replace(
             cols=cell.cols * other.element_bytes // part.element_bytes,
-            # What a particular kernel gains depends on the size of an element.
+            # The gain of a particular kernel depends on the size of an element.
             percent={kernel: percent for kernel, percent in cell.percent.items() if not work.is_particular(kernel, part)},
             weight=BORROWED,
         )
@@ -343,7 +344,7 @@ def with_borrowed(cells: dict[Part, list[Cell]], part: Part, work: Work) -> list
 
 
 def assumed_lines(work: Work, part: Part, cells: list[Cell]) -> list[Line]:
-    """Where nothing is recorded, up to half of the fewest rows or columns that are. All of them where there is no cell."""
+    """The assumed lines, up to half of the fewest rows or columns that are recorded. All of them if there is no cell."""
     assumed = work.assumed.get(part, [])
     if not cells:
         return assumed
@@ -355,7 +356,7 @@ def assumed_lines(work: Work, part: Part, cells: list[Cell]) -> list[Line]:
             most_rows=line.most_rows if line.most_rows == ANY else min(line.most_rows, few),
             most_cols=line.most_cols if line.most_cols == ANY else min(line.most_cols, narrow),
         )
-        # Clusters alone leave it to others what they could do.
+        # Only a line of clusters leaves shapes that it covers to later lines.
         is_left = not any(_covers(before, limited) and not needs_clusters(before.kernel) for before in lines)
         if is_left and (line.most_rows, line.most_cols) != (ANY, ANY):
             lines.append(limited)
@@ -368,12 +369,12 @@ def table_of(work: Work, part: Part, recorded: dict[Part, list[Cell]]) -> Table:
     lines = assumed + (_with_stand_ins(fitted(cells, work.kernels), cells, work, part) if cells else [])
     left = _behind_clusters(assumed)
     if in_clusters := [cell for cell in cells if needs_clusters(of_lines(lines, cell) or "")]:
-        # What clusters take and is not recorded, up to half of the narrowest that is: as more rows have it.
+        # Narrower shapes that clusters take, up to half of the narrowest recorded one, get the lines for more rows.
         half = min(cell.cols for cell in in_clusters) // 2
         lent = (_lent(line, lines, half) for line in _behind_clusters(lines) if line not in assumed)
         left += [line for line in lent if line]
         left += fitted(in_clusters, [kernel for kernel in work.kernels if not needs_clusters(kernel)])
-    # Also where such a line is among the others: who has no workspace passes over it.
+    # These are added even if such a line is among the others: a call without a workspace passes over it.
     last = [Line(ANY, ANY, kernel) for kernel in work.last]
     passed_over = {*NEED_WORKSPACE, *work.particular, *work.particular_cut}
     return Table(_without_covered(lines or last, passed_over), _without_covered([*left, *last], passed_over))
@@ -385,7 +386,7 @@ def _behind_clusters(lines: list[Line]) -> list[Line]:
 
 
 def _lent(line: Line, lines: list[Line], most_cols: int) -> Line | None:
-    """Up to so many columns, a line for what a line of clusters before it takes, if it is for others as narrow."""
+    """The line up to `most_cols`, if it takes matrices that narrow, and a line of clusters before it takes others."""
     lent = line._replace(most_cols=min(line.most_cols, most_cols))
     rows = {lent.most_rows, *(other.most_rows for other in lines if other.most_rows < lent.most_rows)}
     cols = {lent.most_cols, *(other.most_cols for other in lines if other.most_cols < lent.most_cols)}
@@ -394,7 +395,7 @@ def _lent(line: Line, lines: list[Line], most_cols: int) -> Line | None:
 
 
 def _with_stand_ins(lines: list[Line], cells: list[Cell], work: Work, part: Part) -> list[Line]:
-    """Behind each line of a particular kernel one for what it cannot do, with the best of those that can do all."""
+    """After each line of a particular kernel, adds one for the matrices that it cannot do, with the best kernel for all."""
     both: list[Line] = []
     for line in lines:
         both.append(line)
@@ -413,10 +414,10 @@ def _covers(line: Line, other: Line) -> bool:
 
 
 def _without_covered(lines: list[Line], passed_over: Collection[str] = ()) -> list[Line]:
-    """Without those whose matrices never come so far, or would go to the same kernel. The last stays: it is for what no line can do."""
+    """Without lines whose matrices never come so far, or go to the same kernel anyway. The last stays: it takes the rest."""
 
     def comes_further(other: Line, kernel: str) -> bool:
-        """Whether what `other` holds may come to a line of `kernel` behind it. It may have more columns than its kernel can do."""
+        """Whether a line of `kernel` after it may have the shapes of `other`, which may have more columns than its kernel can do."""
         may_fail = other.most_cols == ANY or other.kernel in passed_over
         return may_fail and other.kernel not in (kernel, *DO_ANYTHING) and not needs_clusters(other.kernel)
 
@@ -447,9 +448,9 @@ def chosen(table: Table, cell: Cell) -> str | None:
     return kernel if kernel in cell.percent else of_lines(table.without_clusters, cell)
 
 
-# ---- What is recorded, and the file.
+# ---- Recorded results, and the file.
 
-# What is taken of a results file.
+# The fields that are taken from a results file.
 OF_RESULT = {name: RESULT[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols", "status", "percent_of_copy")}
 JUDGED: Json = {
     "recorded": {"date_utc": PLAIN},
@@ -465,7 +466,7 @@ def recordings(root: Path, gpu: str = "") -> tuple[list[Json], str, int]:
     if ladder is None:
         raise ToolError("nothing is recorded in common/results")
     files = [load(path, JUDGED) for path in [ladder, *ladder.parent.glob(f"{ladder.stem}-sweep*.json")]]
-    # Of each shape what the latest file has: one run, one order.
+    # For each shape the results of the latest file: one run, one order.
     by_shape: dict[tuple[object, ...], list[Json]] = {}
     for file in sorted(files, key=lambda file: file["recorded"]["date_utc"]):
         latest: dict[tuple[object, ...], list[Json]] = {}
@@ -481,7 +482,7 @@ def _shape(result: Json) -> tuple[object, ...]:
 
 
 def without_clusters(cells: list[Cell]) -> list[Cell]:
-    """What a GPU without clusters can do, judged against the best of that."""
+    """The kernels of a GPU without clusters, judged against the best of them."""
     able = [cell._replace(percent={kernel: cell.percent[kernel] for kernel in cell.percent if not needs_clusters(kernel)}) for cell in cells]
     return [cell._replace(best=max(cell.percent.values())) for cell in able if cell.percent]
 
@@ -546,7 +547,7 @@ def _names(work: Work, part: Part) -> tuple[str, str]:
 
 
 def read_table(path: Path) -> dict[tuple[str, Part], Table]:
-    """What the file has, by the name of the work and part."""
+    """The tables of the file, by the name of the work and part."""
     text = path.read_text(encoding="utf-8")
     number = lambda found: ANY if found == "any" else int(found)  # noqa: E731
 
@@ -561,7 +562,7 @@ def read_table(path: Path) -> dict[tuple[str, Part], Table]:
 
 
 def judged(root: Path, gpu: str = "") -> list[tuple[float, str]]:
-    """By how many points the table is behind at each recorded shape, and in words."""
+    """The points that the table loses at each recorded shape, also in words."""
     table = read_table(root / TABLE)
     results, _, _ = recordings(root, gpu)
     found = []
@@ -580,7 +581,7 @@ def judged(root: Path, gpu: str = "") -> list[tuple[float, str]]:
 
 
 def disagreements(root: Path, gpu: str = "") -> list[str]:
-    """The recorded shapes at which the table is more than MOST_POINTS behind the best stage."""
+    """The recorded shapes at which the table loses more than MOST_POINTS against the best stage."""
     return [words for behind, words in judged(root, gpu) if behind > MOST_POINTS]
 
 

@@ -2,11 +2,11 @@
 
     {"all": {"op": "softmax"}, "columns": ["variant", "rows", {"ncu": ["sectors", "barriers"]}], "rows": [["packs", 8, [6, 0]]]}
 
-stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds what is the same in
-every object. A column that holds objects names their columns, and one that holds lists of objects names them as [columns]. A line is
-shorter if the object lacks the last columns; it is the object itself if it lacks others.
+stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds the values that all
+objects share. A column that holds objects names their columns, and one that holds lists of objects names them as [columns]. A line
+is shorter if the object lacks the last columns; it is the object itself if it lacks others.
 
-What is not applicable is no row of its own: "not_applicable" has a line for each variant and reason, with the shapes.
+A result that is not applicable has no row of its own: "not_applicable" has a line for each variant and reason, with the shapes.
 """
 
 import itertools
@@ -74,7 +74,7 @@ def _value(line: Any, columns: list[Any] | None, where: str) -> Any:
 
 
 def _are_columns(value: Any) -> bool:
-    """Of objects; inside of them, of lists of objects, too."""
+    """Columns of objects; inside of them, of lists of objects, too."""
     if not isinstance(value, list) or not all(isinstance(one, str) or (isinstance(one, dict) and len(one) == 1) for one in value):
         return False
     inner = [some[0] if isinstance(some, list) and some and isinstance(some[0], list) else some for _, some in _pairs(value)]
@@ -88,7 +88,7 @@ FORM: Json = {
 }
 
 
-# --- What is not applicable ------------------------------------------------------------------------
+# --- Results that are not applicable ------------------------------------------------------------------------
 
 
 def json_text(data: Json) -> str:
@@ -107,7 +107,7 @@ def json_text(data: Json) -> str:
 
 
 def form_of(rows: list[Json]) -> Json:
-    """The rows in columns; "variants" says where those that are not applicable stood among the others."""
+    """The rows in columns; "variants" says where those that are not applicable were among the others."""
     shapes: dict[str, list[Shape]] = {}
     for row in filter(is_not_applicable, rows):
         alike = json.dumps({name: value for name, value in row.items() if name not in Shape._fields})
@@ -155,7 +155,7 @@ def in_order(rows: list[Json], variants: list[str]) -> list[Json]:
 
     waiting = by_place(sorted(filter(is_not_applicable, rows), key=at))
     others = list(itertools.filterfalse(is_not_applicable, rows))
-    last = {place(row): row for row in others if row["stage"]}  # behind them the copy's row may be far away
+    last = {place(row): row for row in others if row["stage"]}  # after them the copy's row may be far away
     found = []
     for row in others:
         here = waiting.get(place(row), [])

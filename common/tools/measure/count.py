@@ -20,7 +20,7 @@ from files import write_whole
 from measure import results
 from measure.results import Json, Shape, Stopped, place_of
 
-# What a kernel does to one row does not depend on how many there are.
+# The work on one row does not depend on the number of rows.
 ROWS = 64
 DEFAULT_SHAPES = (Shape("f32", ROWS, 1024), Shape("f16", ROWS, 1024))
 EXTRA_SHAPES = {
@@ -35,7 +35,7 @@ EXTRA_SHAPES = {
     "12_cross_entropy": (Shape("f32", 64, 10), Shape("bf16", 16, 32000), Shape("bf16", 16, 50257)),
     "14_dispatch": (Shape("f32", 1, 151936), Shape("bf16", 16, 50257)),
 }
-# Instead of all these: a head of attention has as many rows as columns, and what a mask hides depends on the row.
+# Instead of all these: a head of attention has as many rows as columns, and a mask hides another part of each.
 SHAPES_OF_HEADS = {"13_masked_softmax": (Shape("bf16", 512, 512),)}
 
 KEPT = (*results.PLACE, "op", *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")
@@ -45,12 +45,12 @@ STAGE_TIMEOUT_S = 300
 def simulate(
     stages: dict[str, Path], work: list[tuple[str, Shape]], op: str = "", variants: str = "all"
 ) -> list[Json]:
-    """What the simulator counted: one object per variant and shape, also for variants that do not apply there.
+    """The simulator's counts: one object per variant and shape, also for variants that do not apply there.
 
     Without an `op` each variant does its own.
 
-    `passes`, `barriers_per_row` and `bank_conflicts_per_row` are what the variant declares, null where it declares none;
-    the fields named `counted_...` are null where it does not apply.
+    `passes`, `barriers_per_row` and `bank_conflicts_per_row` are the variant's declarations, null if it declares none;
+    the fields named `counted_...` are null if it does not apply.
     Raises ToolError when a variant is wrong or a stage fails.
     """
     entries: list[Json] = []

@@ -1,4 +1,4 @@
-"""Why Nsight Compute counts otherwise than the simulator: what explanations.md says, and where it holds."""
+"""Why Nsight Compute's counts differ from the simulator's: the reasons in explanations.md, and the places where they hold."""
 
 import re
 from pathlib import Path

@@ -5,12 +5,12 @@
     python3 common/tools hardware_table --missing only shapes that are not recorded yet: a new variant, or what it was stopped before
     python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
 
-Writes common/results/<gpu>-simulator.json: per variant and shape what ncu and what the simulator counted in
+Writes common/results/<gpu>-simulator.json: the counts of ncu and of the simulator, per variant and shape, in
 one launch of the same executable. `generate` makes common/results/simulator.md of it.
 
---check counts again with the simulator. Every number must be the recorded one; where it is not ncu's, an explanation
-(explanations.md) must hold; and every explanation must hold somewhere. A variant that is not recorded yet is named, and is no
-failure: whoever adds one need not have a GPU.
+--check counts again with the simulator. Every number must be the recorded one; if it is not ncu's, an explanation
+(explanations.md) must hold; and every explanation must hold somewhere. A variant that is not recorded yet is named, and is not a
+failure: it may be added without a GPU.
 
 Exit codes: 0 written, or all is well; 1 something failed, differs or is not explained; 2 bad usage; 3 no GPU,
 no ncu, no permission to read the counters, or (--check) it differs but another nvcc compiled the stages.

@@ -51,7 +51,7 @@ class Timing(NamedTuple):
     spread_percent: float
     copy_us: float
     copy_spread_percent: float
-    note: str  # what makes the time doubtful; empty when nothing does
+    note: str  # the reason why the time is doubtful; empty if there is none
 
 
 class Tensor(NamedTuple):
@@ -101,7 +101,7 @@ class Harness:
         self._session = c_void_p()
 
     def _told(self, code: int) -> Any:
-        """The result of a call. Raises what a launch callback raised, or what the library says."""
+        """The result of a call. Raises the exception of a launch callback, or an error with the library's message."""
         raised, self._raised = self._raised, None
         text = (self._library.softmax_error() if code else self._library.softmax_told()).decode(errors="replace")
         if code:
@@ -109,7 +109,7 @@ class Harness:
         return json.loads(text) if text else None
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """ctypes passes bytes as char*, whole numbers as int; what is wider has a type of its own."""
+        """ctypes passes bytes as char* and whole numbers as int; wider arguments have types of their own."""
         return self._told(getattr(self._library, f"softmax_{name}")(self._session, *arguments))
 
     def is_alive(self) -> bool:
@@ -121,7 +121,7 @@ class Harness:
             self._call("add_stage", str(built(self._build / f"libstage_{stage}.so")).encode())
 
     def add_contender(self, stage: str, name: str, launch: Launch) -> int:
-        """Adds whatever `launch` enqueues; what it raises comes out of verify() and time(). Returns its number."""
+        """Adds whatever `launch` enqueues; its exceptions come out of verify() and time(). Returns its number."""
 
         def call(_context: object, inputs: Any, outputs: Any, stream: int | None) -> int:
             try:
@@ -155,7 +155,7 @@ class Harness:
         return told["reason"], told["passes"]
 
     def verify(self, number: int, tolerance_factor: float = 1) -> Verdict:
-        """One launch, every element compared; wrong is what errs by more than `tolerance_factor` times the allowed."""
+        """One launch, every element compared; an element is wrong if its error exceeds `tolerance_factor` times the allowed one."""
         return Verdict(**self._call("verify", number, c_double(tolerance_factor)))
 
     def time(self, number: int, repeats: int, warm_up_ms: int, limit_ms: int) -> Timing:

@@ -1,4 +1,4 @@
-"""Nsight Compute: runs launches of the stages under one `ncu` and reads what it counted.
+"""Nsight Compute: runs launches of the stages under one `ncu` and reads its counts.
 
 Every launch is a process of its own, the stage's executable with --profile, and all of them are one ncu session: so
 they are one report, in which the NVTX range of each launch has the name of its variant.
@@ -26,12 +26,12 @@ from measure.results import Json, last_line, place_of, shape_of
 
 LAUNCH_TIMEOUT_S = 180
 READ_TIMEOUT_S = 300
-MISSING_AT_ONCE = 20  # launches under one ncu, when what is missing is added to a file
+MISSING_AT_ONCE = 20  # launches under one ncu, when missing results are added to a file
 
-# Where the toolkit's packages put it without a link on PATH; the newest version last.
+# The folders of the toolkit's packages, which make no link on PATH; the newest version last.
 USUAL_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
-# ncu is asked for base units; older versions still scale some of them.
+# ncu is told to use base units; older versions still scale some of them.
 UNIT_FACTORS = {
     "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9,
     "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9,
@@ -44,7 +44,7 @@ NOT_PERMITTED = """no permission to read the GPU's counters (ERR_NVGPUCTRPERM): 
 
 
 def find(name: str = "ncu") -> str:
-    """Where ncu is. Raises NoDevice."""
+    """The path of ncu. Raises NoDevice."""
     found = shutil.which(name)
     if not found and name == "ncu":
         places = (path for place in USUAL_PLACES for path in sorted(Path("/").glob(place.lstrip("/"))))
@@ -69,7 +69,7 @@ def number(text: str, unit: str) -> float | None:
 
 
 def value(text: str, unit: str) -> None | float | dict[str, int]:
-    """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, what each of them has."""
+    """A number, or for a counter by opcode, `30 (LDS: 10; STS: 20)`, the number of each."""
     by_opcode = re.findall(r"([A-Z][A-Z0-9_.]*): ([\d,]+)", text)
     if by_opcode:
         return {name: int(count.replace(",", "")) for name, count in by_opcode}
@@ -103,7 +103,7 @@ def read(ncu: str, report: Path, metrics: Sequence[str]) -> dict[int, list[Json]
 
 
 def driver_script(stages: dict[str, Path], entries: Sequence[Json], folder: Path) -> str:
-    """A shell script that makes the launches: what the Nth printed, its process and its exit code go into N.*."""
+    """A shell script that makes the launches: the output of the Nth, its process and its exit code go into N.*."""
     lines = []
     for n, e in enumerate(entries):
         launch = [str(stages[e["stage"]]), *results.stage_options(*shape_of(e), e["op"], e["variant"])]
@@ -116,7 +116,7 @@ def driver_script(stages: dict[str, Path], entries: Sequence[Json], folder: Path
 
 
 def check_permitted(log: Path) -> None:
-    """Raises NoDevice for what stops all launches."""
+    """Raises NoDevice for an error that stops all launches."""
     said = log.read_text(errors="replace")
     if "ERR_NVGPUCTRPERM" in said:
         raise NoDevice(NOT_PERMITTED)
@@ -147,7 +147,7 @@ def measure(
     options: Sequence[str] = (),
 ) -> list[str]:
     """Launches each entry's variant at its shape under ncu and adds its kernels to it, in launch order:
-    {"kernel": name, "metrics": {name: value}}. Returns what went wrong with single launches. Keeps ncu's report where
+    {"kernel": name, "metrics": {name: value}}. Returns the errors of single launches. Keeps ncu's report where
     `report` says, as a whole or not at all. Raises NoDevice, ToolError."""
     problems = []
     with tempfile.TemporaryDirectory(dir=report.parent if report else None) as name:
@@ -191,9 +191,9 @@ def record(
     options: Sequence[str] = (),
     missing: bool = False,
 ) -> Path:
-    """Measures the launches that `count` has counted on the simulator, and writes what is to be `kept` of each; returns
-    the file. What is recorded of other stages stays, with its own date and commit; if only what is `missing` is wanted, also
-    of these, and what is added is written a few launches at a time: where it is stopped, the next call goes on. Raises
+    """Measures the launches that `count` has counted on the simulator, and writes the `kept` part of each; returns
+    the file. Entries of other stages stay, with their own date and commit. If only `missing` ones are wanted, those of these
+    stages stay, too, and new ones are written a few launches at a time: the next call goes on after a stop. Raises
     ToolError, and then has written nothing else."""
     header = results.header(arguments, command)
     machine = results.machine_of(stages)
@@ -221,7 +221,7 @@ def record(
 
 
 def entries_of_others(folder: Path, name: str, stages: dict[str, Path]) -> list[Json]:
-    """What was recorded on such a GPU of other stages than these, each entry with where it comes from."""
+    """The results of other stages that were recorded on such a GPU, each entry with its origin."""
     if set(stages) >= set(results.stage_names(folder.parents[1])):
         return []
     earlier = results.load(folder / name, results.BY_NCU)

@@ -32,11 +32,11 @@ from measure.quantities import QUANTITIES, Row
 from measure.results import ELEMENT_BYTES, Json, Shape, shape_of
 from text import Notes, short_text
 
-# On the simulator: what a row costs does not depend on how many there are, beyond a few blocks of them.
+# On the simulator: the cost of a row does not depend on the number of rows, beyond a few blocks of them.
 COUNTED_ROWS = 64
 COUNTED_ELEMENTS = 4 << 20
 
-# What the lessons show, for --record: at two shapes every stage, at the others what makes their point.
+# The shapes that the lessons show, for --record: two of every stage, and others that make a stage's point.
 RECORDED_SHAPES = (Shape("f16", 49152, 1024), Shape("f32", 1024, 32768))
 RECORDED_BY_STAGE = {
     "01_naive": (Shape("f32", 49152, 1024),),
@@ -70,7 +70,7 @@ def counted_shape(shape: Shape) -> Shape:
 def count_all(
     stages: dict[str, Path], work: Sequence[tuple[str, Shape]], op: str = "", variants: str = "all"
 ) -> tuple[list[Json], list[str]]:
-    """An entry for each variant that applies, without measurements; and who does not apply, and why."""
+    """An entry for each variant that applies, without measurements; and the variants that do not, and why."""
     entries, others = [], []
     asked = {(stage, counted_shape(shape)): shape for stage, shape in work}
     for counted in count.simulate(stages, list(asked), op, variants):
@@ -99,7 +99,7 @@ def number_text(number: float) -> str:
 
 
 def is_shown(quantity: quantities.Quantity, rows: Sequence[Row]) -> bool:
-    """Not a line of nothing: what only ncu knows needs ncu, and shared memory a kernel that uses it."""
+    """Not a line without numbers: some quantities need ncu, and shared memory needs a kernel that uses it."""
     if quantity.needs_ncu and all(row.numbers[2] is None for row in rows):
         return False
     return any(n for row in rows for n in row.numbers) or any(row.numbers[0] is not None for row in rows)
@@ -118,7 +118,7 @@ COLUMN = 22
 
 
 def split_name(name: str) -> list[str]:
-    """A variant's name in lines that fit its column, broken behind a _."""
+    """A variant's name in lines that fit its column, broken after a _."""
     if len(name) <= COLUMN - 2:
         return [name]
     return [line.replace("_ ", "_") for line in textwrap.wrap(name.replace("_", "_ "), COLUMN - 2)]
@@ -141,7 +141,7 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, notes: Note
 
 
 def screen(entries: list[Json], others: list[str], shape: Shape, op: str, measured_on: str) -> str:
-    """A table for each stage. `measured_on`: the GPU; empty where nothing was measured."""
+    """A table for each stage. `measured_on`: the GPU; empty if nothing was measured."""
     width = max(80, shutil.get_terminal_size((124, 24)).columns)
     notes, measured = Notes(), bool(measured_on)
     columns = f"declared · counted ({counted_shape(shape).rows} rows, CPU simulator)"
@@ -185,7 +185,7 @@ def csv_text(entries: list[Json]) -> str:
 
 
 def recorded_entry(entry: Json) -> Json:
-    """What the file keeps: ncu's counters without those by opcode, and what the quantities came out as."""
+    """The entry that the file keeps: ncu's counters without those by opcode, and the values of the quantities."""
     metrics = quantities.combined(entry["kernels"])
     kernels = [{"kernel": k["kernel"], "metrics": {n: k["metrics"][n] for n in metrics}} for k in entry["kernels"]]
     kept = {name: entry[name] for name in (*results.PLACE, "op")}
@@ -201,7 +201,7 @@ def row_of(quantity: quantities.Quantity, entry: Json) -> Row:
 
 
 def record(arguments: argparse.Namespace, stages: dict[str, Path]) -> Path:
-    """Replaces what is recorded of these stages. Raises ToolError, and then has written nothing."""
+    """Replaces the recorded entries of these stages. Raises ToolError, and then has written nothing."""
     work = [
         (stage, shape)
         for stage in stages
@@ -215,7 +215,7 @@ def record(arguments: argparse.Namespace, stages: dict[str, Path]) -> Path:
 
 
 def check_accepted(stages: Iterable[Path], op: str, variants: str) -> None:
-    """Raises Usage with what a stage says of an operation or a variant that it does not have."""
+    """Raises Usage with a stage's message about an operation or a variant that it does not have."""
     for stage in stages:
         done = results.run_process([str(stage), "--list", "--op", op, "--variant", variants], STAGE_TIMEOUT_S)
         if done.returncode == Usage.code:

@@ -1,15 +1,15 @@
-"""What is counted of a launch, and what of it `./run profile` shows.
+"""The counters of a launch, and the quantities that `./run profile` makes of them.
 
-Counters are what the simulator and Nsight Compute (ncu) both count, each spelled once: the simulator's name, and of
-which of ncu's metrics it comes. Quantities are sums of them in a unit: what a variant declares, the simulator counts
-and ncu measures.
+The simulator and Nsight Compute (ncu) both count the counters. Each is spelled once: the simulator's name, and the ncu
+metrics that it is made of. Quantities are sums of counters in a unit: a variant declares them, the simulator counts them
+and ncu measures them.
 
 ncu's metrics of a launch are those of its kernels, in launch order: [{"kernel": name, "metrics": {name: value}}]; a
 metric that this ncu does not know is None. An entry is one launch of one variant, as JSON:
 
     stage, variant, dtype, rows, cols, op
-    counted        count.simulate's entry of the same variant, which may have fewer rows; it has what is declared, too
-    kernels        what ncu counted of each kernel; [] without ncu
+    counted        count.simulate's entry of the same variant, which may have fewer rows; it has the declared numbers, too
+    kernels        ncu's counts of each kernel; [] without ncu
 """
 
 import re
@@ -30,8 +30,8 @@ def of_l2(what: str, op: str) -> str:
     return f"lts__t_{what}_srcunit_tex_op_{op}.sum"
 
 
-# Of shared memory there are two families: the hardware's own counters, and those that ncu gets by patching the machine
-# code (sass).
+# Shared memory has two families of counters: the hardware's own, and those that ncu gets by patching the machine code
+# (sass).
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
 SASS_REQUESTS = "smsp__sass_inst_executed_op_shared_{}.sum"
@@ -50,7 +50,7 @@ OCCUPANCY_LIMITS = ("launch__occupancy_limit_registers", "launch__occupancy_limi
 
 
 class Counter(NamedTuple):
-    """What both count."""
+    """A number that the simulator and ncu both count."""
 
     members: tuple[str, ...]  # of the simulator's entry: the first less the others
     metrics: tuple[str, ...]  # ncu's, of which `of` makes the counter
@@ -79,7 +79,7 @@ def block_barriers(executed: Any, block_size: int) -> int:
 
 
 def patched_conflicts(patched: int, wavefronts: int, conflicts: int) -> int:
-    """What the machine code's wavefronts have beyond the hardware's count of those without any conflict."""
+    """The machine code's wavefronts beyond the hardware's count of those without any conflict."""
     return patched - (wavefronts - conflicts)
 
 
@@ -118,8 +118,8 @@ COUNTERS: dict[str, Counter] = {
 
 
 def of_launch(kernels: list[Json], name: str) -> Number:
-    """A counter, or a plain metric of ncu, of all kernels: the sum; of a percentage the mean, each kernel counting for
-    as long as it took; of what a launch has, like registers, the largest. None where ncu does not know it."""
+    """A counter, or a plain metric of ncu, of all kernels: the sum; for a percentage the mean, weighted by the kernels'
+    durations; for a property of a launch, like registers, the largest. None if ncu does not know it."""
     if name in COUNTERS:
         return COUNTERS[name].hardware(kernels)
     found = [kernel["metrics"].get(name) for kernel in kernels]
@@ -139,7 +139,7 @@ def ratio(above: Number, below: Number) -> Number:
 
 # --- Quantities -------------------------------------------------------------------------------------
 
-# What a row costs is counted on a part of the rows, and Thrust's tiles of a fixed size do not end where that does.
+# The cost of a row is counted on a part of the rows, and Thrust's tiles of a fixed size do not end where that does.
 SAME = 0.02
 
 
@@ -151,7 +151,7 @@ def tensor_bytes(entry: Json) -> int:
     return shape_of(entry).tensor_bytes
 
 
-# What a unit divides by, at an entry's shape, where nothing else is counted that does.
+# The divisor of each unit, at an entry's shape, for quantities that no counter divides.
 DIVISORS: dict[str, Callable[[Json], float]] = {
     "passes": tensor_bytes,
     "a row": lambda at: at["rows"],
@@ -162,20 +162,20 @@ DIVISORS: dict[str, Callable[[Json], float]] = {
 
 
 class Quantity(NamedTuple):
-    """A sum in a unit. What is a sum of COUNTERS alone is counted, too; the others are measured alone."""
+    """A sum in a unit. A sum of COUNTERS alone is counted, too; the others are only measured."""
 
     name: str  # its key in markers has _ for spaces
     unit: str
     of: tuple[str, ...]  # names of COUNTERS, or ncu's
     divided_by: str = ""  # another such
     declared: str = ""  # the variant's number, and ...
-    counted_as: str = ""  # ... the simulator's, where it is no such sum
+    counted_as: str = ""  # ... the simulator's, if it is not such a sum
     explained_by: tuple[str, ...] = ()  # COUNTERS: why these differ says why it does; () means `of`
     needs_ncu: bool = False  # says nothing new without it
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """ncu's names of what is measured."""
+        """ncu's names of the measured numbers."""
         names = (*self.of, self.divided_by) if self.divided_by else self.of
         metrics = (COUNTERS[name].metrics if name in COUNTERS else (name,) for name in names)
         return tuple(metric for beside in zip(*metrics) for metric in beside)
@@ -198,7 +198,7 @@ class Quantity(NamedTuple):
 
 
 def both(name: str) -> tuple[str, str]:
-    """Of loads and of stores."""
+    """The names for loads and for stores."""
     return name.format("load"), name.format("store")
 
 
@@ -206,7 +206,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("bytes requested", "passes", REQUESTED, "", "passes", "counted_passes", ("global load sectors",)),
     Quantity("read from DRAM", "passes", (DRAM_READ,)),
     Quantity("written to DRAM", "passes", (DRAM_WRITE,)),
-    # Of 32 bytes, in a warp's request.
+    # Sectors of 32 bytes, in a warp's request.
     Quantity("sectors load", "a request", ("global load sectors",), "global load requests"),
     Quantity("sectors store", "a request", ("global store sectors",), "global store requests"),
     Quantity("L2 sectors load", "a request", (of_l2("sectors", "read"),), of_l2("requests", "read")),
@@ -224,13 +224,13 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("duration", "µs", (DURATION,)),
     Quantity("DRAM throughput", "% of peak", (DRAM_BUSY,)),
 )
-# The last are not shown, but kept: the lessons ask for them.
+# The last are not shown, but kept: the lessons use them.
 METRICS = tuple(dict.fromkeys([*(m for quantity in QUANTITIES for m in quantity.metrics), *OCCUPANCY_LIMITS]))
 
 
 def combined(kernels: list[Json]) -> Json:
-    """ncu's plain metrics of the launch, without those by opcode. What each kernel has of its own is left out where
-    there are several, but for the most registers."""
+    """ncu's plain metrics of the launch, without those by opcode. If there are several kernels, metrics that
+    each has of its own are left out, except for the most registers."""
 
     def is_kept(name: str) -> bool:
         if any(isinstance(kernel["metrics"].get(name), dict) for kernel in kernels):
@@ -246,7 +246,7 @@ class Row(NamedTuple):
     quantity: Quantity
     numbers: tuple[Number, Number, Number]  # declared, counted, measured
     differs: bool  # counted and measured
-    why: Explanation | None  # the one of hardware_table, where it has one
+    why: Explanation | None  # the one of hardware_table, if it has one
 
 
 def rows(entry: Json) -> list[Row]:

@@ -32,7 +32,7 @@ class Lesson(NamedTuple):
     rows: int
     cols: tuple[int, ...]
     op: str = "softmax"  # of the stages that do it
-    since: str = ""  # the first stage that is measured: where the naive ones take long, and show nothing new
+    since: str = ""  # the first stage that is measured, if the naive ones take long and show nothing new
 
 
 # The first line is the ladder of the README, and the only one that --quick runs.
@@ -50,7 +50,7 @@ LESSONS = (
     Lesson("f32", 16384, (8193,)),
     Lesson("f32", 4096, (50257,)),
     Lesson("bf16", 4096, (50257,)),
-    Lesson("bf16", 4096, (65536,), since="06"),  # 128 KiB a row
+    Lesson("bf16", 4096, (65536,), since="06"),  # 128 KiB per row
     # Rows larger than an SM.
     Lesson("f32", 1024, (262144,), since="06"),
     Lesson("bf16", 4096, (262144,), since="06"),
@@ -64,7 +64,7 @@ LESSONS = (
     Lesson("bf16", 16, (50257,), since="05"),
     # The gradient: two reads and one write.
     Lesson("f16", 49152, (128, 1024, 4096, 8192, 16384, 32768), "softmax_backward"),
-    Lesson("f16", 49152, (2112, 5312, 12288), "softmax_backward"),  # just past what a tile of registers holds, and between two
+    Lesson("f16", 49152, (2112, 5312, 12288), "softmax_backward"),  # just too wide for a tile of registers, and between two
     Lesson("f32", 1024, (32768, 131072), "softmax_backward"),
     Lesson("f32", 16384, (4104, 8193), "softmax_backward"),
     Lesson("f32", 4096, (50257,), "softmax_backward"),
@@ -76,7 +76,7 @@ LESSONS = (
     Lesson("bf16", 16, (50257,), "softmax_backward"),
     Lesson("bf16", 262144, (10, 33, 100), "softmax_backward"),  # narrow
     Lesson("f32", 262144, (3, 5, 33, 50), "softmax_backward"),
-    Lesson("bf16", 65536, (65, 201, 417, 520), "softmax_backward"),  # between what few lanes hold and what a warp does
+    Lesson("bf16", 65536, (65, 201, 417, 520), "softmax_backward"),  # between rows that few lanes hold and those of a warp
     Lesson("bf16", 49152, (1032, 1281), "softmax_backward"),
     Lesson("bf16", 16384, (3001,), "softmax_backward"),
     Lesson("bf16", 4096, (1348, 3004, 12289, 50257), "softmax_backward"),
@@ -89,7 +89,7 @@ LESSONS = (
     Lesson("bf16", 256, (300, 900, 2004, 3004), "softmax_backward"),
     Lesson("f32", 256, (1032, 4096), "softmax_backward"),
     Lesson("f32", 256, (450, 674, 1502, 4094), "softmax_backward"),
-    # y made again: what is of the same shapes in the lesson, and between these.
+    # y made again: the shapes that the lesson shows for both, and some between these.
     Lesson("f16", 49152, (1024, 4096, 16384, 32768), "recomputed_softmax_backward"),
     Lesson("f32", 1024, (32768, 131072), "recomputed_softmax_backward"),
     Lesson("f32", 16384, (4104,), "recomputed_softmax_backward"),
@@ -112,7 +112,7 @@ LESSONS = (
             ("f32", 262144, (33, 50)),
             ("bf16", 8192, (100,)),  # the same of a matrix that is soon done
             ("f32", 8192, (50,)),
-            # What lies between classes and a vocabulary.
+            # Widths between classes and a vocabulary.
             ("bf16", 49152, (1025, 1281, 2048, 2112)),
             ("bf16", 16384, (4096, 8192, 8193)),
             ("bf16", 8192, (16384,)),
@@ -123,7 +123,7 @@ LESSONS = (
     # The loss alone: a pack more than lanes have four of, few rows, narrow ones, wide ones that are cut, and between a block of a cluster and many.
     Lesson("bf16", 65536, (520, 1032), "cross_entropy"),
     Lesson("bf16", 1000, (182,), "cross_entropy"),
-    Lesson("f32", 8192, (22, 33), "cross_entropy"),  # narrow, where spans are few
+    Lesson("f32", 8192, (22, 33), "cross_entropy"),  # narrow, with few spans
     Lesson("f32", 65536, (33,), "cross_entropy"),
     Lesson("bf16", 16384, (3001, 5001), "cross_entropy"),
     Lesson("bf16", 8192, (12288, 13321, 16001, 20489, 22001, 24000, 32767), "cross_entropy"),
@@ -183,7 +183,7 @@ def measure(stages: dict[str, Path], lessons: tuple[Lesson, ...], finished: Path
 def merge(reports: list[Json]) -> list[Json]:
     """One list of results out of all reports.
 
-    Each run times its own copy ceiling, which its percentages refer to (copy_us). Of these the one with the median time
+    Each run times its own copy ceiling, which its percentages refer to (copy_us). The copy with the median time
     stands for the shape and operation.
     """
     found = [result for report in reports for result in report["results"]]
@@ -206,12 +206,12 @@ def record(arguments: argparse.Namespace) -> Path:
     """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
     header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
     stages = results.stage_executables(arguments.root, arguments.build)
-    # What the reports do not say, and what is written of all of them.
+    # The driver: the reports do not name it, and the file has one for all of them.
     driver = results.software_versions(arguments.build)["driver_version"]
     # A quick recording, which forgets them soon, leaves a long one's alone.
     kind = "quick" if arguments.quick else "all lessons"
     finished = arguments.build / "unfinished-recording" / f"{header['commit']}, driver {driver}, {kind}"
-    if header["dirty"]:  # who knows of which code they are
+    if header["dirty"]:  # it is unknown which code they are of
         shutil.rmtree(finished, ignore_errors=True)
     reports, problems = measure(stages, LESSONS[:1] if arguments.quick else LESSONS, finished)
     if problems:
@@ -225,7 +225,7 @@ def record(arguments: argparse.Namespace) -> Path:
         if (result["spread_percent"] or 0) > NOISY_PERCENT:
             where = f"{result['stage']} {result['variant']} {result['rows']} x {result['cols']}"
             print(f"noisy: {where}: spread {result['spread_percent']:.1f} %")
-    # A quick run stays out of common/results, where it would replace the full one.
+    # A quick run stays out of common/results: it would replace the full one.
     if arguments.quick and not arguments.out:
         arguments.out = arguments.build / f"{results.gpu_slug(machine['gpu'])}-quick.json"
     path = results.write(arguments, header, machine, settings=settings, results=merged)

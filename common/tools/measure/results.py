@@ -1,4 +1,4 @@
-"""What the tools share.
+"""The functions and constants that the tools share.
 
 Finding the stages, running one and reading its JSON report, saying which commit and machine a
 measurement belongs to, and reading and writing the files in common/results.
@@ -29,10 +29,10 @@ from measure.shapes import ELEMENT_BYTES, Shape, parse_shape, shape_of
 
 ROOT = Path(__file__).resolve().parents[3]
 MACHINE_TIMEOUT_S = 120
-LEAST_LEAD = 1.0  # in points of the copy's speed: what is less ahead may not be in the next run
+LEAST_LEAD = 1.0  # in points of the copy's speed: a smaller lead may be gone in the next run
 STATUSES = ("verified", "wrong", "not applicable", "failed")
 
-# Not among what is recorded, counted and swept: that is of one GPU.
+# Not among the stages that are recorded, counted and swept: those use one GPU.
 OF_SEVERAL_GPUS = "15_several_gpus"
 
 # The library's kernels are the variants of a stage, too, which is measured only if it is named.
@@ -41,12 +41,12 @@ OF_LIBRARY = "rowwise_bench"  # its executable
 
 
 def stage_names(root: Path) -> list[str]:
-    """The stages in order: the numbered folders that hold a main.cu, but for that of several GPUs."""
+    """The stages in order: the numbered folders that hold a main.cu, except for that of several GPUs."""
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu") if path.parent.name != OF_SEVERAL_GPUS)
 
 
-# What a stage does if it is not softmax: it is no step of the ladder, which climbs from one softmax to the next. Where there are
-# several operations, a variant does one of them.
+# The operations of stages that do not only softmax: such a stage is not a step of the ladder, which climbs from one softmax to
+# the next. If there are several operations, a variant does one of them.
 OPERATIONS = {
     OF_LIBRARY: ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
@@ -61,13 +61,13 @@ def operations_of(stage: str) -> tuple[str, ...]:
 
 
 def operation_of(stage: str) -> str:
-    """The usual one."""
+    """The stage's usual operation."""
     return operations_of(stage)[0]
 
 
 def of_its_operation(entries: Iterable[Json]) -> list[Json]:
-    """Of each variant and shape the entry of the operation that the variant does, if it does one there; none where it says that
-    it "makes" another."""
+    """For each variant and shape the entry of the operation that the variant does, if it does one there; none if it says that it
+    "makes" another."""
     found: dict[str, Json] = {}
     for entry in entries:
         if entry["reason"].startswith("makes "):
@@ -124,7 +124,7 @@ def run_process(command: list[str], timeout_s: float, stopped: Stopped = NEVER) 
 
 
 def in_parallel(jobs: int | None, run: Callable[[Any, Stopped], Any], work: Iterable[Any]) -> list[Any]:
-    """What run(item, stopped) returns of each. It is stopped at an interrupt: the pool would wait for the last."""
+    """The results of run(item, stopped) for each item. It is stopped at an interrupt: the pool would wait for the last."""
     stopped = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -145,7 +145,7 @@ def stage_options(dtype: str, rows: int, cols: int | str, op: str = "softmax", v
 def run_stage(
     executable: Path, arguments: list[str], timeout_s: float, device: str = "gpu", stopped: Stopped = NEVER
 ) -> tuple[Json | None, list[str]]:
-    """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and what was wrong with the run.
+    """Runs one stage with `--format json` on "gpu" or "sim"; returns its report and the problems of the run.
 
     The list of problems is empty exactly when the exit code was 0, the report could be read and no
     result in it is "wrong" or "failed". Raises NoDevice on the stage's exit code 3.
@@ -210,7 +210,7 @@ def add_commit_option(parser: Parser, when: str = "") -> None:
 
 
 def commit_of(root: Path, given: tuple[str, bool] | None, must_be_known: bool = True) -> tuple[str, bool]:
-    """The commit that is measured, and whether the working tree differs from it: what was `given`, or what git says.
+    """The commit that is measured, and whether the working tree differs from it: the `given` pair, or git's.
 
     Markdown and common/results do not count as differences: they cannot change a measurement.
     Raises ToolError when it must be known and is not: a number without its source is worthless.
@@ -230,7 +230,7 @@ def commit_of(root: Path, given: tuple[str, bool] | None, must_be_known: bool = 
 
 def software_versions(build: Path) -> Json:
     """Driver and compiler versions and the highest SM clock, None where they cannot be found out."""
-    # Of the first GPU.
+    # The answer has a line per GPU; the first is used.
     asked = output_of("nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader,nounits")
     driver, _, clock = (asked or "").partition("\n")[0].partition(", ")
     # The compiler that CMake configured is the one that matters, not the first one on the path.
@@ -245,7 +245,7 @@ def software_versions(build: Path) -> Json:
     }
 
 
-# --- What the tools that record share ---------------------------------------------------------------
+# --- Shared by the tools that record ----------------------------------------------------------------
 
 
 BUILD_HELP = "folder with the stages' executables (default: build)"
@@ -261,14 +261,14 @@ def parse(parser: Parser, argv: list[str], build_help: str = BUILD_HELP) -> argp
 
 
 def header(arguments: argparse.Namespace, command: str) -> Json:
-    """What a file begins with. The command without paths: they say where this machine keeps its files, not what was
-    measured."""
+    """The header of a file. Its command has no paths: they depend on where this machine keeps its files, not on the
+    measurement."""
     commit, dirty = commit_of(arguments.root, arguments.commit)
     return {"date_utc": utc_now(), "commit": commit, "dirty": dirty, "command": command}
 
 
 def write(arguments: argparse.Namespace, recorded: Json, machine: Json, suffix: str = "", **more: Any) -> Path:
-    """Writes common/results/<gpu><suffix>.json, or what --out says; returns it."""
+    """Writes common/results/<gpu><suffix>.json, or the file that --out names; returns its path."""
     out = arguments.out or arguments.root / "common/results" / f"{gpu_slug(machine['gpu'])}{suffix}.json"
     machine = {**machine, **software_versions(arguments.build)}
     write_whole(out, json_text({"recorded": recorded, "machine": machine, **more}))
@@ -285,7 +285,7 @@ def place_of(entry: Json) -> str:
     return f"{entry['stage']} {entry['variant']} {shape_of(entry)}"
 
 
-# --- What a recorded file must hold, before anything is made of it ---------------------------------
+# --- Requirements of a recorded file, before anything is made of it --------------------------------
 
 
 def check_result(result: Json, where: str) -> None:
@@ -331,12 +331,12 @@ def check_of_several(result: Json, where: str) -> None:
         raise ToolError(f"{where} has no time, and no 'reason'")
 
 
-UNKNOWN = "unknown"  # the commit of a sweep, where git does not know it
+UNKNOWN = "unknown"  # the commit of a sweep, if git does not know it
 COLOUR = r"\x1b\[[0-9;]*m"  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
 VISIBLE = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]"
 LINE, REASON = f"{VISIBLE}{{0,2000}}", f"({COLOUR}|{VISIBLE}){{0,2000}}"
-# What stands in tables, captions and pictures as it is.
+# Text that goes unchanged into tables, captions and pictures.
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
 # The page of ./run report offers it for copying.
 COMMAND = (
@@ -382,7 +382,7 @@ PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu
 
 
 def load(path: Path, schema: Json) -> Json:
-    """A recorded file that holds what it must; also one whose lists are not in columns, as older ones. Raises BadFile that names
+    """A recorded file that fits the schema; also one whose lists are not in columns, like older ones. Raises BadFile that names
     the file and the field."""
     data = load_json(path)
     try:
@@ -404,10 +404,10 @@ def load(path: Path, schema: Json) -> Json:
 
 
 def fastest(found: Iterable[Json]) -> Json | None:
-    """Who is shown, in every table and chart: the highest percentage of the copy that was timed beside it.
+    """The result that every table and chart shows: the highest percentage of the copy that was timed with it.
 
     Not the shortest time: single times drift within a run, and the copy's drift with them. The first of equals;
-    None where none has a time.
+    None if no result has a time.
     """
     return max((r for r in found if r["time_us"] is not None), key=lambda r: r["percent_of_copy"], default=None)
 
@@ -420,7 +420,7 @@ def as_fast(one: Json, other: Json) -> bool:
 
 
 def leaders(found: Iterable[Json], as_fast: Callable[[Json, Json], bool] = as_fast) -> list[Json]:
-    """Who leads in a line of a table: the fastest, and whatever is as fast."""
+    """The leading results in a line of a table: the fastest, and those that are as fast."""
     timed = [r for r in found if r["time_us"] is not None]
     best = fastest(timed)
     return [r for r in timed if best and as_fast(r, best)]

@@ -1,4 +1,4 @@
-"""Checks that a recorded file holds what it must, before anything is made of it, and says which field does not."""
+"""Checks that a recorded file fits its schema, before anything is made of it, and names a field that does not."""
 
 import datetime
 import re
@@ -17,7 +17,7 @@ class Each(NamedTuple):
 
     one: str
     schema: Json
-    then: Callable[[Json, str], None] = lambda _one, _where: None  # raises ToolError for what does not fit together
+    then: Callable[[Json, str], None] = lambda _one, _where: None  # raises ToolError for fields that do not fit together
     may_be_empty: bool = False
 
 
@@ -57,7 +57,7 @@ def are_texts(value: Any) -> bool:
 
 
 def check(found: Any, schema: Json, where: str = "it") -> None:
-    """Raises ToolError that says which field is missing, or what is in it."""
+    """Raises ToolError that names a missing field, or shows the contents of a wrong one."""
     if not isinstance(found, dict):
         raise ToolError(f"{where} is {shortened(found)}")
     named = {name: kind for name, kind in schema.items() if name != OTHERS}

@@ -4,13 +4,13 @@
     ./run sweep --tables oneflow --contenders stages,cudnn
     ./run sweep --shapes f16:4096x4096,f32:8x100000
 
-Each contender's result is verified first, against the same double-precision reference as in ./run; what is wrong
-gets no time. A peer may err by 4 times what a stage may: cuDNN's 16-bit results err by up to twice that. Then all are
-timed in turn, in two rounds of opposite order, each beside a copy of the same bytes; what takes more than twice as long
+Each contender's result is verified first, against the same double-precision reference as in ./run; a wrong one
+gets no time. A peer may err by 4 times as much as a stage: cuDNN's 16-bit results err by up to twice as much. Then all are
+timed in turn, in two rounds of opposite order, each with a copy of the same bytes; one that takes more than twice as long
 as the copy has one round. Peers are taken where they are found: cuDNN, PyTorch (eager, compiled), Triton, quack, Liger, FlashInfer.
 
-With --op softmax_backward it is the gradient, at tables of its own: two matrices are read and one is written, and so does
-the copy beside it. With --op cross_entropy it is the loss of each row, whose ceiling is one read; with --op
+With --op softmax_backward it is the gradient, at tables of its own: two matrices are read and one is written, also by
+the copy. With --op cross_entropy it is the loss of each row, whose ceiling is one read; with --op
 cross_entropy_gradient the loss with its gradient, one read and one write.
 
     ./run sweep --random 30
@@ -19,8 +19,8 @@ cross_entropy_gradient the loss with its gradient, one read and one write.
 --random finds the shapes that no table has. Rows up to a million and columns up to two million, log-uniform, every
 second width rounded up to a multiple of 8; matrices of 64 KiB, below which a launch takes longer than the work, to 2 GiB;
 each dtype; softmax or log_softmax, if no --op is given; aligned, or one element off, if no --offset is given. The same
-seed gives the same shapes. It ends with a line for each shape, the best stage beside the best peer, and how many are
-behind by more than 3 points of the copy's speed.
+seed gives the same shapes. It ends with a line for each shape, the best stage and the best peer, and the number of
+shapes at which the stages lose by more than 3 points of the copy's speed.
 
 An interrupted sweep goes on where it was when the same command is given again. The results go to
 common/results/<gpu>-sweep.json, of another operation to <gpu>-sweep-<op>.json, when all the tables were measured
@@ -52,19 +52,19 @@ from measure.sweep_progress import Progress, Stopwatch
 SEED = 1  # of the input
 FIRST_WARM_UP_MS = 40  # see Sampling in common/harness/timer.h
 WARM_UP_MS = 5  # after that the GPU does not rest any more
-# What is far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
+# A contender far slower than the copy gets fewer samples, down to 5: without this limit 106 s of a sweep's 493 went into
 # one variant. With it about one in 20 contenders gets fewer than 25.
 LIMIT_MS = 200
 TRIAL_REPEATS = 3  # to choose among a peer's candidates
 # The GPU rests while a candidate is compiled, unless the compiler measures on it, and a rested GPU is slow at first. A
 # whole sweep has 600 trials: 40 ms for each would make it a minute longer.
 TRIAL_WARM_UP_MS = 20
-PEER_TOLERANCE = 4.0  # a peer may err by so many times what a stage may
+PEER_TOLERANCE = 4.0  # a peer may err by this many times as much as a stage
 
 
 @dataclass
 class Entry:
-    """One contender: its number in the harness, and what is behind it."""
+    """One contender: its number in the harness, and the code that it runs."""
 
     number: int
     stage: str  # a stage's folder, a peer's name, or "" for the copy
@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass
 class Sweep:
-    """Measures; what is finished stands in the journal."""
+    """Measures; finished measurements are in the journal."""
 
     harness: Harness
     journal: Journal
@@ -140,7 +140,7 @@ class Sweep:
 
     @contextlib.contextmanager
     def told(self, problem: Problem, entry: Entry) -> Iterator[None]:
-        """What goes wrong with a contender stands in its row. Raises HarnessError where it has lost the GPU."""
+        """Writes an error of a contender into its row. Raises HarnessError if it has lost the GPU."""
         self.progress.show(problem, entry.name)
         try:
             yield
@@ -157,7 +157,7 @@ class Sweep:
                 ) from error
 
     def verify(self, problem: Problem, entry: Entry) -> Measurement:
-        """What is known before timing. Raises where there is nothing to time."""
+        """The measurement without its times. Raises if there is nothing to time."""
         reason, passes = self.harness.applies(entry.number)
         if reason:
             raise NotApplicable(reason)
@@ -199,7 +199,7 @@ class Sweep:
 
 
 def code_digest(build: Path, stages: list[str]) -> str:
-    """What the measured code is: the libraries, and the files of this tool."""
+    """A digest of the measured code: the libraries, and the files of this tool."""
     tools = Path(__file__).parent
     libraries = [build / LIBRARY, *(build / f"libstage_{stage}.so" for stage in stages)]
     sources = [*sorted(tools.glob("sweep*.py")), tools / "harness.py", *sorted(tools.glob("peers/*.py"))]
@@ -239,7 +239,7 @@ def add_contenders(harness: Harness, stages: list[str], found: list[PeerContende
 def header_of(
     arguments: argparse.Namespace, device: Json, versions: dict[str, str], stages: list[str], entries: list[Entry]
 ) -> Json:
-    """What is measured, and how; machine and settings stand in the results file, too."""
+    """The plan of the measurement, and how it is made; machine and settings are in the results file, too."""
     libraries = {"torch" if peer == "pytorch" else peer: versions.get(peer) for peer in peers.PEERS}
     software = {**results.software_versions(arguments.build), "python": platform.python_version(), **libraries}
     how = {"l2": arguments.l2, "repeats": arguments.repeats, "limit_ms": LIMIT_MS, "seed": SEED}
@@ -290,7 +290,7 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> 
 
 def run(arguments: argparse.Namespace) -> int:
     op, wanted = arguments.problems[0].op, "stages" in arguments.contenders
-    # The harness knows of softmax by itself, and of what else there is from the stages.
+    # The harness knows softmax by itself, and the other operations from the stages.
     library = [results.OF_LIBRARY] if results.LIBRARY in arguments.contenders else []
     stages = results.stage_names(arguments.root) if wanted or (op not in peers.SOFTMAX and not library) else []
     stages = [stage for stage in stages if does(stage, op)] + library
@@ -312,7 +312,7 @@ def run(arguments: argparse.Namespace) -> int:
         entries = add_contenders(harness, stages, peers.of_operations(found, ops))
         if not wanted:
             entries = [entry for entry in entries if entry.peer or entry.stage in ("", results.OF_LIBRARY)]
-        harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses what nobody does
+        harness.open_problem(Shape("f32", 1, 1), op, "normal", SEED, 0)  # refuses operations that no contender does
         header = {**header_of(arguments, device, versions, stages, entries), "commit": commit, "dirty": dirty}
         with contextlib.closing(Journal(arguments.build, header, arguments.fresh)) as journal:
             if journal.done:
@@ -327,7 +327,7 @@ def run(arguments: argparse.Namespace) -> int:
                 write_whole(arguments.csv, results.csv_text(data["results"][0], rows))
             journal.remove()
     shown = sweep_tables.ranking if arguments.random else sweep_tables.text
-    print(shown(data), flush=True)  # before what follows on the other stream
+    print(shown(data), flush=True)  # before the lines on the other stream
     say(watch.summary())
     say(f"wrote {out}" + (f" and {arguments.csv}" if arguments.csv else ""))
     for row in wrong:

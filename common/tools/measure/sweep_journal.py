@@ -1,6 +1,6 @@
-"""The journal of `./run sweep`: what an interrupted sweep had measured, so that the next one goes on from there.
+"""The journal of `./run sweep`: the measurements of an interrupted sweep, from which the next one goes on.
 
-An SQLite database: what is measured (machine, code, settings, plan), and a row for each measurement, there as soon as
+An SQLite database: a header (machine, code, settings, plan), and a row for each measurement, there as soon as
 it is finished. Each plan with its settings has a journal of its own; a sweep that is done removes it. A journal that
 belongs to another machine, code or commit, or that is damaged, is moved aside, and said so: nothing in it is used.
 """
@@ -16,8 +16,8 @@ from measure.peers import Problem
 from measure.results import Json
 
 
-# What takes more than so many times as long as the copy has one round. The second took more than a quarter of the timing
-# of a sweep on an H200, and differed from the first by less than 0.8 % for 19 of 20.
+# A contender that takes more than this many times as long as the copy has one round. The second took more than a quarter of
+# the timing of a sweep on an H200, and differed from the first by less than 0.8 % for 19 of 20.
 SLOW = 2.0
 
 
@@ -54,7 +54,7 @@ FORGET = "DELETE FROM header; DELETE FROM measured;"
 
 
 class Journal:
-    """`done` holds what earlier runs measured, and then what this one does."""
+    """`done` holds the measurements of earlier runs, and then those of this one."""
 
     def __init__(self, folder: Path, header: Json, fresh: bool) -> None:
         """Raises ToolError when another sweep has the journal open."""
@@ -105,12 +105,12 @@ class Journal:
             raise ToolError(f"{self.path}: {error}") from error
 
     def rounds(self, problem: Problem, contender: str) -> list[Measurement]:
-        """What is measured, in the order of the rounds."""
+        """The finished measurements, in the order of the rounds."""
         keys = [(str(problem), contender, number) for number in range(self._rounds)]
         return [self.done[key] for key in keys if key in self.done]
 
     def left(self, problem: Problem, contender: str) -> list[int]:
-        """The rounds to measure: none where it is known from round 0 to have no time, or to be slow."""
+        """The rounds to measure: none if it is known from round 0 to have no time, or to be slow."""
         found = self.rounds(problem, contender)
         if found and (found[0].status != "verified" or found[0].is_slow):
             return []

@@ -17,8 +17,8 @@ MOST = 100000  # rounds, samples
 MOST_OFFSET = 1024  # see Offsets in common/harness/problem.h
 KINDS = ["stages", *PEERS]
 
-# Of random shapes. Below 64 KiB a launch takes longer than its work, which says nothing of a kernel. A copy of 2 GiB takes
-# a millisecond, and two sets of three such matrices, for a gradient, fit most GPUs.
+# Settings of random shapes. Below 64 KiB, the launch takes longer than the work, and says nothing of a kernel. A copy of 2 GiB
+# takes a millisecond, and two sets of three such matrices, for a gradient, fit most GPUs.
 RANDOM_ROUNDS = 1
 RANDOM_REPEATS = 11
 MOST_ROWS, MOST_COLS = 10**6, 2 * 10**6
@@ -100,7 +100,7 @@ ALL_TABLES = {table.name: table for table in (*TABLES, *GRADIENT_TABLES, *CROSS_
 
 
 def tables_of(op: str) -> list[Table]:
-    """What is measured of an operation where nothing else is asked for."""
+    """The tables that are measured of an operation unless others are named."""
     return TABLES_OF.get(op, TABLES)
 
 
@@ -110,7 +110,7 @@ def all_shapes(tables: list[Table]) -> list[Shape]:
 
 
 def random_problems(number: int, seed: int, op: str | None, offset: int | None) -> list[Problem]:
-    """So many problems, no shape twice; the same for the same seed, and fewer of them are the first of more.
+    """This number of problems, no shape twice; the same for the same seed, and fewer of them are the first of more.
 
     Rows and columns are log-uniform. Every second width is made a multiple of 8: of widths left to chance most would be
     divided by no pack, and the kernels made of packs would hardly be seen.

@@ -19,7 +19,7 @@ def clock(seconds: float) -> str:
 
 
 def expected_seconds(shape: Shape, repeats: int) -> float:
-    """About what one measurement takes; only the proportions between shapes matter."""
+    """About the time that one measurement takes; only the proportions between shapes matter."""
     moved = max(4 * shape.tensor_bytes, min(32 * shape.tensor_bytes, 2**30))
     return 0.1 + repeats * (2e-4 + 3 * moved / 4e12)
 

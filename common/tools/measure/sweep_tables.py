@@ -1,4 +1,4 @@
-"""What a sweep shows: one row of results for each contender and shape, and a table for the screen."""
+"""The output of a sweep: one row of results for each contender and shape, and a table for the screen."""
 
 import math
 import statistics
@@ -75,7 +75,7 @@ def _cell(rows: list[Json], named: bool) -> str:
 
 
 def _without_time(found: list[Json]) -> list[str]:
-    """A line for each stage or peer and reason: what has no time, where, and why."""
+    """A line for each stage or peer and reason: the contenders without a time, where, and why."""
     alike: dict[tuple[str, str, str], list[Json]] = {}
     for result in found:
         if result["time_us"] is None:
@@ -86,7 +86,7 @@ def _without_time(found: list[Json]) -> list[str]:
         where = [str(shape) for shape in dict.fromkeys(map(shape_of, rows))]
         at = ", ".join(where) if len(where) <= 3 else f"{where[0]} to {where[-1]} ({len(where)} shapes)"
         lines.append(f"{status}: {stage} {names} at {at}: {reason}")
-    return sorted(lines, key=lambda line: line.startswith("not applicable"))  # what went wrong comes first
+    return sorted(lines, key=lambda line: line.startswith("not applicable"))  # errors come first
 
 
 def _line(shape: str, rows: list[Json], peers: list[str]) -> list[str]:
@@ -108,7 +108,7 @@ def _in_columns(cells: list[list[str]]) -> list[str]:
 
 
 def _how(data: Json) -> list[str]:
-    """What was measured how, and how well."""
+    """How everything was measured, and how well."""
     results, settings = data["results"], data["settings"]
     rounds = "1 round" if settings["rounds"] == 1 else f"{settings['rounds']} rounds"
     lines = [
@@ -133,7 +133,7 @@ def _how(data: Json) -> list[str]:
 
 
 def text(data: Json) -> str:
-    """The tables of a results file: percent of the copy's speed; ~ marks what is noisy."""
+    """The tables of a results file: percent of the copy's speed; ~ marks noisy ones."""
     results = data["results"]
     by_shape = {str(shape): rows for (shape, _), rows in by_place(results).items()}
     peers = list(dict.fromkeys(r["stage"] for r in results if r["kind"] == "peer"))
@@ -161,7 +161,7 @@ def _rivals(rows: list[Json]) -> tuple[float | None, list[str]]:
 
 
 def ranking(data: Json) -> str:
-    """A line for each shape, that at which the stages are furthest behind first; how many are behind."""
+    """A line for each shape, the one at which the stages lose most first; then the number of shapes that they lose."""
     rivals = [_rivals(rows) for rows in by_place(data["results"]).values()]
     rivals.sort(key=lambda one: math.inf if one[0] is None else one[0])
     cells = [["shape", "copy us", "% of copy", "best stage", "% of copy", "best peer", "points ahead"]]

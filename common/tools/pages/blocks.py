@@ -1,4 +1,4 @@
-"""What `generate` puts between markers: tables, charts and single numbers.
+"""The texts that `generate` puts between markers: tables, charts and single numbers.
 
 BLOCKS and VALUES at the end are the whole list. Each is called with the context and the words of its marker, which are its
 parameters, and returns Markdown. Every miss raises ToolError.
@@ -52,7 +52,7 @@ def shapes_in(text: str) -> list[Shape]:
 
 
 class Context:
-    """What a block may ask for: the stages, the page it stands on, and one GPU's recorded files, read on first use.
+    """The sources of a block: the stages, its page, and one GPU's recorded files, read on first use.
 
     `gpu` as in results.file_of().
     """
@@ -93,7 +93,7 @@ class Context:
 
     @cached_property
     def counted(self) -> Json:
-        """What the simulator counted."""
+        """The simulator's counts."""
         return results.load(self.results / "simulator.json", results.COUNTED)
 
     def link(self, path: str) -> str:
@@ -136,7 +136,7 @@ def has_numbers(result: Json) -> bool:
 
 
 def caption(header: Json, machine: Json, tool: str, before: str = "", after: str = "") -> str:
-    """Where numbers come from; `before` and `after` stand about the GPU with its driver and CUDA."""
+    """The source of numbers; `before` and `after` enclose the GPU with its driver and CUDA."""
     driver = f", driver {machine['driver_version']}" if machine.get("driver_version") else ""
     where = f"{machine['gpu']}{driver}, CUDA {machine.get('nvcc') or machine.get('cuda_runtime')}"
     ncu = f" with ncu {header['ncu']}" if "ncu" in header else ""
@@ -149,7 +149,7 @@ def recorded_caption(recorded: Recorded, shape: str, op: str = "softmax") -> str
     return caption(recorded.recorded, recorded.machine, "python3 common/tools record", after=after)
 
 
-# --- What the stages' variants reach ---------------------------------------------------------------
+# --- The speed of the stages' variants ---------------------------------------------------------------
 
 
 def percent_cell(result: Json, leads: bool) -> str:
@@ -177,7 +177,7 @@ def ladder_block(context: Context, shape: Shape) -> str:
 
 
 def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
-    """Of one operation, or of each variant's. A variant that is not applicable at any of the shapes has no line."""
+    """A stage's variants at one operation, or each at its own. A variant that is not applicable at any of the shapes has no line."""
     recorded, columns = context.recorded, shapes_in(shapes)
     if not recorded.has(context.stage(stage), columns):
         return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"
@@ -212,7 +212,7 @@ PEER_NAMES = {
     "flashinfer": "FlashInfer",
 }
 SWEPT = ("copy", "stage", "peer")  # kinds of contenders
-NOISY, INEXACT = "\\~", "\\*"  # marks behind a percentage
+NOISY, INEXACT = "\\~", "\\*"  # marks after a percentage
 
 
 def swept_cell(result: Json | None, leads: bool) -> str:
@@ -263,7 +263,7 @@ def libraries_block(context: Context, name: str, op: str) -> str:
 
 
 def swept_text(table: Table, sweep: Recorded, peers: list[str], op: str) -> str:
-    """The table, and what its marks mean, who was measured and how."""
+    """The table, the meaning of its marks, the contenders, and how they were measured."""
     settings = sweep.settings
     marks = {
         NOISY: "noisy: the rounds, or the samples of one, differ by more than they should",
@@ -328,7 +328,7 @@ def chart_block(context: Context, file: str, kind: str, *words: str, **named: An
     return picture(context, file, call(known("unknown chart", kind, CHARTS), context, words, named))
 
 
-# --- What is counted -------------------------------------------------------------------------------
+# --- Counters -------------------------------------------------------------------------------
 
 
 class Column(NamedTuple):
@@ -337,7 +337,7 @@ class Column(NamedTuple):
     header: str
     counters: tuple[str, ...]
     divisor: str = "one"
-    digits: int | None = None  # behind the point; None is two at most
+    digits: int | None = None  # after the point; None is two at most
 
     def cell(self, entry: Json) -> str:
         numbers = {**entry, **entry.get("metrics", {}), "one": 1, "bytes": tensor_bytes(entry)}
@@ -352,7 +352,7 @@ class Column(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """A recorded file with an entry for each variant and shape, and what a table may show of it."""
+    """A recorded file with an entry for each variant and shape, and the columns that a table may show of it."""
 
     entries: Callable[[Context], list[Json]]
     missing: str
@@ -438,7 +438,7 @@ def profile_caption(context: Context, what: str, entry: Json) -> str:
 
 
 def profile_cell(row: quantities.Row) -> str:
-    """One number where all that are known agree; where not, all three."""
+    """One number if all that are known agree; otherwise all three."""
     declared, counted, measured = row.numbers
     exact = measured if counted is None else counted
     if exact is None:
@@ -471,7 +471,7 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
     return table.text(*filter(None, [reading]), profile_caption(context, what, entries[0]))
 
 
-# --- The simulator beside Nsight Compute -----------------------------------------------------------
+# --- The simulator and Nsight Compute --------------------------------------------------------------
 
 
 def hardware_table_block(context: Context, part: str) -> str:
@@ -503,7 +503,7 @@ def agreement(recorded: Json, differing: list[hardware_table.Difference]) -> str
 
 
 def difference_tables(_: Json, differing: list[hardware_table.Difference]) -> str:
-    """Where they differ: the reasons, each with the numbers that it explains."""
+    """The reasons for differences, each with the numbers that it explains."""
     parts = []
     for explanation in explanations.EXPLANATIONS:
         places: dict[tuple[str, str, str], list[str]] = {}
@@ -535,7 +535,7 @@ def counter_value(context: Context, column: str, stage: str, variant: str, shape
 
 
 def counted_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
-    """What the simulator counted."""
+    """A variant's number in the simulator's counts."""
     shown = known("unknown column", column, COUNTED.columns)
     found = [entry for entry in COUNTED.of(context, stage, shape) if entry["variant"] == variant]
     if not found or shown.cell(found[0]) == NOTHING:
@@ -544,7 +544,7 @@ def counted_value(context: Context, column: str, stage: str, variant: str, shape
 
 
 def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
-    """Of two times, each of a STAGE/VARIANT."""
+    """The ratio of two times, each of a STAGE/VARIANT."""
     times = [result_of(context, *name.partition("/")[::2], shape)["time_us"] for name in (a, b)]
     value = times[0] / times[1]
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 1.95 else f"{value:.2f}"
@@ -555,13 +555,13 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 # --- Several GPUs ------------------------------------------------------------------------------------
 
 
-# By variant, as the lesson derives it: copies of a part, and exchanges that somebody waits for.
+# By variant, as the lesson derives it: copies of a part, and exchanges that a GPU waits for.
 PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "chunked": (1.0, 1), "device_exchange": (1.0, 0)}
 EXCHANGE_US = 15.0
 
 
 class OfSeveralGpus:
-    """What is recorded of stage 15 and its peers, of one operation."""
+    """The recorded results of stage 15 and its peers for one operation."""
 
     def __init__(self, path: Path, op: str) -> None:
         self.path, self.op = path, op
@@ -580,7 +580,7 @@ class OfSeveralGpus:
         return list(dict.fromkeys(variant for _, variant, _ in self.found))
 
     def times(self, variant: str, shape: Shape) -> dict[int, float]:
-        """By number of GPUs, where it ran."""
+        """The variant's times, by the numbers of GPUs at which it ran."""
         found = {gpus: self.found.get((gpus, variant, shape)) for gpus in self.numbers()}
         return {gpus: result["time_us"] for gpus, result in found.items() if result and result["time_us"]}
 
@@ -618,8 +618,8 @@ def several_gpus_block(context: Context, shapes: str, op: str = "softmax", gpus:
 
 
 def predicted_gpus_block(context: Context, shape: str, op: str = "softmax") -> str:
-    """Of each number of GPUs that was measured what the lesson's arithmetic makes of the copy, beside what a variant took; and
-    where there are several numbers, a chart over them."""
+    """For each measured number of GPUs, the times that the lesson's arithmetic makes of the copy's, and the measured ones; if
+    there are several numbers, also a chart over them."""
     place = parse_shape(shape)
 
     def make(recorded: OfSeveralGpus) -> str:
@@ -676,7 +676,7 @@ VALUES: dict[str, Callable[..., str]] = {
 
 
 def produce(context: Context, kind: str, marker: str) -> str:
-    """What belongs between a pair of markers. All take gpu=; dtype=, rows= and cols= become one argument, the shape."""
+    """The text that belongs between a pair of markers. All take gpu=; dtype=, rows= and cols= become one argument, the shape."""
     name, *words = marker.split()
     maker = known("unknown value", name, VALUES) if kind == "value" else known("unknown block", name, BLOCKS)
     pairs = [word.split("=", 1) for word in words if "=" in word]

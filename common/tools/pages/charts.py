@@ -1,4 +1,4 @@
-"""What each chart shows: its numbers, labels and captions, taken from recorded results. draw.py draws them.
+"""The content of each chart: its numbers, labels and captions, taken from recorded results. draw.py draws them.
 
 A Chart is plain data, so that `generate --check` can tell without matplotlib whether a picture shows these
 numbers: see digest().
@@ -30,18 +30,18 @@ class Chart(NamedTuple):
     title: str
     subtitle: str  # GPU, conditions, date
     note: str  # how to read it, a line or two
-    alt: str  # for who does not see it
+    alt: str  # for those who do not see it
     data: Json
 
 
 def digest(chart: Chart) -> str:
-    """Of everything that the chart says; the same for the same numbers on every machine."""
+    """A hash of everything that the chart says; the same for the same numbers on every machine."""
     text = json.dumps(chart._asdict(), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def signed(svg: str, chart: Chart) -> str:
-    """The SVG with a last line that says which Chart it shows, and that nobody changed it since."""
+    """The SVG with a last line that says which Chart it shows, and that it has not been changed since."""
     drawing = hashlib.sha256(svg.encode()).hexdigest()
     return f"{svg}<!-- numbers {digest(chart)} drawing {drawing} -->\n"
 
@@ -91,7 +91,7 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
 
 
 def change(recorded: Recorded, shape: Shape, stage: str, stages: Sequence[str]) -> Chart:
-    """What a stage changes at a shape: the best variant of all stages before it, its own best, and the copy."""
+    """The change that a stage makes at a shape: the best variant of all stages before it, its own best, and the copy."""
     here = {r["stage"] for r in recorded.at(shape)}  # some shapes are recorded from a later stage on
     before = [recorded.best(name, shape) for name in stages[: stages.index(stage)] if name in here]
     bars = []
@@ -241,8 +241,8 @@ def predicted(recorded: Recorded, stages: Sequence[str]) -> Chart:
 
 def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: Sequence[Shape], few: Sequence[Shape],
              stages: Sequence[str]) -> Chart:
-    """Percent of the copy, by stage and shape, and below the stages the libraries. Where several recordings have a
-    result of a stage at a shape, the first one's counts: of a sweep and a record the sweep, which timed libraries, too."""
+    """Percent of the copy, by stage and shape, and below the stages the libraries. If several recordings have a
+    result of a stage at a shape, the first one's counts: a sweep comes before a record, as it timed libraries, too."""
     groups = [wider, unaligned, few]
 
     def line(label: str, kind: str, names: Sequence[str]) -> Json:
@@ -284,14 +284,14 @@ def shapes_of(recorded: Recorded) -> list[Shape]:
 
 
 def widths(recorded: Recorded, dtype: str, rows: str) -> list[Shape]:
-    """What is recorded of so many rows. Odd widths are left out: they were recorded to compare alignment, and on the
+    """The results with this number of rows. Odd widths are left out: they were recorded to compare alignment, and on the
     axis of a chart they would be a kink without a cause."""
     here = [s for s in shapes_of(recorded) if (s.dtype, str(s.rows)) == (dtype, rows) and s.cols & (s.cols - 1) == 0]
     return sorted(here, key=lambda shape: shape.cols)
 
 
 def of_recording(recorded: Recorded) -> dict[str, Chart]:
-    """The charts of `record`'s file, by name: the ladder at its first shape, and what else has enough shapes."""
+    """The charts of `record`'s file, by name: the ladder at its first shape, and every chart that has enough shapes."""
     stages, shapes = stages_of(recorded), shapes_of(recorded)
     first = shapes[0]
     charts = {f"ladder-{first.dtype}": ladder(recorded, first, stages)}

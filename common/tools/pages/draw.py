@@ -2,12 +2,12 @@
 
     python3 common/tools draw    exit 0 if the packages can be used, else 2 and one line that says why not
 
-The packages are those of .tools/python, where ./run plot and ./run report put them, or else python3's own.
+The packages are those that ./run plot and ./run report put into .tools/python, or else python3's own.
 The same Chart gives the same SVG, byte for byte, with the versions that requirements.txt pins.
 
 A picture is as wide as a telephone's text at 10 px, and has colours for a light and a dark page. The lines'
 colours have a contrast of 3 to both; dashes and markers tell the lines apart in grey as well. Text stays text;
-it is laid out with matplotlib's own font, and what a reader has in its place is no wider.
+it is laid out with matplotlib's own font, and the font that a reader has in its place is not wider.
 """
 
 import io
@@ -155,8 +155,8 @@ def png(chart: Chart) -> bytes:
 
 
 ON_BAR = "#fefefe"  # the text on a bar, on a dark page, too
-LABEL_CELLS = 4.6  # the labels left of a heat map are so many cells wide
-HEAD_CELLS = 4.3  # and the shapes above it so many high
+LABEL_CELLS = 4.6  # the width of the labels left of a heat map, in cells
+HEAD_CELLS = 4.3  # and the height of the shapes above it
 
 
 def short_label(stage: str) -> str:
@@ -201,7 +201,7 @@ def ladder(figure: Any, data: Json) -> None:
         axes.text(98, place - 0.3, f"{bar['percent']:.1f} %", weight="bold", ha="right", va="bottom")
         axes.text(0.6, place, bar["variant"], color=FAINT, va="bottom")
         axes.barh(place + 0.2, bar["percent"], height=0.32, color=BAR)
-        # White around the mark keeps it visible on the bar, black on the white beside it.
+        # White around the mark keeps it visible on the bar, black on the white next to it.
         for colour, width in ((PAGE, 3.5), (INK, 1.4)):
             axes.vlines(bar["others"], place + 0.02, place + 0.38, color=colour, linewidth=width)
     axes.axvline(100, color=COPY, linewidth=1.4, linestyle=DASHES[1], ymax=1 - 0.5 / (len(bars) + 0.5))
@@ -239,7 +239,7 @@ def bandwidth(figure: Any, data: Json) -> None:
     rows = figure.subplots(len(panels), 1, squeeze=False, height_ratios=list(map(panel_height, panels)))[:, 0]
     for axes, panel in zip(rows, panels):
         for line in sorted([panel["copy"], *panel["lines"]], key=lambda line: -line["points"][-1][1]):
-            # Where a line has no point is a gap, not a bridge.
+            # A missing point of a line is a gap, not a bridge.
             by_cols = dict(map(tuple, line["points"]))
             values = [by_cols.get(col, math.nan) for col in cols]
             axes.plot(cols, values, label=line["label"], clip_on=False, zorder=3, **look(line["look"]))

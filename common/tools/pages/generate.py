@@ -6,7 +6,7 @@
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
     python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
 
-A block stands between two markers on lines of their own, a value within a line:
+A block is between two markers on lines of their own, a value within a line:
 
     <!-- generated: ladder dtype=f32 rows=49152 cols=1024 -->
     <!-- end generated -->
@@ -26,11 +26,11 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     libraries TABLE op=softmax_backward      the same of another operation: the best variant, and the best of all libraries
     profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as one number where they agree; the
                                              quantities are QUANTITIES of quantities.py, with _ for spaces
-    counters NAME [SHAPE] columns=A,B,…      what Nsight Compute counted: COUNTERS of blocks.py
-    counted NAME [SHAPE or SHAPES] columns=A,B,…   what the simulator counted: COUNTED of blocks.py
+    counters NAME [SHAPE] columns=A,B,…      Nsight Compute's counts: COUNTERS of blocks.py
+    counted NAME [SHAPE or SHAPES] columns=A,B,…   the simulator's counts: COUNTED of blocks.py
     hardware_table agreement          on how many counters the simulator and Nsight Compute agree, by variant
     hardware_table differences        where they differ, and why
-    segments                          stage 14's picture, and in words who takes what
+    segments                          stage 14's picture, and in words which kernel takes which matrices
 Values; variant=best is the stage's fastest:
     percent | time                                stage= variant= SHAPE
     copy_time | copy_bandwidth                    SHAPE
@@ -38,9 +38,9 @@ Values; variant=best is the stage's fastest:
     counter | counted                             column= stage= variant= SHAPE   of Nsight Compute, of the simulator
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
-The numbers come from one GPU's files: of the lessons' GPU where neither --gpu nor the block names another, or else the
+The numbers come from one GPU's files: of the lessons' GPU if neither --gpu nor the block names another, or else the
 newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json and
-<gpu>-sweep-softmax_backward.json the tables; what the simulator counted is in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
+<gpu>-sweep-softmax_backward.json the tables; the simulator's counts are in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
 unknown marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is
 written.
 
@@ -59,7 +59,7 @@ from pages import charts, draw, segments
 from pages.blocks import Context, produce
 
 PAIR = re.compile(r"<!-- (generated|value): (\S[^\n]*?) -->(.*?)<!-- end \1 -->", re.S)
-# What looks like a marker and is none of a pair is a typing error.
+# Text that looks like a marker and does not belong to a pair is a typing error.
 ALIKE = re.compile(r"<!--\s*(?:end\s+)?(?:generate|value)\w*\b.*?-->", re.I | re.S)
 LINE_START = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")
 
@@ -107,7 +107,7 @@ def regenerate(context: Context, page: Path) -> tuple[str, list[str]]:
 
 
 def run(context: Context, check: bool, redraw: bool) -> list[str]:
-    """Regenerates everything in memory, then writes (unless check); returns what differed."""
+    """Regenerates everything in memory, then writes (unless check); returns the differences."""
     root = context.root
     pages = [root / "README.md", root / "common/primer/README.md"]
     pages += [root / stage / "README.md" for stage in (*context.lessons, results.OF_SEVERAL_GPUS)]

@@ -3,7 +3,7 @@
     ./run plot [--results FILE] [--sweep FILE] [--out FOLDER]
 
 From `record`'s file: the ladder, the bandwidth over the widths, a roofline, predicted against measured time.
-From a sweep's file: the bandwidth over each published table's widths, with the libraries beside the stages.
+From a sweep's file: the bandwidth over each published table's widths, of the stages and the libraries.
 
 Exit codes: 0 fine; 1 there are no results; 2 bad usage, a file of results that is damaged, or matplotlib is missing and
 could not be fetched.
@@ -39,7 +39,7 @@ def argument_parser(command: str, description: str) -> Parser:
 
 
 class Sources(NamedTuple):
-    """What there is to show: at least one of the two."""
+    """The results to show: at least one of the two."""
 
     recording: Recorded | None
     sweep: Recorded | None

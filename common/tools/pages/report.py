@@ -21,7 +21,7 @@ from pages import charts, draw, plot
 from pages.plot import Sources
 from text import short_text, time_text
 
-# In the report what is less than this ahead reads "as fast as": another run may turn it round.
+# In the report a smaller lead than this reads "as fast as": another run may turn it round.
 AS_FAST_RATIO = 1.02
 SHOWN = 3  # of the fastest at a shape
 TEMPLATE = Path(__file__).resolve().with_name("report.html.jinja")
@@ -37,7 +37,7 @@ def inline(svg: str, alt: str) -> str:
 
 
 def facts(recorded: Recorded) -> Json:
-    """What is known of one file's machine, software and settings, in the order to be shown."""
+    """One file's machine, software and settings, in the order to be shown."""
     machine, header, rounds = recorded.machine, recorded.recorded, recorded.settings.get("rounds")
 
     def known(name: str, unit: str, size: int = 1) -> str | None:
@@ -63,7 +63,7 @@ def facts(recorded: Recorded) -> Json:
 
 
 class Compared(NamedTuple):
-    """A row of a published table: the fastest of all stages, of all libraries, and of each; who of these leads."""
+    """A row of a published table: the fastest of all stages, of all libraries, and of each; the leaders among them."""
 
     shape: Shape
     copy: Json
@@ -130,7 +130,7 @@ def all_results(sources: Sources) -> list[tuple[int, str, Json]]:
     ops = list(dict.fromkeys(result["op"] for _, _, result in rows))
 
     def key(row: tuple[int, str, Json]) -> tuple[Any, ...]:
-        """The best of a shape first, what has no time last, one operation after the other."""
+        """The best at a shape first, results without a time last, one operation after the other."""
         place, _, result = row
         percent = result["percent_of_copy"]
         return place, shape_of(result), -(percent or 0), ops.index(result["op"]) if percent is None else 0

@@ -1,4 +1,4 @@
-"""Draws who does what by the table of stage 14: rows upwards, columns to the right, for a GPU as the recorded one."""
+"""Draws which kernel does which matrices by the table of stage 14: rows upwards, columns to the right, for the recorded GPU."""
 
 import itertools
 import math
@@ -12,8 +12,8 @@ MOST_COLS, MOST_ROWS = 500_000, 1 << 20
 LEAST_COLS = 8
 LEFT, TOP, WIDTH, HEIGHT, APART = 74, 34, 550, 280, 390
 SHOWN = 480  # px: how wide a page shows it that has the room, as the pictures of the other lessons
-LETTER, LINE = 11, 18  # px: the width of one, and what a line of text needs
-# What the picture calls a forward kernel, if not by its name. Each stage has a colour.
+LETTER, LINE = 11, 18  # px: the width of one, and the height of a line of text
+# The picture's names of forward kernels that have another one there. Each stage has a colour.
 NAMES = {
     "two_or_three_packs": "03 three",
     "two_rows_evict_last": "03 rows",
@@ -43,7 +43,7 @@ class Box(NamedTuple):
 
 
 def boxes(lines: list[Line]) -> list[Box]:
-    """What the first line that holds it makes of each place, joined to rectangles; of kernels that can do it."""
+    """The kernel of the first line that holds each place, joined to rectangles; if the kernel can do it."""
     row_ends = sorted({min(line.most_rows, MOST_ROWS) for line in lines})
     col_ends = sorted({min(line.most_cols, MOST_COLS) for line in lines})
     found: list[Box] = []
@@ -72,7 +72,7 @@ def _x(cols: int) -> float:
 
 
 def _y(top: int, rows: float) -> float:
-    """Between so many rows and one more."""
+    """The height between this number of rows and the next."""
     return top + HEIGHT * (1 - math.log(2 * rows + 1) / math.log(2 * MOST_ROWS + 1))
 
 
@@ -100,7 +100,7 @@ def _panel(top: int, title: str, lines: list[Line]) -> list[str]:
 
 
 def alt(root: Path) -> str:
-    """The picture in words: who takes a matrix of very many rows, and who one row."""
+    """The picture in words: which kernel takes a matrix of very many rows, and which takes one row."""
     said = ["Which kernel takes a matrix, by rows and columns"]
     table = read_table(root / TABLE)
     for part, title in PANELS.items():

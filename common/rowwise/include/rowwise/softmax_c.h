@@ -18,10 +18,10 @@ enum { ROWWISE_OK = 0, ROWWISE_BAD_ARGUMENT = 1, ROWWISE_CUDA_ERROR = 2 };
 /* The version of the library that the program runs with: "0.1.0". Before 1.0 each minor version may change the interface. */
 const char* rowwise_version(void);
 
-/* Of the last call of this thread that failed; valid until the next that fails. */
+/* The message of this thread's last call that failed; valid until the next that fails. */
 const char* rowwise_error(void);
 
-/* Of the elements of a matrix. */
+/* The type of the elements of a matrix. */
 typedef enum { ROWWISE_F32 = 0, ROWWISE_F16 = 1, ROWWISE_BF16 = 2 } rowwise_dtype;
 
 typedef enum {

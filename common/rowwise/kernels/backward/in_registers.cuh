@@ -205,7 +205,7 @@ struct WarpRegisters {
     return width_of_packs == 1 && rows > 32 * multiprocessors() ? 40 : 4 * 32 * width_of_packs;
   }
 
-  /// In narrow rows a lane gets 16 bytes, in packs of any size, or four single elements.
+  /// In narrow rows each lane gets 16 bytes, in packs of any size, or four single elements.
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     if (tensors.shape.rows == 0) return;

@@ -19,7 +19,7 @@
 namespace rowwise {
 
 /// Requests the packs of a span, to its place_in shared memory; called by thread `thread` of `threads`. The
-/// copies need no registers, so many can be in flight.
+/// copies need no registers: many can be in flight.
 template <class T, int N>
 __device__ void request_span(T* shared, const T* global, const Cut<N>& cut, int thread, int threads,
                              L2Policy reads) {

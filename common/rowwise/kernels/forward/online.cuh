@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(tile.block_size)
 
 /// Rows of up to widest_tile.cols() columns; throws std::invalid_argument for wider rows, and CudaError. Uses
 /// the smallest block that holds the row: two packs in flight per thread and many blocks per SM, so that one
-/// block's arithmetic overlaps another's reads. Blocks of 1024 threads overlap less, so wide rows get more
+/// block's arithmetic overlaps another's reads. Blocks of 1024 threads overlap less: wide rows get more
 /// packs per thread instead. Each block has one row, in as many grids as the rows need.
 struct FusedRegisterSoftmax {
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {

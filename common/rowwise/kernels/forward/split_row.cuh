@@ -1,5 +1,5 @@
-// From the stage split_row, for few rows. A block per row leaves most of the GPU idle, so many blocks share a
-// row: the pair (m, d) goes up one more level, to the grid.
+// From the stage split_row, for few rows. A block per row leaves most of the GPU idle. Here many blocks share
+// a row: the pair (m, d) goes up one more level, to the grid.
 //
 // Cost: 3 passes, 2 reads and 1 write, in two kernels: the first writes a pair per part of a row to memory,
 // the second merges the pairs and writes the results. Its read hits the L2, which still holds the data that

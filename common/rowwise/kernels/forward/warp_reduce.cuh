@@ -2,7 +2,7 @@
 // __shfl_xor_sync.
 //
 // Cost: 2 passes, one read and one write; no shared memory and no barrier. The limit is the registers: up to
-// 1024 columns here. Variants differ in what one lane does at a time: one element, a pack of 16 bytes, one
+// 1024 columns here. Variants differ in how much a lane takes at a time: one element, a pack of 16 bytes, one
 // narrow row per few lanes, two rows at once, or a padded row of any width. The library adds two or three
 // packs per lane, two rows at once and a hint for the L2: 99.6 % of the copy's speed at f16 49152 x 128;
 // without the three, 97.2 % (H200).

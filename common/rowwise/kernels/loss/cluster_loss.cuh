@@ -189,7 +189,7 @@ struct ClusterLoss : MakesLoss {
 /// row.
 struct ClusterAtOnce : MakesLoss {
   static constexpr int most_threads = AtOnce<16, 5>::most_threads;
-  static constexpr int most_blocks = 8;  ///< a cluster of more is not portable
+  static constexpr int most_blocks = 8;  ///< larger clusters are not portable
   static constexpr std::int64_t most_row_bytes = std::int64_t{most_blocks} * most_threads * 16 * 16;
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
@@ -200,7 +200,7 @@ struct ClusterAtOnce : MakesLoss {
   }
   static Need needs(const Matrix& /*matrix*/) { return {.clusters = true}; }
 
-  /// The more packs a thread has, the more registers it needs, and the fewer blocks fit on an SM.
+  /// More packs per thread need more registers, so that fewer blocks fit on an SM.
   template <class Op, class T>
   static auto kernel(const RowOnCluster& row) {
     switch (row.packs_per_thread) {
@@ -218,8 +218,8 @@ struct ClusterAtOnce : MakesLoss {
     return std::int64_t{row.cluster_size} * row.block_size() * row.packs_per_thread * 16;
   }
 
-  /// As few blocks as hold the row. Of 16, 13 and 10 packs per thread, it uses the number that leaves the
-  /// least of their registers empty. A single block may be smaller. If several blocks share a row, blocks of
+  /// As few blocks as hold the row. From 16, 13 and 10 packs per thread, it takes the number that leaves the
+  /// fewest registers empty. A single block may be smaller. If several blocks share a row, blocks of
   /// 96 threads would leave an SM with fewer warps.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*rows*/) {
     RowOnCluster best{};

@@ -278,7 +278,7 @@ struct NarrowRows {
   }
 
   // Rows that 16-byte packs do not cover are cut. Exceptions are narrow rows, and matrices of at most 32 rows
-  // per SM, where each row has a warp to itself.
+  // per SM, with a warp per row.
   template <int N, class T>
   static constexpr std::int64_t most_cols_of_few_lanes = N > 1            ? 32 * N
                                                          : sizeof(T) == 2 ? 64
@@ -286,7 +286,7 @@ struct NarrowRows {
   static std::int64_t most_rows_of_a_warp_each() { return 32 * multiprocessors(); }
 
   /// Packs of 8 or 4 bytes. With few lanes per row, one access touches distant addresses. For reads that is
-  /// fine, because the L1 keeps the rest of what was fetched, so the loss alone uses few lanes; writes go to
+  /// fine, because the L1 keeps the rest of the fetched bytes, so the loss alone uses few lanes; writes go to
   /// the L2 every time. A matrix with few rows per SM gets more lanes per row, because it finishes quickly.
   template <class Op, int N, class T>
   static void launch_smaller_packs(const Tensors<T>& tensors, cudaStream_t stream) {

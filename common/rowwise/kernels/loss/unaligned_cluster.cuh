@@ -7,7 +7,7 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/rowwise/kernels/loss/kept_row.cuh"
 
-/// Sends two pieces, because no st.async of a single value has 16 bytes. It is outside of the namespace, where
+/// Sends two pieces, because no st.async of a single value has 16 bytes. It is outside the namespace so that
 /// ClusterExchange finds it by the type of its arguments.
 __device__ inline void send_to_all([[maybe_unused]] PairAndBelow* place,
                                    [[maybe_unused]] const PairAndBelow& value,

@@ -1,8 +1,8 @@
-"""The other implementations that `./run sweep` measures beside the stages.
+"""The other implementations that `./run sweep` measures in addition to the stages.
 
 A peer is a file, or one of the LIBRARIES of on_torch.py, that offers
 
-    version() -> str                    raises Missing where the peer is not installed
+    version() -> str                    raises Missing if the peer is not installed
     contenders() -> list[PeerContender]
 
 A contender prepares itself for one problem and returns its candidates: the configurations that are worth trying.
@@ -11,8 +11,8 @@ measured at its best. A candidate's launch writes straight into the harness's ou
 stream, and may neither allocate nor wait: it is called while the stream is captured into a CUDA graph. It has
 been called once outside of a capture before, which is when compilers compile.
 
-JAX is no peer: what jax.jit compiles runs on a stream of JAX's own and allocates its result, so that it can neither be
-captured nor write where the others do.
+JAX is not a peer: code of jax.jit runs on a stream of JAX's own and allocates its result, so that it can neither be
+captured nor write into the harness's output.
 """
 
 import importlib
@@ -61,7 +61,7 @@ class Problem(NamedTuple):
         return 16 // ELEMENT_BYTES[self.dtype]
 
     def __str__(self) -> str:
-        """The shape, and what is not usual."""
+        """The shape, and every setting that is not the usual one."""
         op = "" if self.op == "softmax" else f" {self.op}"
         return f"{self.shape}{op}" + (f" offset {self.offset}" if self.offset else "")
 
@@ -83,13 +83,13 @@ class PeerContender(NamedTuple):
 
 
 def load(peer: str) -> Any:
-    """What offers version() and contenders(). Raises Missing."""
+    """A module that offers version() and contenders(). Raises Missing."""
     module = importlib.import_module(f"measure.peers.{_FILES.get(peer, 'on_torch')}")
     return module if peer in _FILES else module.LIBRARIES[peer]
 
 
 def of_operations(contenders: list[PeerContender], ops: set[str]) -> list[PeerContender]:
-    """Those that do one of the operations. Of a peer that does none of them, the first: its rows say so."""
+    """Those that do one of the operations. If a peer does none of them, its first is included: its rows say so."""
     found: dict[str, list[PeerContender]] = {contender.peer: [] for contender in contenders}
     for contender in contenders:
         if ops & set(contender.operations):
@@ -99,7 +99,7 @@ def of_operations(contenders: list[PeerContender], ops: set[str]) -> list[PeerCo
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, without colours, which some give to their messages."""
+    """The error's message, without the colours that some libraries give to theirs."""
     text = " ".join(re.sub(COLOUR, "", str(error)).split())
     text = text if isinstance(error, ToolError) else f"{type(error).__name__}: {text}"
     return text[:300]

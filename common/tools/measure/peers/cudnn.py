@@ -1,6 +1,6 @@
 """cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward, called through ctypes; no Python package is needed.
 
-CUDNN_SOFTMAX_ACCURATE (for log-softmax CUDNN_SOFTMAX_LOG), the algorithm that subtracts the maximum as everybody
+CUDNN_SOFTMAX_ACCURATE (for log-softmax CUDNN_SOFTMAX_LOG), the algorithm that subtracts the maximum as every contender
 here does. A row can be described as the channels of one image, with two modes that mean the same: both
 are candidates.
 """

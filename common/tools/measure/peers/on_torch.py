@@ -40,7 +40,7 @@ def dtype_of(problem: Problem) -> Any:
 
 def on_tensors(problem: Problem, function: Callable[..., object]) -> Callable[..., None]:
     """A launch that calls `function` with tensors over the harness's memory, on its stream: each input, then each output
-    of the operation. They are rows x cols, but for labels and losses: one a row."""
+    of the operation. They are rows x cols, except for labels and losses: one per row."""
     torch = import_torch()
     matrix = problem.dtype, (problem.rows, problem.cols)
     label, loss = ("i64", (problem.rows,)), ("f32", (problem.rows,))
@@ -70,7 +70,7 @@ def release() -> None:
 
 # ---- PyTorch, eager and compiled. torch.compile makes one Triton kernel of the softmax and the copy into our tensor.
 # It compiles for each shape by itself (dynamic=False): in the default mode, and where that pays in the mode that tries
-# out many configurations (max-autotune), too. CUDA graphs are ours for everybody, so its own are off.
+# out many configurations (max-autotune), too. Every contender runs in our CUDA graphs, so its own are off.
 
 AUTOTUNE = "max-autotune-no-cudagraphs"
 # To autotune takes 3 to 8 s a shape, to compile in the default mode 1 to 2 s, and the whole sweep should take
@@ -83,7 +83,7 @@ AUTOTUNE_FROM_BYTES = 32 << 20
 def _eager_loss(problem: Problem) -> Callable[..., None]:
     """The kernels of F.cross_entropy and of its gradient as under torch.autocast, which has them in f32.
 
-    Without it bf16 logits have bf16 losses: rounded by up to a hundred times what a loss may err.
+    Without it bf16 logits have bf16 losses: rounded by up to a hundred times the allowed error of a loss.
     """
     torch = import_torch()
     aten = torch.ops.aten
@@ -122,7 +122,7 @@ def _eager(problem: Problem) -> list[Candidate]:
 
 
 def _autotune_in_graphs() -> None:
-    """Has Inductor time its configurations in CUDA graphs, as here everybody is timed.
+    """Has Inductor time its configurations in CUDA graphs, in which every contender is timed here.
 
     It times launches from Python: of the three that it has for the losses of bf16 262144 x 100 it measured 0.22, 0.23
     and 0.19 ms on an H200, and took the last. In a graph they take 49, 50 and 160 us.
@@ -162,7 +162,7 @@ def _compiled(problem: Problem) -> list[Candidate]:
     functions: dict[str, Callable[..., Any]] = {
         "softmax": lambda x: torch.softmax(x, -1),
         "log_softmax": lambda x: torch.log_softmax(x, -1),
-        # What autograd calls; it is compiled as y * dy - y * (y * dy).sum(-1), in float.
+        # The function that autograd calls; it is compiled as y * dy - y * (y * dy).sum(-1), in float.
         "softmax_backward": lambda y, dy: aten._softmax_backward_data(dy, y, -1, y.dtype),
         "log_softmax_backward": lambda y, dy: aten._log_softmax_backward_data(dy, y, -1, y.dtype),
         # In f32, for loads convert at no cost. The gradient is written out: autograd would make a matrix of zeros first.
@@ -179,7 +179,7 @@ def _compiled(problem: Problem) -> list[Candidate]:
 
     _autotune_in_graphs()
     torch.compiler.reset()  # forgets the last shape: PyTorch gives up on a function that it has compiled too often
-    # One of its caches on disk knows no offsets: it would hand out what was compiled for aligned tensors.
+    # One of its caches on disk knows no offsets: it would hand out code that was compiled for aligned tensors.
     settings: Any = importlib.import_module("torch._functorch.config")
     settings.enable_autograd_cache = problem.offset == 0
     # It warns of its own choices for some shapes, in the middle of the progress bar.
@@ -229,7 +229,7 @@ def _quack_loss(problem: Problem) -> list[Candidate]:
     return [Candidate(name, on_tensors(problem, way)) for name, way in ways.items()]
 
 
-# ---- Liger: its Triton kernel with its own settings. Rows wider than its largest block go to its second kernel, where
+# ---- Liger: its Triton kernel with its own settings. Rows wider than its largest block go to its second kernel, if
 # the installed version has one.
 
 LIGER_LARGEST_BLOCK = 65536
@@ -290,7 +290,7 @@ def _liger_loss(problem: Problem) -> list[Candidate]:
 # ---- FlashInfer: made for the few rows of decoding. Up to 128 rows of 24576 columns and more it splits over the GPU,
 # with two kernels and a workspace between them.
 
-FLASHINFER_WORKSPACE_BYTES = 1 << 20  # what flashinfer.sampling.softmax takes; more changes nothing
+FLASHINFER_WORKSPACE_BYTES = 1 << 20  # the size that flashinfer.sampling.softmax takes; more changes nothing
 
 
 @functools.cache
@@ -328,7 +328,7 @@ class Library(NamedTuple):
     prepare: dict[str, Callable[[Problem], list[Candidate]]]  # by variant
     operations: Sequence[str] = ("softmax",)
     losses: dict[str, Callable[[Problem], list[Candidate]]] = {}  # by variant, of cross-entropy
-    load: Callable[[], object] = lambda: None  # what takes long, or may fail, once
+    load: Callable[[], object] = lambda: None  # steps that take long, or may fail, once
 
     def version(self) -> str:
         torch = import_torch()

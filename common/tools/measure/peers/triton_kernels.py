@@ -8,8 +8,8 @@ persistent   the tutorial's: as many programs as fit the GPU, each loops over ro
 
 The gradient comes as the first three: its tile holds two rows, and its passes over tiles are two, sum and result.
 
-Each comes with its candidates: numbers of warps and, where it walks, tiles and the direction of its last pass
-(backwards what was read last is still in the cache). Nothing here knows the GPU but the persistent kernel's
+Each comes with its candidates: numbers of warps and, if it walks, tiles and the direction of its last pass
+(backwards, the tiles that were read last are still in the cache). Nothing here knows the GPU but the persistent kernel's
 number of programs.
 """
 
@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise Missing("Triton is not installed for this python3") from error
 
-# The widest row, and what is said of a wider one.
+# The widest row, and the message for a wider one.
 REGISTERS = 131072, "the row must fit the registers of a program"  # 128 floats for each of 1024 threads
 TWO_IN_REGISTERS = 65536, "both rows must fit the registers of a program"
 NARROW = 1024, "for narrow rows"
@@ -48,7 +48,7 @@ def _result(x, row_max, row_sum, LOG: tl.constexpr):
 
 @triton.jit
 def _row_of_tile(x, LOG: tl.constexpr):
-    """The result for a tile that holds whole rows; what lies past their end is -inf."""
+    """The result for a tile that holds whole rows; elements past their end are -inf."""
     row_max = tl.max(x, axis=-1, keep_dims=True)
     row_sum = tl.sum(tl.exp(x - row_max), axis=-1, keep_dims=True)
     return _result(x, row_max, row_sum, LOG)
@@ -201,7 +201,7 @@ class Configuration(NamedTuple):
 
 
 def _width(cols: int, most: int, why: str) -> int:
-    """Of a tile that holds a row: a power of two."""
+    """The width of a tile that holds a row: a power of two."""
     width = 1 << (cols - 1).bit_length()
     if width > most:
         raise NotApplicable(f"{why}: at most {most} columns")
@@ -305,7 +305,7 @@ def _prepare(name: str, problem: Problem) -> list[Candidate]:
 
 
 class _Pointer:
-    """What a kernel is compiled for: a tensor's type and, since Triton looks whether 16 bytes divide it, its address."""
+    """A kernel is compiled for these: a tensor's type and, since Triton looks whether 16 bytes divide it, its address."""
 
     def __init__(self, problem: Problem) -> None:
         self.dtype = dtype_of(problem)
@@ -322,10 +322,10 @@ def _warm_up(kernel: Any, configuration: Configuration, problem: Problem) -> Any
 
 
 def compile_ahead(problems: list[Problem]) -> None:
-    """Compiles what the problems need in parallel, into Triton's caches, before the GPU is measured.
+    """Compiles the kernels of the problems in parallel, into Triton's caches, before the GPU is measured.
 
-    Only to save time: what fails here, or is left out, is compiled when its turn comes. An interrupt waits for what is
-    being compiled, and drops the rest.
+    Only to save time: kernels that fail here, or are left out, are compiled when their turn comes. An interrupt waits for
+    those that are being compiled, and drops the rest.
     """
     if not hasattr(triton, "AsyncCompileMode"):  # an older Triton
         return
