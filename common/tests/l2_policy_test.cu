@@ -1,5 +1,5 @@
-// The hint to the L2: its numbers are those of CUDA's own type, and a launcher asks for it from half of the L2 on, or
-// from a quarter with more rows than multiprocessors.
+// The hint to the L2: its numbers are those of CUDA's own type, and a launcher gives it from half of the L2
+// on, or from a quarter if there are more rows than multiprocessors.
 #include <cuda/annotated_ptr>
 
 #include "common/kernel/current_device.cuh"

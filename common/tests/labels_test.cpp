@@ -1,4 +1,5 @@
-// Stage 12 where labels are no columns, and where digits are lost: rows whose softmax is nearly 1 at the label, far from 0.
+// Stage 12 with labels that are not columns, and with lost digits: rows whose softmax is nearly 1 at the
+// label, far from 0.
 // Argument: the library of the stage, as common/harness/c/c_interface.h takes it.
 #include <algorithm>
 #include <cmath>

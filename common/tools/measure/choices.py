@@ -33,8 +33,8 @@ LINE_COSTS = 0.5  # the least gain of an additional line: otherwise the table is
 FEW_SHAPES = 10
 BORROWED = 0.1
 # The table's present lines stay unless the new ones cost less by more than this: a gain that the next run may undo changes
-# nothing, and between the recorded shapes the present lines are known. They have no such advantage if they lose more than a
-# point at more shapes than the new ones.
+# nothing, and between the recorded shapes the present lines are known. They have no such advantage if the new ones have
+# fewer shapes with a loss of over a point.
 STAY = 2.0
 NEAR_ROWS = 16  # up to this factor, fewer rows still say what is best for more
 FEW_ROWS = 128  # fewer, with which a GPU has multiprocessors to spare, do not say what is best for more

@@ -2,9 +2,9 @@
 
     {"all": {"op": "softmax"}, "columns": ["variant", "rows", {"ncu": ["sectors", "barriers"]}], "rows": [["packs", 8, [6, 0]]]}
 
-stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds the values that all
-objects share. A column that holds objects names their columns, and one that holds lists of objects names them as [columns]. A line
-is shorter if the object lacks the last columns; it is the object itself if it lacks others.
+stands for [{"op": "softmax", "variant": "packs", "rows": 8, "ncu": {"sectors": 6, "barriers": 0}}]. "all" holds the values that
+all objects share. A column that holds objects names their columns, and one that holds lists of objects names them as [columns]. A
+line is shorter if the object lacks the last columns; it is the object itself if it lacks others.
 
 A result that is not applicable has no row of its own: "not_applicable" has a line for each variant and reason, with the shapes.
 """

@@ -35,7 +35,7 @@ EXTRA_SHAPES = {
     "12_cross_entropy": (Shape("f32", 64, 10), Shape("bf16", 16, 32000), Shape("bf16", 16, 50257)),
     "14_dispatch": (Shape("f32", 1, 151936), Shape("bf16", 16, 50257)),
 }
-# Instead of all these: a head of attention has as many rows as columns, and a mask hides another part of each.
+# Instead of all these: a head of attention has as many rows as columns, and the part that a mask hides depends on the row.
 SHAPES_OF_HEADS = {"13_masked_softmax": (Shape("bf16", 512, 512),)}
 
 KEPT = (*results.PLACE, "op", *results.STATUS, "passes", "barriers_per_row", "bank_conflicts_per_row")

@@ -1,9 +1,9 @@
 """Compares the simulator's counters with Nsight Compute's, for every variant at small shapes.
 
     python3 common/tools hardware_table           on a GPU: count with both, write the table's data
-    python3 common/tools hardware_table 06 07     only of these stages; what is recorded of the others stays
-    python3 common/tools hardware_table --missing only shapes that are not recorded yet: a new variant, or what it was stopped before
-    python3 common/tools hardware_table --check   anywhere: is what is recorded still true, and explained?
+    python3 common/tools hardware_table 06 07     only of these stages; entries of the others stay
+    python3 common/tools hardware_table --missing only shapes that are not recorded yet: a new variant, or those left at a stop
+    python3 common/tools hardware_table --check   anywhere: are the recorded counts still true, and explained?
 
 Writes common/results/<gpu>-simulator.json: the counts of ncu and of the simulator, per variant and shape, in
 one launch of the same executable. `generate` makes common/results/simulator.md of it.

@@ -45,8 +45,8 @@ def stage_names(root: Path) -> list[str]:
     return sorted(path.parent.name for path in root.glob("[0-9][0-9]_*/main.cu") if path.parent.name != OF_SEVERAL_GPUS)
 
 
-# The operations of stages that do not only softmax: such a stage is not a step of the ladder, which climbs from one softmax to
-# the next. If there are several operations, a variant does one of them.
+# The operations of stages that do others than softmax: such a stage is not a step of the ladder, which climbs from one softmax
+# to the next. If there are several operations, a variant does one of them.
 OPERATIONS = {
     OF_LIBRARY: ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
     "11_backward": ("softmax_backward", "recomputed_softmax_backward"),

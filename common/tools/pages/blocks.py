@@ -177,7 +177,7 @@ def ladder_block(context: Context, shape: Shape) -> str:
 
 
 def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
-    """A stage's variants at one operation, or each at its own. A variant that is not applicable at any of the shapes has no line."""
+    """A stage's variants at an operation, or each at its own. One that is not applicable at any of the shapes has no line."""
     recorded, columns = context.recorded, shapes_in(shapes)
     if not recorded.has(context.stage(stage), columns):
         return "*Not measured yet: `python3 common/tools record`, on a GPU, fills in this table.*"

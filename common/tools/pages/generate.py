@@ -2,7 +2,7 @@
 
     python3 common/tools generate            rewrite README.md, NN_*/README.md, the primer, common/results/*.md, charts, and
                                              the picture of stage 14's table
-    python3 common/tools generate --check    change nothing; exit 1 and name what differs
+    python3 common/tools generate --check    change nothing; exit 1 and name the differences
     python3 common/tools generate --redraw   the charts with the same numbers, too: after a change of draw.py
     python3 common/tools generate --gpu NAME the numbers of another GPU, such as nvidia-h100-80gb-hbm3
 
@@ -39,10 +39,10 @@ Values; variant=best is the stage's fastest:
 
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from one GPU's files: of the lessons' GPU if neither --gpu nor the block names another, or else the
-newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json and
-<gpu>-sweep-softmax_backward.json the tables; the simulator's counts are in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An
-unknown marker, unknown argument, missing result or unbalanced marker is an error with file and line; then nothing is
-written.
+newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json and <gpu>-sweep-
+softmax_backward.json the tables; the simulator's counts are in simulator.json. Drawing a chart needs matplotlib (./run
+plot fetches it); --check does not. An unknown marker, unknown argument, missing result or unbalanced marker is an error
+with file and line; then nothing is written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorded file that is damaged, or a chart is to
 be drawn without matplotlib.
