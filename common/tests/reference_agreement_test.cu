@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The same elements of each tensor, made on the host and on the device.
+/// Two copies of each tensor: the host has generated one, the device the other. They have the same elements.
 struct Copies {
   std::vector<std::vector<std::uint64_t>> on_host;
   std::vector<DeviceMemory> on_device;

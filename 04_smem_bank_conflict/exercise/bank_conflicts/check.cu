@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
                    "How many bytes do all lanes want, and how many does a wavefront serve?"),
           question("pack_at_8l", wavefronts<float4>, 8, 0,
                    {{4, "That is the least for 512 bytes. But lanes 0 and 4 both want banks 0 to 3."},
-                    {2, "Two wavefronts, but for each quarter of the warp."},
+                    {2, "Each quarter of the warp takes two wavefronts. How many quarters are there?"},
                     {32, "An access of 16 bytes is served 8 lanes at a time, not lane by lane."}},
                    "Take a quarter of the warp: which banks do lanes 0, 1, 2, 3 and 4 want?"),
       },

@@ -66,23 +66,23 @@ Work run_steps(std::vector<sim::GraphExecState::Step> steps) {
   };
 }
 
-/// A capture forbids it to its own thread, or, if its mode is global, to every thread; being asked all the same makes
-/// the capture invalid.
-bool is_forbidden_by_a_capture() {
-  bool is_forbidden = false;
+/// For a call that a capture forbids to its own thread or, if its mode is global, to every thread: makes such captures
+/// invalid, as a GPU's driver does. Whether there are any.
+bool invalidate_captures() {
+  bool any = false;
   for (const sim::StreamState* stream : runtime().all_streams()) {
     if (!stream->capture || stream->capture->mode == cudaStreamCaptureModeRelaxed) continue;
     if (stream->capture->mode == cudaStreamCaptureModeGlobal ||
         stream->capture->by == std::this_thread::get_id()) {
-      is_forbidden = stream->capture->invalid = true;
+      any = stream->capture->invalid = true;
     }
   }
-  return is_forbidden;
+  return any;
 }
 
 cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   const std::lock_guard lock(runtime().mutex);
-  if (is_forbidden_by_a_capture()) return returned(cudaErrorStreamCaptureUnsupported);
+  if (invalidate_captures()) return returned(cudaErrorStreamCaptureUnsupported);
   const sim::GraphState* state = runtime().graphs.find(graph);
   if (exec == nullptr || state == nullptr) return returned(cudaErrorInvalidValue);
   auto steps = in_order(*state);

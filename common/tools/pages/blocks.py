@@ -149,7 +149,7 @@ def recorded_caption(recorded: Recorded, shape: str, op: str = "softmax") -> str
     return caption(recorded.recorded, recorded.machine, "python3 common/tools record", after=after)
 
 
-# --- The speed of the stages' variants ---------------------------------------------------------------
+# --- The speed of the stages' variants ---------------------------------------------------------
 
 
 def percent_cell(result: Json, leads: bool) -> str:
@@ -184,7 +184,7 @@ def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
     found = [{r["variant"]: r for r in recorded.variants(stage, shape, op)} for shape in columns]
     table = Table(1, "variant", "passes", *map(shape_text, columns))
     for variant in dict.fromkeys(name for column in found for name in column):
-        if not any(map(has_numbers, (column[variant] for column in found if variant in column))):
+        if not any(variant in column and has_numbers(column[variant]) for column in found):
             continue
         cells, passes = [], []
         for shape, column in zip(columns, found):
@@ -328,7 +328,7 @@ def chart_block(context: Context, file: str, kind: str, *words: str, **named: An
     return picture(context, file, call(known("unknown chart", kind, CHARTS), context, words, named))
 
 
-# --- Counters -------------------------------------------------------------------------------
+# --- Counters --------------------------------------------------------------------------------------
 
 
 class Column(NamedTuple):

@@ -218,7 +218,7 @@ struct ClusterAtOnce : MakesLoss {
     return std::int64_t{row.cluster_size} * row.block_size() * row.packs_per_thread * 16;
   }
 
-  /// As few blocks as hold the row. From 16, 13 and 10 packs per thread, it takes the number that leaves the
+  /// The fewest blocks that hold the row. Their threads have 16, 13 or 10 packs each, whichever leaves the
   /// fewest registers empty. A single block may be smaller. If several blocks share a row, blocks of
   /// 96 threads would leave an SM with fewer warps.
   static RowOnCluster layout(std::int64_t row_bytes, std::int64_t /*rows*/) {
