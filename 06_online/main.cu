@@ -1,6 +1,6 @@
+#include "06_online/online.cuh"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
-#include "common/rowwise/kernels/forward/online.cuh"
 
 namespace {
 
@@ -8,27 +8,24 @@ namespace {
 constexpr RowCosts one_merge{.barriers = 2, .bank_conflicts = {}};
 
 Traffic fused_passes(const Problem& problem) {
-  const double barriers = rowwise::FusedRegisterSoftmax::barriers(problem.shape.cols);
+  const double barriers = fused_barriers(problem.shape.cols);
   return whole_passes(1, 1, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 
 }  // namespace
 
 Stage stage() {
-  return {.name = "06_online",
-          .idea = "maximum and sum in one pass",
-          .variants = {
-              variant<rowwise::FusedRegisterSoftmax>(
-                  "fused", "one read: the row stays in the registers of a block", fused_passes),
-              variant<FromXToY<rowwise::FusedRegisterSoftmax, EvictLastLoad>>(
-                  "fused_evict_last", "the row in registers; reads stay in the L2 longer than writes",
-                  fused_passes),
-              variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_element>>(
-                  "online_per_element", "online: the sum is rescaled for every element",
-                  whole_passes(2, 1, one_merge)),
-              variant<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>>(
-                  "online", "online: the sum is rescaled once per chunk", whole_passes(2, 1, one_merge)),
-          }};
+  return {
+      .name = "06_online",
+      .idea = "maximum and sum in one pass",
+      .variants = {
+          variant<OnlineSoftmax<Rescale::per_element>>("online_per_element",
+                                                       "online: the sum is rescaled for every element",
+                                                       whole_passes(2, 1, one_merge)),
+          variant<OnlineSoftmax<Rescale::per_chunk>>("online", "online: the sum is rescaled once per chunk",
+                                                     whole_passes(2, 1, one_merge)),
+          variant<FusedSoftmax>("fused", "one read: the row stays in the registers of a block", fused_passes),
+      }};
 }
 
 int main(int argc, char** argv) {

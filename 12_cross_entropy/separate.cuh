@@ -2,8 +2,8 @@
 // gradient.
 #pragma once
 
+#include "06_online/online.cuh"
 #include "common/kernel/row_loss.cuh"
-#include "common/rowwise/kernels/forward/online.cuh"
 
 /// Log-probabilities are stored as floats: in 16 bits the loss would have two or three digits.
 struct StoreFloats {
@@ -67,8 +67,8 @@ struct SeparateKernels {
     const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
     auto* const log_y = static_cast<float*>(tensors.workspace);
-    rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>::launch<LogSoftmax>(
-        DirectLoad<T>{tensors.x, cols}, StoreFloats{log_y, cols}, tensors.shape, stream);
+    OnlineSoftmax<Rescale::per_chunk>::launch<LogSoftmax>(DirectLoad<T>{tensors.x, cols},
+                                                          StoreFloats{log_y, cols}, tensors.shape, stream);
     pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(
         log_y, tensors.labels, tensors.loss, tensors.shape);
     CUDA_CHECK(cudaGetLastError());

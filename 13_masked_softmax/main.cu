@@ -1,7 +1,6 @@
 #include "13_masked_softmax/separate_masked.cuh"
 #include "13_masked_softmax/traffic.h"
 #include "common/harness/cli/run_stage.h"
-#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 Stage stage() {
   return {
@@ -11,16 +10,9 @@ Stage stage() {
           {
               variant<SeparateMaskedSoftmax>(
                   "four_kernels", "one kernel each for scale, mask, softmax and dropout", passes_of_four),
-              variant<MaskedSoftmax<rowwise::Packs<true>>>(
-                  "masked_in_a_warp",
-                  "stage 03's kernel, which masks its loads and stores softmax and dropout",
-                  fused_passes(1, 2, {.barriers = 0, .bank_conflicts = 0})),
-              variant<MaskedSoftmax<rowwise::FusedRegisterSoftmax>>(
+              variant<MaskedSoftmax<FusedSoftmax>>(
                   "masked_in_a_block", "stage 06's kernel, with the masked row in the registers of a block",
                   passes_in_a_block),
-              variant<MaskedSoftmax<rowwise::OnlineSoftmax<rowwise::Rescale::per_chunk>>>(
-                  "masked_online", "any width: the visible columns are read twice",
-                  fused_passes(2, 2, {.barriers = 2, .bank_conflicts = {}})),
               variant<SeparateMaskedBackward>(
                   "three_kernels", "the gradient: one kernel each for dropout, softmax, and scale and mask",
                   passes_of_three),

@@ -102,6 +102,10 @@ struct MaskedLoad {
     return fetched;
   }
   template <int N>
+  __device__ MaskedPack<T, N> missing() const {
+    return {};  // sees nothing
+  }
+  template <int N>
   __device__ void unpack(const MaskedPack<T, N>& fetched, float (&values)[N]) const {
     ::unpack(fetched.pack, values);
 #pragma unroll

@@ -1,9 +1,9 @@
 // Forward and backward in one kernel each.
 #pragma once
 
+#include "06_online/online.cuh"
 #include "13_masked_softmax/masked_load_store.cuh"
 #include "common/kernel/row_gradient.cuh"
-#include "common/rowwise/kernels/forward/head_and_tail.cuh"
 
 /// By a kernel of an earlier stage: Launcher::launch<Op>(load, store, shape, stream). rows = 0 does nothing. Throws CudaError.
 template <class Launcher>
@@ -29,6 +29,7 @@ struct MaskedSoftmax {
 template <int packs_per_thread, int N, class LoadSoftmax, class LoadGradient, class Store>
 __global__ void __launch_bounds__(1024)
     masked_backward(LoadSoftmax load_softmax, LoadGradient load_gradient, Store store, Shape shape) {
+  __shared__ float storage[32];
   const int cols = static_cast<int>(shape.cols);
   const auto col = [](int pack) { return static_cast<int>(pack * blockDim.x + threadIdx.x) * N; };
   for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(1024)
       unpack_both(pack, softmax, gradient);
       SoftmaxBackward::add(sum, softmax, gradient);
     }
-    sum = rowwise::merge_threads_of_row<SoftmaxBackward>(sum);
+    sum = blockDim.x == 32 ? warp_merge<SoftmaxBackward>(sum) : block_merge<SoftmaxBackward>(sum, storage);
 
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {

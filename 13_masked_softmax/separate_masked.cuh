@@ -2,7 +2,6 @@
 #pragma once
 
 #include "13_masked_softmax/masked_softmax.cuh"
-#include "common/rowwise/kernels/forward/online.cuh"
 
 /// A block for each row.
 template <int pack_size, class Load, class Store>
@@ -37,7 +36,7 @@ struct NeedsMatrix {
 struct SeparateMaskedSoftmax : NeedsMatrix {
   using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    return MaskedSoftmax<rowwise::FusedRegisterSoftmax>::refuses(matrix, gpu);
+    return MaskedSoftmax<FusedSoftmax>::refuses(matrix, gpu);
   }
 
   template <class Op, class T>
@@ -52,8 +51,8 @@ struct SeparateMaskedSoftmax : NeedsMatrix {
     step(ScaledLoad<T>{{tensors.x, cols}, attention_scale}, DirectStore<T>{between, cols});
     step(scores, MaskedStore<T>{{between, cols}, mask, -INFINITY});
     // Masked once more: of a row that sees nothing, a softmax is NaN.
-    rowwise::FusedRegisterSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0},
-                                                   tensors.shape, stream);
+    FusedSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0}, tensors.shape,
+                                  stream);
     step(DirectLoad<T>{tensors.softmax, cols}, DropoutStore<T>{{tensors.y, cols}, dropout_of(tensors)});
   }
 };

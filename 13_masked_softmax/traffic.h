@@ -3,7 +3,6 @@
 
 #include "13_masked_softmax/separate_masked.cuh"
 #include "common/harness/launches.cuh"
-#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 
 inline bool is_padded(const Problem& problem) {
   return problem.inputs().back().dtype == DType::i64;
@@ -47,7 +46,7 @@ inline std::function<Traffic(const Problem&)> fused_passes(int reads, int writes
 }
 
 inline Traffic passes_in_a_block(const Problem& problem) {
-  const double barriers = rowwise::FusedRegisterSoftmax::barriers(problem.shape.cols);
+  const double barriers = fused_barriers(problem.shape.cols);
   return fused_passes(1, 2, {.barriers = barriers, .bank_conflicts = {}})(problem);
 }
 
@@ -56,7 +55,7 @@ inline Traffic passes_of_four(const Problem& problem) {
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const double lengths =
       bytes_of_lengths(problem, {0, 0}) + bytes_of_lengths(problem, {0, problem.offsets.output});
-  const double barriers = rowwise::FusedRegisterSoftmax::barriers(problem.shape.cols);
+  const double barriers = fused_barriers(problem.shape.cols);
   return {4 * matrix + lengths, 4 * matrix, {.barriers = barriers, .bank_conflicts = {}}};
 }
 

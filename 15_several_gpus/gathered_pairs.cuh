@@ -5,21 +5,21 @@
 // chunk from the first read, and the exchange of a chunk overlaps the first read of the next: nearer to 2 passes from memory.
 #pragma once
 
+#include "07_split_row/split_row.cuh"
 #include "15_several_gpus/part.cuh"
 #include "15_several_gpus/ranks.h"
 #include "common/harness/cuda_handles.h"
-#include "common/rowwise/kernels/forward/split_row.cuh"
 
 /// blockIdx.x: the piece of the part, blockIdx.y: the row. messages: rows x gridDim.x.
 template <class Op, class T, int pack_size>
-__global__ void __launch_bounds__(rowwise::split_block_size)
+__global__ void __launch_bounds__(split_block_size)
     messages_of_part(Part<T> part, DirectLoad<T> load, Message<Op>* messages, std::int64_t piece_cols) {
   __shared__ MaxSum storage[32];
-  const rowwise::PartOfRow piece(piece_cols, part.shape.cols);
+  const PartOfRow piece(piece_cols, part.shape.cols);
   for (std::int64_t row = blockIdx.y; row < part.shape.rows; row += gridDim.y) {
     MaxSum pair{};
     const auto add_to_pair = [&](const float(&values)[pack_size], std::int64_t) { Op::add(pair, values); };
-    for_each_pack<pack_size>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row, piece.cols,
+    for_each_pack<pack_size>(DirectLoad<T>{load.x + piece.first_col, load.cols}, row, piece.cols,
                              add_to_pair);
     pair = block_merge<Op>(pair, storage);
     if (threadIdx.x > 0) continue;
@@ -33,15 +33,15 @@ __global__ void __launch_bounds__(rowwise::split_block_size)
 
 /// messages: ranks x rows x gridDim.x. Each block merges all of its row, in the same order.
 template <class Op, class T, int pack_size>
-__global__ void __launch_bounds__(rowwise::split_block_size)
+__global__ void __launch_bounds__(split_block_size)
     write_results(Part<T> part, DirectLoad<T> load, DirectStore<T> store, const Message<Op>* messages,
                   int ranks, std::int64_t piece_cols) {
   __shared__ MaxSum storage[32];
-  const rowwise::PartOfRow piece(piece_cols, part.shape.cols);
+  const PartOfRow piece(piece_cols, part.shape.cols);
   const int pieces = static_cast<int>(gridDim.x);
   for (std::int64_t row = blockIdx.y; row < part.shape.rows; row += gridDim.y) {
     MaxSum total{};
-    for (int i = static_cast<int>(threadIdx.x); i < ranks * pieces; i += rowwise::split_block_size) {
+    for (int i = static_cast<int>(threadIdx.x); i < ranks * pieces; i += split_block_size) {
       const std::int64_t row_of_rank = i / pieces * part.shape.rows + row;
       total = Op::merge(total, messages[row_of_rank * pieces + i % pieces].pair);
     }
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(rowwise::split_block_size)
       for (float& value : values) value = result(value);
       store.template store<pack_size>(values, row, piece.first_col + col);
     };
-    for_each_pack<pack_size>(rowwise::LoadFrom<DirectLoad<T>>{load, piece.first_col}, row, piece.cols,
+    for_each_pack<pack_size>(DirectLoad<T>{load.x + piece.first_col, load.cols}, row, piece.cols,
                              write_result);
   }
 }
@@ -92,7 +92,7 @@ Part<T> rows_of(Part<T> part, std::int64_t first, std::int64_t count) {
 /// How rows are cut, the same on all GPUs.
 struct Cutting {
   std::int64_t chunk_rows;
-  rowwise::Split split;  ///< of the widest part
+  Split split;  ///< of the widest part
   template <class Op>
   [[nodiscard]] std::size_t message_bytes(std::int64_t rows) const {
     return static_cast<std::size_t>(rows * split.parts) * sizeof(Message<Op>);
@@ -101,28 +101,27 @@ struct Cutting {
 
 /// The two steps of a chunk of rows on one GPU.
 template <class Op, class T>
-void launch_messages(const Part<T>& part, const rowwise::Split& split, Message<Op>* messages,
-                     cudaStream_t stream) {
+void launch_messages(const Part<T>& part, const Split& split, Message<Op>* messages, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(split.parts),
-                  static_cast<unsigned>(min(part.shape.rows, rowwise::max_grid_rows)));
+                  static_cast<unsigned>(min(part.shape.rows, max_grid_rows)));
   with_widest_packs(part.load(), part.load(), [&]<int pack_size>() {
     messages_of_part<Op, T, pack_size>
-        <<<grid, rowwise::split_block_size, 0, stream>>>(part, part.load(), messages, split.part_cols);
+        <<<grid, split_block_size, 0, stream>>>(part, part.load(), messages, split.part_cols);
     CUDA_CHECK(cudaGetLastError());
   });
 }
 
 template <class Op, class T>
-void launch_results(const Part<T>& part, const rowwise::Split& split, const Message<Op>* messages, int ranks,
+void launch_results(const Part<T>& part, const Split& split, const Message<Op>* messages, int ranks,
                     cudaStream_t stream) {
   if constexpr (is_loss<Op>) {
     merge_losses<T>
         <<<grid_for(part.shape.rows), 32, 0, stream>>>(part, messages, ranks, static_cast<int>(split.parts));
   } else {
     const dim3 grid(static_cast<unsigned>(split.parts),
-                    static_cast<unsigned>(min(part.shape.rows, rowwise::max_grid_rows)));
+                    static_cast<unsigned>(min(part.shape.rows, max_grid_rows)));
     with_widest_packs(part.load(), part.store(), [&]<int pack_size>() {
-      write_results<Op, T, pack_size><<<grid, rowwise::split_block_size, 0, stream>>>(
+      write_results<Op, T, pack_size><<<grid, split_block_size, 0, stream>>>(
           part, part.load(), part.store(), messages, ranks, split.part_cols);
     });
   }
@@ -170,10 +169,8 @@ inline Cutting cut_rows(Shape widest, std::size_t element_bytes, std::size_t chu
   const auto rows =
       max(static_cast<std::int64_t>(chunk_bytes / static_cast<std::size_t>(row_bytes)), std::int64_t{1});
   const std::int64_t chunk_rows = min(rows, max(widest.rows, std::int64_t{1}));
-  const std::int64_t pieces =
-      rowwise::TwoKernels<rowwise::Dependence::complete>::split({chunk_rows, widest.cols}).parts;
-  return {chunk_rows,
-          rowwise::split_columns(widest.cols, max(pieces, divide_up(row_bytes, std::int64_t{32 << 10})))};
+  const std::int64_t pieces = TwoKernels<Dependence::complete>::split({chunk_rows, widest.cols}).parts;
+  return {chunk_rows, split_columns(widest.cols, max(pieces, divide_up(row_bytes, std::int64_t{32 << 10})))};
 }
 
 /// workspaces: of each rank of this process its own messages, and those of all `world` ranks.

@@ -6,6 +6,7 @@
 // before it waits for the first:
 //   template <int N> __device__ auto fetch(std::int64_t row, std::int64_t col) const     issues the reads
 //   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   converts them
+// In place of a pack that the row does not have, a kernel takes missing<N>(), whose elements are -inf.
 // A Store writes them:
 //   template <int N> __device__
 //   void store(const float (&values)[N], std::int64_t row, std::int64_t col) const
@@ -29,6 +30,10 @@ struct DirectLoad {
   template <int N>
   __device__ Pack<T, N> fetch(std::int64_t row, std::int64_t col) const {
     return *reinterpret_cast<const Pack<T, N>*>(x + row * cols + col);
+  }
+  template <int N>
+  __device__ Pack<T, N> missing() const {
+    return missing_pack<T, N>();
   }
   template <int N>
   __device__ void unpack(const Pack<T, N>& fetched, float (&values)[N]) const {

@@ -58,6 +58,15 @@ __device__ Pack<T, N> make_pack(const float (&values)[N]) {
   return pack;
 }
 
+/// Stands for a pack that a row does not have: each -inf adds exp(-inf) = 0 to the sum.
+template <class T, int N>
+__device__ Pack<T, N> missing_pack() {
+  float values[N];
+#pragma unroll
+  for (float& value : values) value = -INFINITY;
+  return make_pack<T>(values);
+}
+
 /// Loads a pack with one access.
 template <int N, class T>
 __device__ Pack<T, N> load_pack(const T* address) {

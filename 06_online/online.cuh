@@ -1,0 +1,169 @@
+// Stage 06: the maximum and the sum in one pass. When a larger maximum turns up, the sum so far is rescaled.
+//
+// Cost: 3 passes, 2 reads and 1 write, for rows of any width; 2 if the row fits in the registers of a block
+// (fused). Both are steps of the Triton article on softmax. Rescaling per element costs two exponentials per
+// element, rescaling per chunk little more than one.
+// Sources: the Triton article; Milakov and Gimelshein, "Online normalizer calculation for softmax".
+#pragma once
+
+#include "03_warp_reduce/warp_reduce.cuh"
+#include "common/kernel/block_merge.cuh"
+#include "common/kernel/cuda_check.h"
+#include "common/kernel/for_each_pack.cuh"
+#include "common/kernel/load_store.cuh"
+
+// ---- Online: any width.
+enum class Rescale { per_element, per_chunk };
+
+/// Adds N elements to the state of a row. The pair of a single element x is (x, 1): exp(x - x) = 1.
+template <class Op, Rescale rescale, int N>
+__device__ void add_to(typename Op::State& total, const float (&values)[N]) {
+  if constexpr (rescale == Rescale::per_element) {
+#pragma unroll
+    for (const float value : values) total = Op::merge(total, {value, 1.0f});
+  } else {
+    Op::add(total, values);
+  }
+}
+
+template <class Op, int pack_size, Rescale rescale, class Load, class Store>
+__global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, Shape shape) {
+  __shared__ typename Op::State storage[32];
+  const auto [rows, cols] = shape;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    typename Op::State total{};
+    const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
+      add_to<Op, rescale>(total, values);
+    };
+    for_each_pack<pack_size>(load, row, cols, update_total);
+    total = block_merge<Op>(total, storage);
+
+    const auto write_result = [&, result = RowResult<Op>(total)](float(&values)[pack_size],
+                                                                 std::int64_t col) {
+#pragma unroll
+      for (float& value : values) value = result(value);
+      store.template store<pack_size>(values, row, col);
+    };
+    for_each_pack<pack_size>(load, row, cols, write_result);
+  }
+}
+
+/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it
+/// reads single elements. Throws CudaError.
+template <Rescale rescale>
+struct OnlineSoftmax {
+  template <class Op, class Load, class Store>
+  static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      const unsigned block_size = block_size_for<pack_size>(shape.cols, 1024);
+      online_softmax<Op, pack_size, rescale>
+          <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+};
+
+// ---- Fused: the row stays in the registers of a block, and each element costs one exponential.
+
+/// Replaces a thread's elements of a row by their results. Each thread computes its exponentials relative to its
+/// own maximum, before the threads have exchanged anything; the maximum of all only changes a factor.
+/// merge(own pair) returns the pair of the whole row. Missing elements are -inf.
+template <class Op, int count, class Merge>
+__device__ void replace_by_results(float (&values)[count], Merge merge) {
+  MaxSum own;
+#pragma unroll
+  for (const float value : values) own.max = fmaxf(own.max, value);
+  const float shift = safe_shift(own.max);
+#pragma unroll
+  for (float& value : values) {
+    value = Op::kept(value, shift);
+    own.sum += Op::summand(value);
+  }
+  // to_row converts from "relative to shift" to "relative to the row's maximum": it is a factor, or for the
+  // logarithm an offset. The factor is at most 1, because shift is at most the row's maximum, also in a thread
+  // that saw only -inf.
+  const float to_row = RowResult<Op>(merge(own))(shift);
+#pragma unroll
+  for (float& value : values) value = Op::finish_part(value, to_row);
+}
+
+/// The values of pack i.
+template <int N, int count>
+__device__ auto values_of_pack(float (&values)[count], int i) -> float (&)[N] {
+  return reinterpret_cast<float(&)[N]>(values[i * N]);
+}
+
+/// One block of `warps` warps per row. The block size is a constant, so that the addresses of a thread's packs are
+/// one register and constant offsets.
+template <class Op, int pack_size, int packs_per_thread, int warps, class Load, class Store>
+__global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store store, int cols) {
+  __shared__ MaxSum storage[32];
+  const std::int64_t row = blockIdx.x;
+  const auto col = [](int pack) { return (pack * 32 * warps + static_cast<int>(threadIdx.x)) * pack_size; };
+
+  // Issue all loads before the first is used.
+  Fetched<Load, pack_size> fetched[packs_per_thread];
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    fetched[i] =
+        col(i) < cols ? load.template fetch<pack_size>(row, col(i)) : load.template missing<pack_size>();
+  }
+  float values[packs_per_thread * pack_size];
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    load.template unpack<pack_size>(fetched[i], values_of_pack<pack_size>(values, i));
+  }
+
+  replace_by_results<Op>(values, [&](MaxSum own) { return block_merge_once<Op, warps>(own, storage); });
+
+#pragma unroll
+  for (int i = 0; i < packs_per_thread; ++i) {
+    if (col(i) < cols) store.template store<pack_size>(values_of_pack<pack_size>(values, i), row, col(i));
+  }
+}
+
+constexpr std::int64_t most_fused_cols = 32 * 32 * 32;
+
+/// Calls launch.template operator()<elements, warps>(): the elements of a row that each thread of a block holds, and
+/// the warps of the block. Small blocks overlap better: while one waits at its barrier, others read. So a thread
+/// has 16 elements, and 32 only if a row needs more than 512 threads.
+template <class Launch>
+void with_fused_block(std::int64_t cols, Launch launch) {
+  if (cols <= 512 * 16) {
+    with_power_of_two<16>(divide_up(cols, 32 * 16),
+                          [&]<int warps>() { launch.template operator()<16, warps>(); });
+  } else if (cols <= 512 * 32) {
+    launch.template operator()<32, 16>();
+  } else {
+    launch.template operator()<32, 32>();
+  }
+}
+
+/// Barriers per row: a row of one warp needs none.
+constexpr int fused_barriers(std::int64_t cols) {
+  return cols <= 32 * 16 ? 0 : 1;
+}
+
+/// Rows that the registers of a block hold; rows = 0 does nothing. If packs do not cover the rows, it reads
+/// single elements. Throws CudaError.
+struct FusedSoftmax {
+  static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
+    if (const Refusal refusal = at_most_rows(max_grid_blocks, matrix, Why::grid)) return refusal;
+    return at_most_columns(most_fused_cols, matrix, Why::registers_of_block);
+  }
+  template <class Op, int pack_size, class Load, class Store>
+  static void launch_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
+    if (shape.rows == 0) return;
+    with_fused_block(shape.cols, [&]<int elements, int warps>() {
+      fused_softmax<Op, pack_size, elements / pack_size, warps>
+          <<<grid_for(shape.rows), 32 * warps, 0, stream>>>(load, store, static_cast<int>(shape.cols));
+      CUDA_CHECK(cudaGetLastError());
+    });
+  }
+  template <class Op, class Load, class Store>
+  static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
+    with_widest_packs(load, store,
+                      [&]<int pack_size>() { launch_packs<Op, pack_size>(load, store, shape, stream); });
+  }
+};

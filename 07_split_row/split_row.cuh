@@ -1,0 +1,261 @@
+// Stage 07: few rows. A block per row leaves most of the GPU idle, so many blocks share a row: the pair (m, d) goes up one more
+// level, to the grid.
+//
+// Cost: two_kernels makes 3 passes, 2 reads and 1 write. The first kernel writes a pair per part of a row, and the second merges
+// the pairs and writes the results; its read hits the L2, which still holds what the first kernel has read. row_exchange
+// makes 2 passes in one kernel: the blocks keep their parts in registers and send each other their pairs through the L2.
+// Sources: the split of a row is that of FlashDecoding and of cub::DeviceReduce's two kernels; grid-wide exchange by polling is as
+// old as the inter-block barriers of Xiao and Feng (2010); the use of a value as its own flag is how cub's decoupled look-back
+// sends its partial sums; the CUDA programming guide describes dependent launch.
+#pragma once
+
+#include <cuda/atomic>
+#include <cuda/std/bit>
+
+#include "06_online/online.cuh"
+#include "common/kernel/current_device.cuh"
+#include "common/kernel/tensors.h"
+
+constexpr int split_block_size = 256;
+constexpr std::int64_t max_grid_rows = 65535;  // the most blocks in y
+
+/// How a row is split: into parts of part_cols columns; the last part may be narrower.
+struct Split {
+  std::int64_t parts;
+  std::int64_t part_cols;
+};
+
+/// Splits rows of `cols` columns into at most `wanted` parts, at 32-byte boundaries of the row in every type.
+inline Split split_columns(std::int64_t cols, std::int64_t wanted) {
+  const std::int64_t part_cols = round_up(divide_up(cols, wanted), 16);
+  return {.parts = divide_up(cols, part_cols), .part_cols = part_cols};
+}
+
+/// The block's part of a row: blockIdx.x is its number.
+struct PartOfRow {
+  std::int64_t first_col;
+  int cols;
+  __device__ PartOfRow(std::int64_t part_cols, std::int64_t row_cols)
+      : first_col(blockIdx.x * part_cols), cols(static_cast<int>(min(part_cols, row_cols - first_col))) {}
+};
+
+// ---- Two kernels.
+
+/// When the second kernel may begin: after the first, or as soon as an SM has space for its blocks.
+enum class Dependence { complete, programmatic };
+
+/// First kernel: a pair for each part of each row. pairs: rows x gridDim.x.
+template <class Op, Dependence dependence, int pack_size, class T>
+__global__ void __launch_bounds__(split_block_size)
+    pairs_of_parts(const T* x, MaxSum* pairs, Shape shape, std::int64_t part_cols) {
+  __shared__ MaxSum storage[32];
+#if __CUDA_ARCH__ >= 900
+  // From here on, blocks of the second kernel may start on whatever the first leaves free.
+  if constexpr (dependence == Dependence::programmatic) cudaTriggerProgrammaticLaunchCompletion();
+#endif
+  const PartOfRow part(part_cols, shape.cols);
+  const DirectLoad<T> load{x + part.first_col, shape.cols};
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    MaxSum pair;
+    const auto add_to_pair = [&](const float(&values)[pack_size], std::int64_t) { Op::add(pair, values); };
+    for_each_pack<pack_size>(load, row, part.cols, add_to_pair);
+    pair = block_merge<Op>(pair, storage);
+    if (threadIdx.x == 0) pairs[row * gridDim.x + blockIdx.x] = pair;
+  }
+}
+
+/// Second kernel: every block merges all pairs of its row, in the same order, and writes its part.
+template <class Op, Dependence dependence, int pack_size, class T>
+__global__ void __launch_bounds__(split_block_size)
+    merge_and_write(const T* x, T* y, const MaxSum* pairs, Shape shape, std::int64_t part_cols) {
+  __shared__ MaxSum storage[32];
+  const PartOfRow part(part_cols, shape.cols);
+  const DirectLoad<T> load{x + part.first_col, shape.cols};
+  const DirectStore<T> store{y + part.first_col, shape.cols};
+#if __CUDA_ARCH__ >= 900
+  // From here on, the first kernel is done, and its pairs can be read.
+  if constexpr (dependence == Dependence::programmatic) cudaGridDependencySynchronize();
+#endif
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    MaxSum total;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += split_block_size) {
+      total = Op::merge(total, pairs[row * gridDim.x + i]);
+    }
+    total = block_merge<Op>(total, storage);
+
+    const auto write_result = [&, result = RowResult<Op>(total)](float(&values)[pack_size],
+                                                                 std::int64_t col) {
+#pragma unroll
+      for (float& value : values) value = result(value);
+      store.template store<pack_size>(values, row, col);
+    };
+    for_each_pack<pack_size>(load, row, part.cols, write_result);
+  }
+}
+
+/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it reads single
+/// elements. A GPU without programmatic dependent launch (before compute capability 9.0) runs the kernels one after the other.
+/// Throws CudaError.
+template <Dependence dependence>
+struct TwoKernels {
+  /// Uses four blocks per multiprocessor, unless their threads would have fewer than two packs to read.
+  static Split split(Shape shape) {
+    const std::int64_t wanted = divide_up(4 * multiprocessors(), max(shape.rows, std::int64_t{1}));
+    return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));
+  }
+  static Need needs(const Matrix& matrix) {
+    const std::int64_t pairs = matrix.rows * split(matrix.shape()).parts;
+    return {.workspace_bytes = static_cast<std::size_t>(pairs) * sizeof(MaxSum)};
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Shape shape = tensors.shape;
+    if (shape.rows == 0) return;
+    const auto [parts, part_cols] = split(shape);
+    auto* const pairs = static_cast<MaxSum*>(tensors.workspace);
+    const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(min(shape.rows, max_grid_rows)));
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = split_block_size;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = dependence == Dependence::programmatic && current_gpu().compute_capability >= 9 ? 1 : 0;
+    const DirectLoad<T> load{tensors.x, shape.cols};
+    const DirectStore<T> store{tensors.y, shape.cols};
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      pairs_of_parts<Op, dependence, pack_size>
+          <<<grid, split_block_size, 0, stream>>>(tensors.x, pairs, shape, part_cols);
+      CUDA_CHECK(cudaGetLastError());
+      CUDA_CHECK(cudaLaunchKernelEx(&config, merge_and_write<Op, dependence, pack_size, T>, tensors.x,
+                                    tensors.y, static_cast<const MaxSum*>(pairs), shape, part_cols));
+    });
+  }
+};
+
+// ---- One kernel, whose blocks wait for each other. So all blocks of a row must be on the GPU together: a cooperative launch refuses
+// a grid for which that is not so; a plain launch would hang.
+
+/// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum is above -inf is
+/// at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
+using PairBits = unsigned long long;
+
+/// Merges the pairs of all blocks of a row, in the same order in each block; every thread gets the result.
+/// slots: gridDim.x x gridDim.x for this row, 0 before and after.
+template <class Op>
+__device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage)[32]) {
+  using Slot = cuda::atomic_ref<PairBits, cuda::thread_scope_device>;
+  const auto slot = [&](unsigned to, unsigned from) { return Slot(slots[to * gridDim.x + from]); };
+  for (unsigned to = threadIdx.x; to < gridDim.x; to += split_block_size) {
+    slot(to, blockIdx.x).store(cuda::std::bit_cast<PairBits>(pair), cuda::memory_order_relaxed);
+  }
+  MaxSum total;
+  for (unsigned from = threadIdx.x; from < gridDim.x; from += split_block_size) {
+    const Slot mine = slot(blockIdx.x, from);
+    PairBits bits = 0;
+    while (bits == 0) bits = mine.load(cuda::memory_order_relaxed);
+    mine.store(0, cuda::memory_order_relaxed);  // for the next launch
+    total = Op::merge(total, cuda::std::bit_cast<MaxSum>(bits));
+  }
+  return block_merge<Op>(total, storage);
+}
+
+/// blockIdx.x: the part, blockIdx.y: the row.
+template <class Op, int pack_size, int elements, int blocks_per_sm, class T>
+__global__ void __launch_bounds__(split_block_size, blocks_per_sm)
+    exchange_softmax(const T* x, T* y, PairBits* slots, Shape shape, std::int64_t part_cols) {
+  __shared__ MaxSum storage[32];
+  constexpr int packs_per_thread = elements / pack_size;
+  const PartOfRow part(part_cols, shape.cols);
+  const DirectLoad<T> load{x + part.first_col, shape.cols};
+  const DirectStore<T> store{y + part.first_col, shape.cols};
+  const auto col = [](int pack) {
+    return static_cast<int>(pack * split_block_size + threadIdx.x) * pack_size;
+  };
+  for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
+    Pack<T, pack_size> fetched[packs_per_thread];
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      fetched[i] =
+          col(i) < part.cols ? load.template fetch<pack_size>(row, col(i)) : missing_pack<T, pack_size>();
+    }
+    float values[packs_per_thread * pack_size];
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], values_of_pack<pack_size>(values, i));
+
+    replace_by_results<Op>(values, [&](MaxSum own) {
+      const MaxSum pair = block_merge<Op>(own, storage);
+      return merge_over_grid<Op>(pair, slots + row * gridDim.x * gridDim.x, storage);
+    });
+
+#pragma unroll
+    for (int i = 0; i < packs_per_thread; ++i) {
+      if (col(i) < part.cols)
+        store.template store<pack_size>(values_of_pack<pack_size>(values, i), row, col(i));
+    }
+  }
+}
+
+/// The columns of a part, and how many such parts an SM holds. Every block of a row sends a pair to every other, so a row must not
+/// have too many parts.
+struct RowPart {
+  int elements_per_thread;
+  int blocks_per_sm;
+  [[nodiscard]] constexpr std::int64_t cols() const { return split_block_size * elements_per_thread; }
+};
+constexpr RowPart narrow_part{16, 6};
+constexpr RowPart wide_part{32, 3};
+constexpr std::int64_t most_narrow_cols = 48 * narrow_part.cols();
+
+/// Softmax (or log-softmax) of rows that the registers of the GPU hold; any address. The number of columns alone decides on the
+/// parts. Throws CudaError for wider rows, and if the GPU cannot hold the blocks of a row together. The workspace is 0 before
+/// and after.
+struct RowExchange {
+  static Split split(std::int64_t cols) {
+    const RowPart tile = cols <= most_narrow_cols ? narrow_part : wide_part;
+    return split_columns(cols, divide_up(cols, tile.cols()));
+  }
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    return at_most_columns(wide_part.blocks_per_sm * gpu.multiprocessors * wide_part.cols(), matrix,
+                           Why::registers_of_gpu);
+  }
+  static Need needs(const Matrix& matrix) {
+    const std::int64_t parts = split(matrix.cols).parts;
+    return {.workspace_bytes = static_cast<std::size_t>(matrix.rows * parts * parts) * sizeof(PairBits),
+            .zeroed = true};
+  }
+
+  template <class Op, class T>
+  static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
+    if (tensors.shape.rows == 0) return;
+    with_widest_packs(DirectLoad<T>{tensors.x, tensors.shape.cols},
+                      DirectStore<T>{tensors.y, tensors.shape.cols}, [&]<int pack_size>() {
+                        if (tensors.shape.cols <= most_narrow_cols) {
+                          launch_tile<Op, pack_size, narrow_part>(tensors, stream);
+                        } else {
+                          launch_tile<Op, pack_size, wide_part>(tensors, stream);
+                        }
+                      });
+  }
+  template <class Op, int pack_size, RowPart tile, class T>
+  static void launch_tile(const Tensors<T>& tensors, cudaStream_t stream) {
+    const Shape shape = tensors.shape;
+    const auto [parts, part_cols] = split(shape.cols);
+    const std::int64_t rows_at_once = max(tile.blocks_per_sm * multiprocessors() / parts, std::int64_t{1});
+    cudaLaunchAttribute together{};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = {static_cast<unsigned>(parts), static_cast<unsigned>(min(shape.rows, rows_at_once))};
+    config.blockDim = split_block_size;
+    config.stream = stream;
+    config.attrs = &together;
+    config.numAttrs = 1;
+    CUDA_CHECK(cudaLaunchKernelEx(
+        &config, exchange_softmax<Op, pack_size, tile.elements_per_thread, tile.blocks_per_sm, T>, tensors.x,
+        tensors.y, static_cast<PairBits*>(tensors.workspace), shape, part_cols));
+  }
+};
