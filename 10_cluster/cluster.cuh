@@ -11,6 +11,7 @@
 #include <cuda_pipeline.h>
 
 #include <cuda/ptx>
+#include <cuda/std/climits>
 
 #include "common/kernel/block_merge.cuh"
 #include "common/kernel/cuda_check.h"
@@ -138,8 +139,7 @@ struct ClusterRow {
     if (gpu.compute_capability < 9) return {Why::clusters};
     if (cluster_size > gpu.largest_cluster) return {Why::cluster_size, cluster_size};
     if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
-    if (const Refusal refusal = at_most_rows(max_grid_blocks / cluster_size, matrix, Why::grid))
-      return refusal;
+    if (const Refusal refusal = at_most_rows(INT_MAX / cluster_size, matrix, Why::grid)) return refusal;
     const std::int64_t most_cols = gpu.dynamic_bytes() / 16 * 16 * cluster_size / matrix.element_bytes;
     return at_most_columns(most_cols, matrix, Why::shared_memory_of_cluster);
   }

@@ -46,10 +46,6 @@ std::string words(const Refusal& refusal) {
       return "rows must begin at packs of 8 or 4 bytes, or at elements, and be an odd number of them";
     case Why::other_places:
       return "inputs and outputs must lie equally far past a pack of 16 bytes";
-    case Why::full_lanes:
-      return "every lane must be full: 32 lanes times " +
-             std::string(refusal.number == 4 ? "1, 2, 4 or 8" : "1, 2, 3 or 4") + " packs of " + number +
-             " columns; padded_packs takes any";
     case Why::too_few_columns:
       return "a pack for each lane of a warp in each block: at least " + number + " columns";
     case Why::tickets:

@@ -62,7 +62,6 @@ enum class Why {
   whole_packs,      ///< rows are not packs of `number` bytes
   odd_packs,        ///< rows are not an odd number of packs of at most 8 bytes
   other_places,     ///< the matrices have different offsets from a multiple of 16 bytes
-  full_lanes,       ///< the lanes of a warp, with packs of `number` columns, are not all full
   too_few_columns,  ///< fewer than `number`: a warp of some block would have an idle lane
   tickets,          ///< more than `number` rows: tickets have 32 bits
   row_index,        ///< more than `number` rows: the index of a row has 32 bits

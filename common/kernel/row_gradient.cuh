@@ -6,8 +6,7 @@
 // (cluster), a split row (split_row), and rows that no pack divides (unaligned_rows). recomputed.cuh of the
 // stage reads x instead of y.
 // Sources: PyTorch's and OneFlow's softmax backward use these formulas; quack keeps both rows on chip as
-// well. The sum in two floats is Dekker's and Knuth's arithmetic (Ogita, Rump and Oishi, "Accurate sum and
-// dot product").
+// well.
 #pragma once
 
 #include "common/kernel/block_merge.cuh"
@@ -53,48 +52,6 @@ struct LogSoftmaxBackward {
 };
 
 using BackwardOperations = OpList<SoftmaxBackward, LogSoftmaxBackward>;
-
-// ---- The sum in two floats: the second holds the rounding error of the first.
-
-struct TwoFloats {
-  float sum = 0;
-  float rest = 0;
-};
-
-/// a + b without any error: the rounded sum and its rounding error. The _rn functions are never contracted
-/// into a fused multiply-add.
-__device__ inline TwoFloats exact_sum(float a, float b) {
-  const float sum = __fadd_rn(a, b);
-  const float of_b = __fadd_rn(sum, -a);
-  const float of_a = __fadd_rn(sum, -of_b);
-  return {sum, __fadd_rn(__fadd_rn(a, -of_a), __fadd_rn(b, -of_b))};
-}
-
-__device__ inline TwoFloats shuffle_xor(TwoFloats value, int mask) {
-  return {shuffle_xor(value.sum, mask), shuffle_xor(value.rest, mask)};
-}
-
-/// SoftmaxBackward, also accurate if y is nearly 1. The sum is then nearly dy, and a sum in one float would
-/// have only few of the digits of their difference.
-struct AccurateSoftmaxBackward {
-  static constexpr const char* name = SoftmaxBackward::name;
-  using State = TwoFloats;
-  template <int N>
-  static __device__ void add(State& state, const float (&y)[N], const float (&dy)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float product = __fmul_rn(y[i], dy[i]);
-      state = merge(state, {product, fmaf(y[i], dy[i], -product)});
-    }
-  }
-  static __device__ State merge(State a, State b) {
-    const TwoFloats sum = exact_sum(a.sum, b.sum);
-    return {sum.sum, sum.rest + (a.rest + b.rest)};
-  }
-  static __device__ float finish(State sum, float y, float dy) {
-    return y * ((dy - sum.sum) - sum.rest);
-  }
-};
 
 // ---- Operations on packs.
 

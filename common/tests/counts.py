@@ -20,6 +20,8 @@ import check_stage
 import recorded_counts
 from check_stage import Failure
 
+LIBRARY = "rowwise_bench"  # the library's kernels, which have a stage of their own
+
 # Few rows of any width, as many narrow ones as fill several blocks, and rows that packs cover only from some offsets on.
 SHAPES = [
     "--rows 3 --cols 4,8,100,256,512,1000,1024,1500,2048,4096,8192,16384",
@@ -27,30 +29,21 @@ SHAPES = [
     *(f"--rows 3 --cols 256,600 --offset {offset}" for offset in (1, 2, 4, 8)),
 ]
 SHAPES_OF = {
-    "03_warp_reduce": ["--rows 3 --cols 12,48,80,160"],  # three packs leave fewer lanes without one
-    "10_cluster": [
-        "--rows 3 --cols 8200,65536",
-        "--rows 3 --cols 1,33,1001,50257,100003 --offset 3 --variant unaligned_cluster",
-    ],
-    # Wider than shared memory, so that rows are read again; and between packs.
-    "11_backward": [
-        "--rows 2 --cols 65536,100003",
-        "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 9 --cols 3,6,270,417,642,1281 --variant warp_registers",
-        "--rows 3 --cols 12,14,1348,1350,2052,2054 --variant block_registers",
-    ],
-    "12_cross_entropy": [
-        "--rows 2 --cols 32000,65536,100003",
-        "--rows 37 --cols 1,33,1001 --offset 3",
-        "--rows 9 --cols 1301,5001 --variant narrow_rows",
-    ],
-    "13_masked_softmax": ["--rows 2 --cols 32000,65536,100003", "--rows 37 --cols 1,33,1001 --offset 3"],
+    "10_cluster": ["--rows 3 --cols 8200,65536"],
+    "12_cross_entropy": ["--rows 2 --cols 32000,65536,100003"],
+    "13_masked_softmax": ["--rows 2 --cols 32000", "--rows 37 --cols 1,33,1001 --offset 3"],
     "08_unaligned_rows": [
         "--rows 37 --cols 1,7,33,50,60,129,257,513,1001,1025,2049",
         "--rows 3 --cols 33,1001,8193,16385 --offset 3",
     ],
     # Around the ends of the table's lines, some of which are for few rows.
     "14_dispatch": ["--rows 3 --cols 33,184,368,800,5800,28001,32000,65536", "--rows 9 --cols 151936", "--rows 3 --cols 1,33,1001 --offset 3"],
+    # Wider than shared memory; between packs; a width for each number of packs per lane.
+    LIBRARY: [
+        "--rows 3 --cols 48,80,8200,65536,100003",
+        "--rows 37 --cols 1,33,129,1001,2049 --offset 3",
+        "--rows 9 --cols 3,6,270,417,642,1281,1350,2052,5001",
+    ],
 }
 
 # On a GPU with few multiprocessors, for which few rows are many.
@@ -59,29 +52,20 @@ FEW_MULTIPROCESSORS = 20
 SHAPES_OF_MANY_ROWS = {
     "07_split_row": ["--rows 46 --cols 2048"],  # the number of rows changes the parts
     "09_async_copy": ["--rows 23 --cols 16384,38400", "--rows 46 --cols 2048 --offset 8"],  # more rows than blocks
-    # More rows than as many clusters take at once.
-    "10_cluster": ["--rows 64 --cols 4096 --variant tickets"],
-    "11_backward": ["--rows 46 --cols 2048", "--rows 652 --cols 33,65,201 --variant warp_registers"],
-    "12_cross_entropy": [
-        "--rows 182 --cols 33,50,60",
-        "--rows 46 --cols 8192",  # so many that a cluster has few blocks
-        "--rows 910 --cols 128,200,202 --variant narrow_rows",
-        "--rows 334 --cols 520,648,1032 --variant narrow_rows",
-    ],
-    "13_masked_softmax": ["--rows 182 --cols 33,50,60", "--rows 46 --cols 8192"],
+    # So many that clusters have few blocks, draw their rows, or a lane has more packs.
+    LIBRARY: ["--rows 46 --cols 2048,8192", "--rows 182 --cols 33,50,60,4096", "--rows 910 --cols 128,200,202", "--rows 334 --cols 520,648,1032"],
 }
 
 # Stages whose launchers choose among too many kernels to derive the counts, which are recorded instead: for these operations,
 # as the tests request them.
 RECORDED = {
-    "11_backward": ("softmax_backward", "recomputed_softmax_backward"),
-    "12_cross_entropy": ("cross_entropy", "cross_entropy_gradient"),
     "13_masked_softmax": ("causal_softmax", "causal_softmax_backward,padded_softmax,padded_softmax_backward"),
     "14_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
+    LIBRARY: ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }  # fmt: skip
 
 # A stage and an operation whose variants do whole packs of 16 bytes alone.
-WHOLE_PACKS_ALONE = {"09_async_copy", "recomputed_softmax_backward"}
+WHOLE_PACKS_ALONE = {"09_async_copy", "10_cluster", "recomputed_softmax_backward"}
 
 
 def divide_up(a: float, b: float) -> int:
@@ -129,33 +113,21 @@ def fused_block(r: Row) -> Expected:
 
 
 def warp_reduce(r: Row) -> Expected:
+    elements = {"scalar_loads": 1, "padded_packs": pack(r), "narrow_groups": 16 // r.size}[r.variant]  # of a lane, at least
+    lanes = power_of_two(divide_up(r.cols, elements)) if r.variant == "narrow_groups" else 32
+    if lanes == 32:
+        elements *= power_of_two(divide_up(r.cols, 32 * elements))
+    warps = 4 * divide_up(r.rows * lanes, 128)  # a warp without a row takes part all the same
     yield "passes", r.passes
     yield "shared_wavefronts", 0
     yield "block_barriers", 0
-    if r.variant.startswith(("narrow_groups", "two_")):
-        two_or_three = r.variant == "two_or_three_packs"
-        rows_at_once = 1 if r.variant == "narrow_groups" else 2
-        most = 3 if two_or_three else 1
-        groups = [(lanes, most) for lanes in (1, 2, 4, 8, 16, 32)]  # lanes, and the packs of each
-        if two_or_three:  # no more packs than lanes, and three from four lanes on
-            groups = [(1, 1), (2, 1), (2, 2), *((lanes, packs) for lanes in (4, 8, 16, 32) for packs in (2, 3))]
-        tiles = [(lanes * packs * pack(r), lanes) for lanes, packs in groups]
-        tiles.append((32 * most * 16 // r.size, 32))  # without packs each lane takes as many elements
-        elements, lanes = next(tile for tile in tiles if tile[0] >= r.cols)
-        blocks = divide_up(r.rows, 128 / lanes * rows_at_once)
-        yield "shuffles", 2 * (lanes.bit_length() - 1) * 4 * blocks * rows_at_once
-        if most > 1:  # those of lanes without a pack, too
-            yield "special_function_lanes", blocks * 128 / lanes * rows_at_once * elements
-        return
-    warps = 4 * divide_up(r.rows, 4)  # a warp without a row takes part all the same
-    yield "shuffles", 2 * 5 * warps
-    if r.variant == "scalar_loads":
-        yield "special_function_lanes", warps * max(32, power_of_two(r.cols))
-        return
-    yield "global_load_requests", r.rows * divide_up(r.cols, 32 * pack(r))
-    steps = {1: (1, 2, 4, 8, 16, 32), 4: (1, 2, 4, 8), 8: (1, 2, 3, 4)}[pack(r)]
-    tiles = [32 * step * pack(r) for step in steps]  # padding costs exponentials
-    yield "special_function_lanes", warps * next(cols for cols in tiles if cols >= r.cols)
+    yield "shuffles", 2 * (lanes.bit_length() - 1) * warps
+    # Padding costs exponentials; but a thread that would have a row of one pack to itself, and has none, skips them.
+    skips = lanes == 1 and pack(r) > 1
+    yield "special_function_lanes", (r.rows if skips else warps * 32) * elements
+    if lanes == 32:
+        width = 1 if r.variant == "scalar_loads" else pack(r)
+        yield "global_load_requests", r.rows * divide_up(r.cols, 32 * width)
 
 
 def smem_bank_conflict(r: Row) -> Expected:
@@ -185,19 +157,25 @@ def uncached(r: Row) -> Expected:
     yield "shared_wavefronts", 2 * 2 * (warps + 1) * r.rows
 
 
+def block_of_fused(cols: int) -> tuple[int, int]:
+    """The warps of the block that holds a row in its registers, and the elements of each thread."""
+    return (power_of_two(divide_up(cols, 512)), 16) if cols <= 8192 else (16 if cols <= 16384 else 32, 32)
+
+
+def held_in_registers(r: Row, warps: int, elements: int) -> Expected:
+    """One block merges a row; a block of one warp needs no barrier. The second merge is of the warps' results alone: as many
+    exchanges as halve their number to one. Each thread has a factor besides its elements, and each merge costs it one exponential."""
+    merges = 1 if warps == 1 else 2
+    second = SHUFFLES_OF_A_MERGE - 5 + warps.bit_length() - 1 if merges == 2 else 0
+    yield "block_barriers", (merges - 1) * r.rows
+    yield "shuffles", (SHUFFLES_OF_A_MERGE + second) * warps * r.rows
+    yield "special_function_lanes", (elements + 1 + merges) * 32 * warps * r.rows
+
+
 def online(r: Row) -> Expected:
     yield "passes", r.passes
-    if r.variant in ("fused", "fused_evict_last"):
-        # The first tile that holds the row: threads, and columns of each, and a factor for each thread.
-        two_packs = 8 if pack(r) == 4 else 16
-        tiles = (32, 8), *((threads, two_packs) for threads in (64, 128, 256)), (256, 16), (512, 16), (512, 32), (1024, 32)
-        threads, cols = next(tile for tile in tiles if tile[0] * tile[1] >= r.cols)
-        warps, merges = threads // 32, 1 if threads == 32 else 2
-        yield "block_barriers", (merges - 1) * r.rows
-        # The second merge is of the warps' results alone: as many exchanges as halve their number to one.
-        second = SHUFFLES_OF_A_MERGE - 5 + warps.bit_length() - 1 if merges == 2 else 0
-        yield "shuffles", (SHUFFLES_OF_A_MERGE + second) * warps * r.rows
-        yield "special_function_lanes", (threads * (cols + 1) + merges * threads) * r.rows
+    if r.variant == "fused":
+        yield from held_in_registers(r, *block_of_fused(r.cols))
         return
     warps = warps_of(r, 4 * pack(r))
     exponentials = r.cols * (3 if r.variant == "online_per_element" else 2 + 1 / pack(r))
@@ -209,100 +187,37 @@ def online(r: Row) -> Expected:
 
 def split_row(r: Row) -> Expected:
     """Each block of a row's parts does two merges over its warps."""
-    if r.variant in ("row_exchange", "fixed_split"):
-        # Threads, columns of each, the most parts of a row, blocks of an SM.
-        sms = r.multiprocessors
-        tiles = ((256, 8, 32, 1), (512, 8, 64, 1), (1024, 8, 128, 1), (1024, 16, 128, 1), (512, 16, sms, 3), (512, 32, 2 * sms, 1000))
-        if r.variant == "fixed_split":
-            tiles = tuple((threads, cols, 64, 1000) for threads, cols in ((256, 8), (512, 8), (512, 16), (512, 32)))
-        threads, cols, parts = next(
-            (threads, cols, parts) for threads, cols, most, blocks in tiles for parts in [divide_up(r.cols, threads * cols)]
-            if parts <= most and parts * r.rows <= sms * blocks)  # fmt: skip
-        # Each block sends every block a pair, looks for theirs until they are there, and empties the slots.
-        least = r.passes + 3 * 8 * parts**2 / (r.cols * r.size)
-        yield "passes", max(least, r.counted_passes)
-        yield "block_barriers", 2 * parts * r.rows
-        exponentials = parts * threads * (cols + 1)  # the row is padded to the tiles; and a factor for each thread
+    threads = 256
+    if r.variant == "row_exchange":
+        elements = 16 if r.cols <= 48 * 16 * threads else 32
+        wanted = divide_up(r.cols, elements * threads)
     else:
-        wanted = min(divide_up(4 * r.multiprocessors, r.rows), divide_up(r.cols, 8 * 256))
-        threads, parts = 256, divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
+        wanted = min(divide_up(4 * r.multiprocessors, r.rows), divide_up(r.cols, 8 * threads))
+    parts = divide_up(r.cols, 16 * divide_up(divide_up(r.cols, wanted), 16))
+    if r.variant == "row_exchange":
+        # Each block sends every block a pair, looks for theirs until they are there, and empties the slots.
+        yield "passes", max(r.passes + 3 * 8 * parts**2 / (r.cols * r.size), r.counted_passes)
+        exponentials = parts * threads * (elements + 1)  # the row is padded; and a factor for each thread
+    else:
         yield "passes", r.passes + 8 * parts * (1 + parts) / (r.cols * r.size)  # a pair written, all of the row's read
-        yield "block_barriers", 4 * parts * r.rows
         exponentials = r.cols * (2 + 1 / pack(r))
+    yield "block_barriers", 4 * parts * r.rows
     yield "shuffles", 4 * SHUFFLES_OF_A_MERGE * threads // 32 * parts * r.rows
     yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
-def cut(r: Row, width: int, begin: int, count: int, boundary: int) -> tuple[int, int]:
-    """`count` elements from element `begin` on: packs of `width` from a boundary on, and single elements."""
-    head = min(-(r.offset + begin) * r.size % boundary // r.size, count)
-    packs, tail = divmod(count - head, width)
-    return packs, head + tail
-
-
-def requests(r: Row, width: int, begin: int, count: int, boundary: int = 16) -> int:
-    return sum(divide_up(accesses, 32) for accesses in cut(r, width, begin, count, boundary))
-
-
-def boundary_of_packs(r: Row, width: int, warps: int) -> int:
-    """A line of the cache; less where a row's threads would be fewer than the single elements before it."""
-    boundary = 128
-    while boundary // r.size + width > 32 * warps:
-        boundary //= 2
-    return boundary
-
-
-def packs_of_threads(r: Row, width: int) -> tuple[int, int]:
-    """The packs per thread of a row in registers: 1, 2, 4 or 8, or 8, 16 or 32 single elements. And its warps."""
-    packs = r.cols // width
-    tiles = ((8, 256), (16, 16384), (32, 32768)) if width == 1 else ((1, 32), (2, 64), (4, 4096), (8, 8192), (8, 1 << 30))
-    packs_a_thread = next(each for each, most in tiles if packs <= most)
-    return packs_a_thread, max(1, divide_up(packs, 32 * packs_a_thread))
-
-
 def unaligned_rows(r: Row) -> Expected:
-    if r.variant == "flat_span":
-        yield from flat_span(r)
-        return
     width = 1 if r.variant == "scalar" else 16 // r.size
-    packs_a_thread, warps = packs_of_threads(r, width)
-    boundary = r.size if width == 1 else boundary_of_packs(r, width, warps) if r.variant == "head_and_tail" else 128
-    if r.variant == "row_in_flight":
-        # In the PTX of some architectures the lanes of a warp part at the ends of a row, and make requests of their own.
-        of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
-        yield "passes", r.passes
-        yield "global_load_requests", min(max(r.counted_global_load_requests, of_rows), 2 * of_rows)
-        yield "global_store_requests", min(max(r.counted_global_store_requests, of_rows), 2 * of_rows)
-        merges = 2 * SHUFFLES_OF_A_MERGE * 16 * r.rows
-        yield "shuffles", min(max(r.counted_shuffles, merges), merges + 16 * r.rows)
-        yield "block_barriers", 3 * r.rows
-        return
-    of_rows = sum(requests(r, width, row * r.cols, r.cols, boundary) for row in range(r.rows))
-    yield "global_store_requests", of_rows
-    merges = 1 if warps == 1 else 2
+    of_rows = 0
+    for row in range(r.rows):
+        head = min(-(r.offset + row * r.cols) % width, r.cols)
+        packs, tail = divmod(r.cols - head, width)
+        of_rows += divide_up(packs, 32) + divide_up(head + tail, 32)
+    warps, elements = block_of_fused(max(r.cols // width * width, 1))
     yield "passes", r.passes
     yield "global_load_requests", of_rows
-    yield "shuffles", SHUFFLES_OF_A_MERGE * merges * warps * r.rows
-    yield "block_barriers", 0 if warps == 1 else 2 * r.rows
-    yield "special_function_lanes", (packs_a_thread * width + 2 + merges) * 32 * warps * r.rows
-
-
-def flat_span(r: Row) -> Expected:
-    """In packs of at most 8 bytes, the widest that cover the rows; a row has as few threads as leave few of their packs empty."""
-    width = next(size for size in (8, 4, 2) if size == r.size or (r.cols | r.offset) * r.size % size == 0) // r.size
-    tiles = {1: (9, 17, 25, 33, 43), 2: (5, 9, 13, 17), 4: (5, 9)}[width]
-    ways = [(divide_up(r.cols, packs * width), packs * width) for packs in tiles]
-    parts, _ = min((way for way in ways if way[0] <= 16), key=lambda way: way[0] * (way[1] + 16))
-    rows = 32 * max(min(6144 // (r.cols * r.size), 256 // parts) // 32, 1)
-    begins = range(0, r.rows, rows)
-    of_spans = sum(requests(r, 16 // r.size, row * r.cols, min(rows, r.rows - row) * r.cols) for row in begins)
-    yield "passes", r.passes
-    yield "global_load_requests", of_spans
-    yield "global_store_requests", of_spans
-    yield "block_barriers", 4 * len(begins)
-    yield "shuffles", 0
-    if r.cols // width % 2 == 1 and width * r.size >= 4 and parts == 1:
-        yield "bank_conflicts", 0
+    yield "global_store_requests", of_rows
+    yield from held_in_registers(r, warps, elements + (width > 1))
 
 
 def async_copy(r: Row) -> Expected:
@@ -329,110 +244,53 @@ def async_copy(r: Row) -> Expected:
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
-def cluster_registers(r: Row) -> Expected:
-    row_packs, threads, warps = r.cols * r.size // 16, 256, 8
-    size = 8 if divide_up(row_packs, 8) <= 8 * threads else 16
-    part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
-    packs_a_thread = next(packs for packs in (2, 4, 8) if part <= packs * threads)
-    accesses = sum(divide_up(max(min(part, row_packs - block * part), 0), 32) for block in range(size))
-    yield "passes", 2
-    yield "global_load_requests", r.rows * accesses
-    yield "global_store_requests", r.rows * accesses
-    # Each warp merges its own pairs, and those of all.
-    yield "shuffles", SHUFFLES_OF_A_MERGE * 2 * warps * size * r.rows
-    merged = 2 * (size * warps // 32)  # one after the other, by a lane
-    exponentials = {
-        "softmax": size * threads * (packs_a_thread * pack(r) + merged + 3),  # of packs that are not there, too
-        "log_softmax": r.cols + size * threads * (merged + 2),
-    }
-    yield "special_function_lanes", exponentials[r.op] * r.rows
-
-
-def unaligned_cluster(r: Row) -> Expected:
-    width = 16 // r.size
-    size = next((size for size in (2, 4, 8) if 16 * divide_up(r.cols * r.size, 16) <= size << 15), 16)
-    part = 8 * divide_up(divide_up(divide_up(r.cols * r.size, 16), size), 8)  # packs, lines of 128 bytes
-    packs_a_thread = next(packs for packs in (4, 8, 16) if part <= packs * 1024 and packs * r.size >= 16)
-    warps = max(divide_up(part, packs_a_thread * 32), 4)
-    parts = [cut(r, width, row * r.cols + first, min(part * width, r.cols - first), 128)
-             for row in range(r.rows) for first in range(0, r.cols, part * width)]  # fmt: skip
-    accesses = sum(divide_up(packs, 32) + divide_up(singles, 32) for packs, singles in parts)
-    yield "passes", 2
-    yield "global_load_requests", accesses
-    if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores
-        yield "global_store_requests", accesses
-    yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows
-    yield "block_barriers", 2 * size * r.rows
-    yield "special_function_lanes", (2 * r.cols + 32 * (warps + 2) * size) * r.rows + sum(map(sum, parts))
-
-
 def cluster(r: Row) -> Expected:
-    if r.variant == "registers":
-        yield from cluster_registers(r)
-        return
-    if r.variant == "unaligned_cluster":
-        yield from unaligned_cluster(r)
-        return
-    size = 16 if r.variant == "tickets" else int(r.variant.removeprefix("cluster_"))
+    """A merge in each warp, one over the warps, one over the blocks, in every warp."""
+    size = int(r.variant.rpartition("_")[2])
     row_packs = r.cols * r.size // 16
-    part = divide_up(divide_up(row_packs, size), 8) * 8  # lines of 128 bytes
+    part = divide_up(row_packs, size)
     packs = [max(min(part, row_packs - block * part), 0) for block in range(size)]
-    packs_a_thread = 4 if r.variant == "tickets" and r.size == 4 and part <= 4 * 512 else 8 if part <= 8 * 1024 else 16
-    warps = max(divide_up(part, packs_a_thread * 32), 4)
-    tickets = r.rows if r.variant == "tickets" else 0
+    warps = min(max(divide_up(part, 8 * 32), 4), 32)
     of_packs = r.rows * sum(divide_up(each, 32) for each in packs)
-    yield "passes", 2 + 4 * tickets / r.rows / (r.cols * r.size)
+    yield "passes", 2
     yield "global_load_requests", of_packs
-    yield "global_store_requests", of_packs + tickets
-    # A merge in each warp, one over the warps, one over the blocks; and a ticket of two words that goes from lane 0 to all.
-    yield "shuffles", SHUFFLES_OF_A_MERGE * (warps + 2) * size * r.rows + 2 * tickets
-    yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 32 * (warps + 2) * size) * r.rows
-    yield "block_barriers", 2 * size * r.rows
+    yield "global_store_requests", of_packs
+    yield "shuffles", 3 * SHUFFLES_OF_A_MERGE * warps * size * r.rows
+    yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 3 * 32 * warps * size) * r.rows
+    yield "block_barriers", size * r.rows
 
 
 def backward(r: Row) -> Expected:
-    """y and dy are read alike, and dx is written by as many requests as each is read by. Blocks of 8 warps merge their sums by 10
-    shuffles per warp."""
-    parts = r.counted_block_barriers / r.rows / (4 if r.variant == "two_kernels" else 2)
-    sums = {  # in bytes
-        "two_kernels": 4 * parts * (1 + parts),  # each part's is written, and each part reads all
-        "row_exchange": 3 * 8 * parts**2,  # each part sends all its own, looks for theirs until they are there, and empties the slots
-    }.get(r.variant, 0)
-    least = r.passes + sums / (r.cols * r.size)
-    yield "passes", max(least, r.counted_passes) if r.variant == "row_exchange" else least
-    if r.op == "softmax_backward":
-        yield "special_function_lanes", 0
-    if r.variant == "two_kernels":
-        yield "shuffles", 2 * 10 * 8 * parts * r.rows
-    if r.variant == "flat_span":
-        yield "shuffles", 0
-    # For newer ones nvcc splits stores.
-    if r.passes == 3 and r.variant != "row_exchange" and COMPUTE_CAPABILITY <= 9:
+    """y and dy are read alike, and dx is written by as many requests as each is read by. A sum over a warp is 5 shuffles, and a block
+    has two."""
+    warps = 1 if r.variant == "warp_registers" else warps_of(r, 8 if r.cols <= 4096 else 16)
+    yield "passes", r.passes
+    yield "shuffles", (5 if r.variant == "warp_registers" else 10) * warps * r.rows
+    elements = 8 if r.cols <= 4096 else 16
+    yield "special_function_lanes", elements * 32 * warps * r.rows if r.variant == "recomputed" else 0
+    if r.variant != "recomputed" and COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores
         yield "global_load_requests", 2 * r.counted_global_store_requests
 
 
 def cross_entropy(r: Row) -> Expected:
     """One label in eight is ignored: its row of x is not read once more."""
-    row_bytes = r.cols * r.size
     counted_rows = r.rows - (r.rows + 5) // 8
     if r.variant.startswith("unfused"):
         # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
         spared = 4 / r.size * (1 - counted_rows / r.rows) if r.variant == "unfused_gradient" else 0
         yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
         yield "block_barriers", 2 * r.rows
-    elif r.variant == "split_row":
-        parts = r.counted_block_barriers / (2 * r.rows)
-        yield "passes", r.passes + 2 * 8 * parts / row_bytes  # pairs, written and read
-        yield "shuffles", SHUFFLES_OF_A_MERGE * (2 * 8 * parts + 1) * r.rows
+        return
+    yield "passes", r.passes
+    if r.variant == "one_read":
+        warps = warps_of(r, 4 * pack(r), 256)
+        yield "global_store_requests", r.rows  # a loss
+        yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
+        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps + 1) * r.rows  # and the logarithm
     else:
-        tickets = 1 if r.variant == "drawn_rows" else 0
-        yield "passes", r.passes + 4 * tickets / row_bytes
-        if r.variant in ("one_read", "drawn_rows", "cluster_loss", "cluster_registers"):
-            yield "global_store_requests", (1 + tickets) * r.rows  # a loss
-        if r.variant == "cluster_loss":
-            yield "block_barriers", 0
-        if r.variant == "flat_span":
-            yield "shuffles", 0
+        warps, elements = block_of_fused(r.cols)
+        for name, value in held_in_registers(r, warps, elements):
+            yield name, value + r.rows if name == "special_function_lanes" else value
 
 
 def masked_softmax(r: Row) -> Expected:
@@ -463,6 +321,7 @@ EXPECTED = {
     "12_cross_entropy": cross_entropy,
     "13_masked_softmax": masked_softmax,
     "14_dispatch": dispatched,
+    LIBRARY: dispatched,
 }
 
 
@@ -498,8 +357,6 @@ class Twins(NamedTuple):
     until: int = 1000  # and the first that does not
 
 
-HINTED_READS = ("the reads have a cache hint",
-                lambda first, second: not first.has("L2::cache_hint") and second.has("L2::cache_hint"))
 TWINS = {
     "01_naive": [Twins("block_per_row", "block_per_row_division", "a division for every element, not for every row",
                        lambda first, second: not first.has("div.rn.ftz.f32") and second.has("div.rn.ftz.f32"))],
@@ -509,7 +366,6 @@ TWINS = {
     "05_uncached": [Twins("reversed_second_pass", "cache_hints", "the last read and the write have cache hints",
                           lambda first, second: not first.has("(ld|st).global.cs") and second.has("ld.global.cs")
                           and second.has("st.global.cs"))],
-    "06_online": [Twins("fused", "fused_evict_last", *HINTED_READS, since=80, until=100)],
     "07_split_row": [Twins("two_kernels", "dependent_launch", "the second kernel waits for the first by itself",
                            lambda first, second: not first.has("griddepcontrol.wait")
                            and second.has("griddepcontrol.wait"), since=90)],

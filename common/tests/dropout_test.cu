@@ -9,7 +9,6 @@
 #include "13_masked_softmax/separate_masked.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
-#include "common/rowwise/kernels/forward/warp_reduce.cuh"
 #include "common/tests/device_test.h"
 
 #if __has_include(<curand_philox4x32_x.h>)
@@ -103,8 +102,8 @@ std::vector<bool> kept(const Result& result) {
   return kept;
 }
 
-using Warp = MaskedSoftmax<rowwise::Packs<true>>;
-using Block = MaskedSoftmax<rowwise::FusedRegisterSoftmax>;
+using Warp = MaskedSoftmax<PaddedPacks>;
+using Block = MaskedSoftmax<FusedSoftmax>;
 
 bool drops_a_tenth(Shape shape) {
   const Result result = forward<Warp>(shape, 1);

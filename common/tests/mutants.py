@@ -36,6 +36,13 @@ SOURCES = [
 ]
 CHOICE = "common/rowwise/dispatch/choice.h"
 DISPATCH = "14_dispatch/main.cu"
+# Stage 15 has its kernels in another file than main.cu, and needs two devices and NCCL's library.
+SEVERAL_GPUS = "15_several_gpus"
+# The library's kernels, as variants of a stage for these tests.
+LIBRARY = "library"
+MAIN_OF = {SEVERAL_GPUS: f"{SEVERAL_GPUS}/variants.cu", LIBRARY: "common/tests/stages/library_kernels.cu"}
+# A file that is in no build is compiled by the command of another.
+COMPILED_LIKE = {LIBRARY: "common/rowwise/bench/main.cu"}
 
 # A file, and what of it becomes what: "text => other", where the text is there exactly once. The file is named by the last
 # one or two parts of its path; .cuh may be left out.
@@ -95,7 +102,8 @@ COMMON = (
     ("dtype", "if (dtype == DType::bf16) return function.template operator()<__nv_bfloat16>(); => "),
     ("row_operation", "OpList<Softmax, LogSoftmax>; => OpList<Softmax>;"),
     ("grid", "max_grid_blocks = 0x7fffffff; => max_grid_blocks = 2;"),
-    ("split_row", "max_grid_rows = 65535; => max_grid_rows = 2;"),
+    ("07_split_row/split_row", "max_grid_rows = 65535; => max_grid_rows = 2;"),
+    ("forward/split_row", "max_grid_rows = 65535; => max_grid_rows = 2;"),
     ("row_gradient", "OpList<SoftmaxBackward, LogSoftmaxBackward>; => OpList<SoftmaxBackward>;"),
     ("row_loss", "Losses = OpList<CrossEntropy, SmoothedCrossEntropy>; => Losses = OpList<CrossEntropy>;"),
     ("row_loss", "OpList<WithGradient<CrossEntropy>, WithGradient<SmoothedCrossEntropy>>; => OpList<WithGradient<CrossEntropy>>;"),
@@ -107,19 +115,21 @@ COMMON = (
                      "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     ("thrust_calls", "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
-# Stage 15 has its kernels in another file than main.cu, and needs two devices and NCCL's library.
-SEVERAL_GPUS = "15_several_gpus"
+# Some kernels have a block for each row and no loop over rows: they refuse more rows than a grid has blocks. Where a mistake
+# needs more of them, or counts.py does, grids are as large as ever.
+ALL_BLOCKS = ("grid", "max_grid_blocks = 2; => max_grid_blocks = 0x7fffffff;")
 # Whose kernels' constants a stage takes.
-TAKES_FROM = {"11_backward": "07_split_row", "12_cross_entropy": "07_split_row", SEVERAL_GPUS: "07_split_row"}
+TAKES_FROM = {SEVERAL_GPUS: "07_split_row"}
 # What a stage does in a group's run if it is not all the same.
 MORE_OPTIONS = {
                      "01_naive": " --variant thread_per_row,block_per_row,block_per_row_division",  # Thrust is not there
                      "11_backward": " --op softmax_backward,recomputed_softmax_backward",
     "12_cross_entropy": " --op cross_entropy,cross_entropy_gradient",
     "13_masked_softmax": " --op causal_softmax,causal_softmax_backward,padded_softmax,padded_softmax_backward",
+                 LIBRARY: " --op softmax,softmax_backward,cross_entropy,cross_entropy_gradient",
 }
 
-# By group: the stage, and a number where a stage has several.
+# By group: the stage, or the library, and a number.
 MISTAKES = [
     fault("01.1", "no_barrier_before_the_next_row", "block_per_row 7x1000", "race: write of 4 bytes of shared memory",
         ("naive", "__syncthreads();  // the storage is used again => // the storage is used again"),
@@ -423,12 +433,16 @@ MISTAKES = [
 ]  # fmt: skip
 
 STAGES = [main.parent.name for main in sorted(SOURCE.glob("[0-9][0-9]_*/main.cu"))]
-# Without mistakes: all is well with small grids. Stage 14 has the kernels of the others.
-GROUPS: dict[str, list[Mistake]] = {stage: [] for stage in STAGES if stage != "14_dispatch"}
+# Without mistakes: all is well with small grids. Stage 14 has the kernels of the library.
+GROUPS: dict[str, list[Mistake]] = {stage: [] for stage in (*STAGES, LIBRARY) if stage != "14_dispatch"}
 for _mistake in MISTAKES:
     _stage, _, _part = _mistake.group.partition(".")
-    _name = next(stage for stage in STAGES if stage.startswith(_stage))
+    _name = next(stage for stage in (*STAGES, LIBRARY) if stage.startswith(_stage))
     GROUPS.setdefault(f"{_name}_{_part}", []).append(_mistake)
+
+
+def main_of(stage: str) -> str:
+    return MAIN_OF.get(stage, f"{stage}/main.cu")
 
 
 def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
@@ -438,13 +452,13 @@ def changed_files(stage: str, mistakes: list[Mistake]) -> dict[str, str]:
     changes = [(file, change) for file, change in changes if not file[0].isdigit() or file.startswith(stages)]
     changes += [(source_of(end), change) for mistake in mistakes for end, change in mistake.changes]
     texts: dict[str, str] = {}
-    for file, change in changes:
+    for file, change in dict.fromkeys(changes):
         old, new = change.split(" => ")
         text = texts.get(file) or (SOURCE / file).read_text(encoding="utf-8")
         if text.count(old) != 1:
             raise Failure(f"{file} has this text {text.count(old)} times, and not once as a mistake expects: {old!r}")
         texts[file] = text.replace(old, new)
-    main = f"{stage}/main.cu"
+    main = main_of(stage)
     if mistakes and all(mistake.variants for mistake in mistakes):
         text = texts.get(main) or (SOURCE / main).read_text(encoding="utf-8")
         texts[main] = with_variants(text, {name for mistake in mistakes for name in mistake.variants})
@@ -492,17 +506,18 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    main = SOURCE / stage / "main.cu"  # its quoted names are looked for in the changed files first
+    main = SOURCE / main_of(stage)  # its quoted names are looked for in the changed files first
     # The library's objects are taken as they are built: no mistake is in them.
     objects = build / "CMakeFiles"
     library = build / "common/rowwise/CMakeFiles/rowwise_objects.dir/dispatch"
     dispatch = [path for path in sorted((SOURCE / CHOICE).parent.glob("*.c*")) if path.suffix in (".cu", ".cpp")]
     parts = [library / f"{path.name}.o" for path in dispatch] if stage == Path(DISPATCH).parent.name else []
     if stage == SEVERAL_GPUS:
-        main, parts = main.with_name("variants.cu"), [objects / f"{stage}.dir" / stage / "main.cu.o", build / "simulator/libnccl.so"]
+        parts = [objects / f"{stage}.dir" / stage / "main.cu.o", build / "simulator/libnccl.so"]
     database = build / "compile_commands.json"
     commands = json.loads(database.read_text(encoding="utf-8"))
-    command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == main))
+    like = SOURCE / COMPILED_LIKE.get(stage, main_of(stage))
+    command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == like))
     executable, object_file, harness = folder / stage, folder / "main.o", build / "libharness.a"
     if is_up_to_date(executable, harness, database, Path(__file__), *parts):
         return executable
@@ -510,8 +525,8 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
     command = command[: command.index("-o")]
     command = [word for word in command if not re.match("--generate-code|-gencode|--Werror|-Xcompiler=-Werror$", word)]
-    changed_main = folder / "changed" / stage / main.name
-    command = [str(changed_main) if word == str(main) and changed_main.exists() else word for word in command]
+    changed_main = folder / "changed" / main_of(stage)
+    command = [str(changed_main if changed_main.exists() else main) if word == str(like) else word for word in command]
     options = next(i for i, word in enumerate(command) if word.startswith("-"))
     command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
     executable.unlink(missing_ok=True)
@@ -548,7 +563,7 @@ def caught(mistake: Mistake, executable: Path) -> str:
 
 
 def check(build: Path, name: str) -> str:
-    stage = re.sub(r"_\d$", "", name)
+    stage = re.sub(r"_\d+$", "", name)
     executable = build_executable(build, name, stage)
     # As seen from here: the loader splits at colons, which the path of a checkout may have.
     if stage == SEVERAL_GPUS:

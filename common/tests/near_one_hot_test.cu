@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "11_backward/in_registers.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/operation.h"
-#include "common/rowwise/kernels/backward/in_registers.cuh"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -60,11 +60,11 @@ Floats by_stage(const Floats& y, const Floats& dy) {
   const DeviceVector<float> device_y(y);
   const DeviceVector<float> device_dy(dy);
   const DeviceVector<float> device_dx(shape.elements());
-  rowwise::BlockRegisters::launch<Op>(Tensors<float>{.y = const_cast<float*>(device_y.data()),
-                                                     .dy = device_dy.data(),
-                                                     .dx = device_dx.data(),
-                                                     .shape = shape},
-                                      nullptr);
+  BlockRegisters::launch<Op>(Tensors<float>{.y = const_cast<float*>(device_y.data()),
+                                            .dy = device_dy.data(),
+                                            .dx = device_dx.data(),
+                                            .shape = shape},
+                             nullptr);
   CUDA_CHECK(cudaDeviceSynchronize());
   return to_host(device_dx);
 }
@@ -84,7 +84,6 @@ bool check_all() {
   problem.op->fill(problem, InputKind::near_one_hot, 7, inputs, Space::host);
   bool all = check("PyTorch's way", worst_error(y, dy, as_pytorch(y, dy)), 1e-5, 1e-3);
   all &= check("one float", worst_error(y, dy, by_stage<SoftmaxBackward>(y, dy)), 1e-5, 1e-3);
-  all &= check("two floats", worst_error(y, dy, by_stage<AccurateSoftmaxBackward>(y, dy)), 0, 2e-7);
   return all;
 }
 

@@ -4,11 +4,10 @@
 #include <functional>
 #include <vector>
 
+#include "07_split_row/split_row.cuh"
 #include "common/harness/cuda_handles.h"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
-#include "common/rowwise/kernels/forward/row_exchange.cuh"
-#include "common/rowwise/kernels/forward/split_row.cuh"
 #include "common/tests/device_test.h"
 
 namespace {
@@ -26,8 +25,8 @@ template <class Launcher>
 Variant variant(const char* name) {
   return {name,
           [](const float* x, float* y, void* workspace, Shape shape, cudaStream_t stream) {
-            Launcher::template launch<Softmax>(DirectLoad{x, shape.cols}, DirectStore{y, shape.cols},
-                                               workspace, shape, stream);
+            const Tensors<float> tensors{.x = x, .y = y, .workspace = workspace, .shape = shape};
+            Launcher::template launch<Softmax>(tensors, stream);
           },
           [](Shape shape) {
             return Launcher::needs({shape.rows, shape.cols, sizeof(float), 16, true}).workspace_bytes;
@@ -75,10 +74,9 @@ bool check_all() {
   const float* const x = x_vector.data();
 
   const std::vector<Variant> variants = {
-      variant<rowwise::TwoKernels<rowwise::Dependence::complete>>("two_kernels"),
-      variant<rowwise::TwoKernels<rowwise::Dependence::programmatic>>("dependent_launch"),
-      variant<rowwise::RowExchange<rowwise::SplitBy::rows_and_cols>>("row_exchange"),
-      variant<rowwise::RowExchange<rowwise::SplitBy::cols>>("fixed_split"),
+      variant<TwoKernels<Dependence::complete>>("two_kernels"),
+      variant<TwoKernels<Dependence::programmatic>>("dependent_launch"),
+      variant<RowExchange>("row_exchange"),
   };
   bool all = true;
   for (const Variant& variant : variants) {
@@ -91,7 +89,7 @@ bool check_all() {
       alone.launch(variant, x + row * batch.cols);
       different += different_bits(alone.result(), in_batch.data() + row * batch.cols);
     }
-    const bool keeps_bits = std::strcmp(variant.name, "fixed_split") == 0;
+    const bool keeps_bits = std::strcmp(variant.name, "row_exchange") == 0;
     all &= check((different == 0) == keeps_bits, variant,
                  keeps_bits ? "a row has the same bits alone and in a batch"
                             : "a row has other bits alone than in a batch",

@@ -23,7 +23,7 @@ NarrowRows launcher_of(Is<Gradient::narrow_rows>);
 SpanOfRows launcher_of(Is<Gradient::flat_span>);
 InRegisters launcher_of(Is<Gradient::in_registers>);
 UnalignedInCluster launcher_of(Is<Gradient::unaligned_cluster>);
-KeptRows<true> launcher_of(Is<Gradient::kept_row>);
+KeptRows launcher_of(Is<Gradient::kept_row>);
 
 ROWWISE_COMPILE(Loss)
 ROWWISE_COMPILE_LAUNCH(Loss, CrossEntropy)

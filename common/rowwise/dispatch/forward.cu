@@ -58,11 +58,11 @@ struct EvictLast : OnPacks<Launcher> {
 };
 
 Hinted<TwoOrThreePacks> launcher_of(Is<Forward::two_or_three_packs>);
-EvictLast<NarrowGroups<2>> launcher_of(Is<Forward::two_rows_evict_last>);
-FromXToY<Packs<true>> launcher_of(Is<Forward::padded_packs>);
+EvictLast<NarrowGroups> launcher_of(Is<Forward::two_rows_evict_last>);
+FromXToY<PaddedPacks> launcher_of(Is<Forward::padded_packs>);
 Hinted<FusedRegisterSoftmax> launcher_of(Is<Forward::fused>);
-FromXToY<OnlineSoftmax<Rescale::per_chunk>> launcher_of(Is<Forward::online>);
-FromXToY<RowExchange<SplitBy::rows_and_cols>> launcher_of(Is<Forward::row_exchange>);
+FromXToY<OnlineSoftmax> launcher_of(Is<Forward::online>);
+FromXToY<RowExchange> launcher_of(Is<Forward::row_exchange>);
 HeadAndTail launcher_of(Is<Forward::head_and_tail>);
 FlatSpan launcher_of(Is<Forward::flat_span>);
 RowInFlight launcher_of(Is<Forward::row_in_flight>);

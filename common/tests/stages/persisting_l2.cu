@@ -28,14 +28,14 @@ Plan keep_input(const Problem& problem, const Device& device, const Memory& memo
   CUDA_CHECK(cudaStreamSetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value));
   launch_read(memory.inputs[0], problem.matrix_bytes(), static_cast<int*>(memory.outputs[0]), stream.get());
   CUDA_CHECK(cudaStreamSynchronize(stream.get()));
-  return of_launcher::prepare<rowwise::Packs<true>>(problem, device, memory);
+  return of_launcher::prepare<rowwise::PaddedPacks>(problem, device, memory);
 }
 
 Stage stage() {
   return {.name = "persisting_l2",
           .idea = "an L2 with lines set aside for persisting data, for tests",
           .variants = {{"input_kept", "wrong on purpose", keep_input, whole_passes(1, 1)},
-                       {"nothing_kept", "", of_launcher::prepare<rowwise::Packs<true>>, whole_passes(1, 1)}}};
+                       {"nothing_kept", "", of_launcher::prepare<rowwise::PaddedPacks>, whole_passes(1, 1)}}};
 }
 
 int main(int argc, char** argv) {

@@ -23,10 +23,9 @@ from typing import Collection, Iterable, NamedTuple
 
 from command import Parser, ToolError, not_empty
 from files import write_whole
-from measure.results import ELEMENT_BYTES, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
+from measure.results import DISPATCH, ELEMENT_BYTES, OF_LIBRARY, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
 
 TABLE = "common/rowwise/dispatch/choices.inc"
-STAGE = "14_dispatch"
 MOST_POINTS = 3.0  # of the copy's speed that the table may lose before --check fails
 LINE_COSTS = 0.5  # the least gain of an additional line: otherwise the table is not readable
 # If fewer shapes are recorded, those with elements of the other size count, too, a little: rows of as many bytes are alike.
@@ -81,7 +80,7 @@ class Kernel(NamedTuple):
     """A kernel's own description."""
 
     kind: str  # the C++ enumeration
-    name: str  # under which a stage's variant is recorded
+    name: str
     needs_workspace: bool
     needs_clusters: bool
     most_cols: dict[tuple[int, int], int]  # by bytes of an element and of the packs that rows are made of
@@ -119,6 +118,11 @@ class Work:
     particular: tuple[str, ...] = ()  # kernels that cannot do every matrix elsewhere in memory, or between the recorded widths
     particular_cut: tuple[str, ...] = ()  # likewise if whole packs do not cover the rows
     assumed: dict[Part, list[Line]] = field(default_factory=dict)  # the lines if nothing is recorded
+
+    @property
+    def prefix(self) -> str:
+        """Of the names under which its kernels are recorded."""
+        return "" if self.name == "Forward" else f"{self.name.lower()}_"
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -182,14 +186,12 @@ def recorded_cells(results: Iterable[Json], work: Work) -> dict[Part, list[Cell]
     for result in results:
         if result["op"] != work.operation or result["status"] != "verified" or result["percent_of_copy"] is None:
             continue
-        if result["stage"] in ("", STAGE) or result.get("kind", "stage") != "stage" or result.get("offset", 0):
+        if result["stage"] in ("", DISPATCH) or result.get("kind", "stage") != "stage" or result.get("offset", 0):
             continue
         element_bytes, rows, cols = ELEMENT_BYTES[result["dtype"]], result["rows"], result["cols"]
         place = Part(element_bytes, cols * element_bytes % PACK_BYTES == 0), rows, cols
         percent, dtype = result["percent_of_copy"], result["dtype"]
-        kernel = result["variant"]
-        if kernel not in work.kernels:
-            kernel = kernel.removesuffix("_evict_last")  # whether to request it is then the launcher's decision
+        kernel = result["variant"].removeprefix(work.prefix) if result["stage"] == OF_LIBRARY else ""
         of_dtype = best.setdefault(place, {})
         of_dtype[dtype] = max(of_dtype.get(dtype, 0.0), percent)
         if kernel in work.kernels and is_offered(work.kernels[kernel], element_bytes, cols):

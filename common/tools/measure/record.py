@@ -205,7 +205,7 @@ def checked(reports: list[Json]) -> tuple[Json, Json, list[Json]]:
 def record(arguments: argparse.Namespace) -> Path:
     """Measures and writes; returns the file. Raises ToolError, and then has written nothing."""
     header = results.header(arguments, "python3 common/tools record" + (" --quick" if arguments.quick else ""))
-    stages = results.stage_executables(arguments.root, arguments.build)
+    stages = results.stage_executables(arguments.root, arguments.build, results.measured_names(arguments.root))
     # The driver: the reports do not name it, and the file has one for all of them.
     driver = results.software_versions(arguments.build)["driver_version"]
     # A quick recording, which forgets them soon, leaves a long one's alone.

@@ -35,9 +35,10 @@ STATUSES = ("verified", "wrong", "not applicable", "failed")
 # Not among the stages that are recorded, counted and swept: those use one GPU.
 OF_SEVERAL_GPUS = "15_several_gpus"
 
-# The library's kernels are the variants of a stage, too, which is measured only if it is named.
+# The library's kernels are the variants of a stage, too, which is no step of the ladder. Its executable has another name.
 LIBRARY = "rowwise"
-OF_LIBRARY = "rowwise_bench"  # its executable
+OF_LIBRARY = "rowwise_bench"
+DISPATCH = "14_dispatch"  # the library as it is called: it chooses one of these kernels
 
 
 def stage_names(root: Path) -> list[str]:
@@ -54,6 +55,11 @@ OPERATIONS = {
     "13_masked_softmax": ("causal_softmax", "causal_softmax_backward"),
     "14_dispatch": ("softmax", "softmax_backward", "cross_entropy", "cross_entropy_gradient"),
 }
+
+
+def measured_names(root: Path) -> list[str]:
+    """The stages that are recorded: those in order, and the library's kernels."""
+    return [*stage_names(root), OF_LIBRARY]
 
 
 def operations_of(stage: str) -> tuple[str, ...]:
@@ -449,6 +455,10 @@ class Recorded:
         if (shape, op) not in self._at:
             raise ToolError(f"nothing recorded at {shape} in {self.path.name}")
         return self._at[shape, op]
+
+    def __contains__(self, place: tuple[Shape, str]) -> bool:
+        """Whether anything is recorded of the operation at the shape."""
+        return place in self._at
 
     def has(self, stage: str, shapes: Iterable[Shape]) -> bool:
         """Whether anything is recorded of the stage at one of them."""

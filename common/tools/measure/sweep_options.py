@@ -15,7 +15,7 @@ REPEATS = 25
 ROUNDS = 2
 MOST = 100000  # rounds, samples
 MOST_OFFSET = 1024  # see Offsets in common/harness/problem.h
-KINDS = ["stages", *PEERS]
+KINDS = ["stages", results.LIBRARY, *PEERS]
 
 # Settings of random shapes. Below 64 KiB, the launch takes longer than the work, and says nothing of a kernel. A copy of 2 GiB
 # takes a millisecond, and two sets of three such matrices, for a gradient, fit most GPUs.
@@ -166,8 +166,7 @@ def parse_arguments(argv: list[str], description: str | None) -> argparse.Namesp
     option("--shapes", metavar="DTYPE:ROWSxCOLS,...", type=parse_shapes, help=shapes_help)
     option("--random", metavar="N", type=whole_number(MOST_RANDOM), help="number of random shapes; see above")
     option("--seed", metavar="N", type=count, help="of the random shapes (default: 1)")
-    kinds_help = f"of {kinds}, {results.LIBRARY} (default: all but the last)"
-    option("--contenders", metavar="NAME,...", type=names_of([*KINDS, results.LIBRARY]), default=KINDS, help=kinds_help)
+    option("--contenders", metavar="NAME,...", type=names_of(KINDS), default=KINDS, help=f"of {kinds} (default: all)")
     op_help = "log_softmax, softmax_backward, cross_entropy or another operation of a stage (default: softmax)"
     option("--op", metavar="NAME", help=op_help)
     offset_help = f"elements by which each tensor is off its alignment, up to {MOST_OFFSET} (default: 0)"

@@ -106,7 +106,7 @@ class Context:
     def complete(self, shape: Shape, stages: Sequence[str]) -> Shape:
         """The shape. Raises ToolError unless the recording has every stage there, and no stage that is gone."""
         recorded = {r["stage"] for r in self.recorded.at(shape)} - {""}
-        odd = (set(stages) - recorded) | (recorded - set(self.lessons))
+        odd = (set(stages) - recorded) | (recorded - {*self.lessons, results.OF_LIBRARY})
         if odd:
             raise ToolError(f"stages and recorded results differ in {', '.join(sorted(odd))}: record again")
         return shape
@@ -176,6 +176,17 @@ def ladder_block(context: Context, shape: Shape) -> str:
     return table.text(recorded_caption(recorded, f"{shape_text(shape)}, "))
 
 
+FIRST_WITH_LIBRARY = "03"  # the stages before it are far from the library
+
+
+def library_cell(recorded: Recorded, shape: Shape, stage: str, op: str) -> str:
+    """What the library reaches at a shape, where it does what the stage does: several operations are divided by a slash."""
+    ops = [op] if op else [op for op in results.operations_of(stage) if op in results.operations_of(results.DISPATCH)]
+    here = (recorded.at(shape, op) for op in ops if (shape, op) in recorded)
+    found = (results.fastest(r for r in results_here if r["stage"] == results.DISPATCH) for results_here in here)
+    return " / ".join(percent_cell(best, False) for best in found if best) or NOTHING
+
+
 def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
     """A stage's variants at an operation, or each at its own. One that is not applicable at any of the shapes has no line."""
     recorded, columns = context.recorded, shapes_in(shapes)
@@ -198,6 +209,9 @@ def stage_block(context: Context, stage: str, shapes: str, op: str = "") -> str:
                 cells.append(table.not_applicable(result))
         ends = [short_text(value) for value in (min(passes), max(passes))]
         table.rows.append([variant, " to ".join(dict.fromkeys(ends)), *cells])
+    library = [library_cell(recorded, shape, stage, op) for shape in columns]
+    if stage >= FIRST_WITH_LIBRARY and stage != results.DISPATCH and set(library) != {NOTHING}:
+        table.rows.append(["the library", "", *library])
     shown = {result["op"] for column in found for result in column.values()}
     ops = ", ".join(op for op in results.operations_of(stage) if op in shown)
     return table.text(recorded_caption(recorded, "percent of the copy's speed, ", ops))
@@ -211,7 +225,6 @@ PEER_NAMES = {
     "liger": "Liger",
     "flashinfer": "FlashInfer",
 }
-SWEPT = ("copy", "stage", "peer")  # kinds of contenders
 NOISY, INEXACT = "\\~", "\\*"  # marks after a percentage
 
 
@@ -220,25 +233,22 @@ def swept_cell(result: Json | None, leads: bool) -> str:
     if result is None:
         return NOTHING
     inexact = (result["max_error"] or 0) > 1  # right only by the wider tolerance that peers have
-    return f"{percent_cell(result, leads)}{NOISY * result['noisy']}{INEXACT * inexact} {result['variant']}"
+    variant = "" if result["stage"] == results.DISPATCH else f" {result['variant']}"
+    return f"{percent_cell(result, leads)}{NOISY * result['noisy']}{INEXACT * inexact}{variant}"
 
 
 def sweep_block(context: Context, name: str) -> str:
     sweep = context.sweep
     _, shapes = charts.table_of(sweep, name)
     peers = [p for p in PEER_NAMES if any(r["stage"] == p and r["time_us"] for s in shapes for r in sweep.at(s))]
-    best_of = ["best stage", *(PEER_NAMES[peer] for peer in peers)]
+    best_of = ["the library", *(PEER_NAMES[peer] for peer in peers)]
     table = Table(1, "shape", "copy (µs)", *(f"{who}, % of copy" for who in best_of))
     for shape in shapes:
         found = sweep.at(shape)
-        of_ladder = results.ladder({r["stage"] for r in found if r["kind"] == "stage"})
-        stage = results.fastest(r for r in found if r["stage"] in of_ladder)
-        best = [stage, *(results.fastest(r for r in found if r["stage"] == peer) for peer in peers)]
+        best = [results.fastest(r for r in found if r["stage"] == who) for who in (results.DISPATCH, *peers)]
         leaders = results.leaders(r for r in best if r is not None)
-        first, *others = (swept_cell(result, result in leaders) for result in best)
-        if stage:
-            first = f"[{stage['stage'][:2]}]({context.link(context.stage(stage['stage']))}/) {first}"
-        table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), first, *others])
+        cells = (swept_cell(result, result in leaders) for result in best)
+        table.rows.append([shape_text(shape), time_text(sweep.copy(shape)["time_us"]), *cells])
     return swept_text(table, sweep, peers, "softmax")
 
 
@@ -248,11 +258,12 @@ def libraries_block(context: Context, name: str, op: str) -> str:
     if not path:
         return f"*Not measured yet: `./run sweep --op {op}`, on a GPU with the libraries, fills in this table.*"
     sweep = Recorded(path)
-    table = Table(1, "shape", "ceiling (µs)", "best variant, % of the ceiling", "best library, % of the ceiling")
+    table = Table(1, "shape", "ceiling (µs)", "rowwise, % of the ceiling", "best of the others, % of the ceiling")
     peers = set()
     for shape in charts.table_of(sweep, name)[1]:
-        best = {kind: results.fastest(r for r in sweep.at(shape, op) if r["kind"] == kind) for kind in SWEPT}
-        ceiling, variant, library = best.values()
+        found = sweep.at(shape, op)
+        ceiling, library = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("copy", "peer"))
+        variant = results.fastest(r for r in found if r["stage"] == results.DISPATCH)
         leaders = results.leaders(r for r in (variant, library) if r)
         cells = [swept_cell(result, result in leaders) for result in (variant, library)]
         if library:

@@ -91,7 +91,7 @@ def ladder(recorded: Recorded, shape: Shape, stages: Sequence[str]) -> Chart:
 
 
 def change(recorded: Recorded, shape: Shape, stage: str, stages: Sequence[str]) -> Chart:
-    """The change that a stage makes at a shape: the best variant of all stages before it, its own best, and the copy."""
+    """The change that a stage makes at a shape: the best variant of all stages before it, its own best, the library and the copy."""
     here = {r["stage"] for r in recorded.at(shape)}  # some shapes are recorded from a later stage on
     before = [recorded.best(name, shape) for name in stages[: stages.index(stage)] if name in here]
     bars = []
@@ -101,6 +101,8 @@ def change(recorded: Recorded, shape: Shape, stage: str, stages: Sequence[str]) 
             bars.append({"name": name, "percent": best["percent_of_copy"], "now": best["stage"] == stage})
     if not bars or not bars[-1]["now"]:
         raise ToolError(f"no variant of {stage} is applicable at {shape}")
+    if results.DISPATCH in here and (library := recorded.best(results.DISPATCH, shape)):
+        bars.append({"name": "the library", "percent": library["percent_of_copy"], "now": False})
     title = f"% of the copy's speed, {shape_text(shape)}"
     alt = "; ".join([f"{bar['name']} {percent_text(bar['percent'])}" for bar in bars] + ["the copy 100 %"])
     return Chart("change", title, subtitle(recorded), "", f"{title}. {alt}", {"bars": bars})
@@ -254,7 +256,7 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
             cells.append(best["percent_of_copy"] if best else None)
         return {"label": label, "percent": cells}
 
-    of_stages = [line(stage, "stage", [stage]) for stage in stages]
+    of_stages = [*(line(stage, "stage", [stage]) for stage in stages), line("the library", "stage", [results.DISPATCH])]
     peers = [line("PyTorch", "peer", ["pytorch"]), line("best library", "peer", PEERS)]
     of_stages, peers = ([each for each in lines if any(each["percent"])] for lines in (of_stages, peers))
     first = recordings[0]
@@ -322,7 +324,7 @@ def of_table(sweep: Recorded, name: str) -> Chart:
     title, shapes = table_of(sweep, name)
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
-    chart = bandwidth(sweep, shapes, stages_of(sweep))
+    chart = bandwidth(sweep, shapes, [results.DISPATCH])
     whose, _, _shapes = title.partition(":")  # the shapes are in the chart's own title
     return chart._replace(subtitle=f"{whose}. {chart.subtitle}")
 

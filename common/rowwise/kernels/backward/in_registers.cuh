@@ -269,9 +269,4 @@ struct BlockRegisters {
   }
 };
 
-/// The same, with the sum in two floats.
-struct BlockRegistersInTwoFloats : BlockRegisters {
-  using Operations = OpList<AccurateSoftmaxBackward>;
-};
-
 }  // namespace rowwise

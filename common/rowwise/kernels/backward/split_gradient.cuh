@@ -70,10 +70,10 @@ __global__ void __launch_bounds__(split_block_size)
 }
 
 /// Rows of any width. If packs do not cover the rows of all three matrices, it reads single elements. The row
-/// is split as TwoKernels splits it.
+/// is split by split_over_gpu.
 struct SplitInTwoKernels {
   using Operations = BackwardOperations;
-  static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
+  static Split split(Shape shape) { return split_over_gpu(shape); }
   static Need needs(const Matrix& matrix) {
     const std::int64_t sums = matrix.rows * split(matrix.shape()).parts;
     return {.workspace_bytes = static_cast<std::size_t>(sums) * sizeof(float)};

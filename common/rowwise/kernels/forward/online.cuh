@@ -18,28 +18,13 @@
 namespace rowwise {
 
 // ---- Online: any width.
-enum class Rescale { per_element, per_chunk };
-
-/// Adds N elements to the state of a row. The pair of a single element x is (x, 1): exp(x - x) = 1.
-template <class Op, Rescale rescale, int N>
-__device__ void add_to(typename Op::State& total, const float (&values)[N]) {
-  if constexpr (rescale == Rescale::per_element) {
-#pragma unroll
-    for (const float value : values) total = Op::merge(total, {value, 1.0f});
-  } else {
-    Op::add(total, values);
-  }
-}
-
-template <class Op, int pack_size, Rescale rescale, class Load, class Store>
+template <class Op, int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, Shape shape) {
   __shared__ typename Op::State storage[32];
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     typename Op::State total{};
-    const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
-      add_to<Op, rescale>(total, values);
-    };
+    const auto update_total = [&](const float(&values)[pack_size], std::int64_t) { Op::add(total, values); };
     for_each_pack<pack_size>(load, row, cols, update_total);
     total = block_merge<Op>(total, storage);
 
@@ -55,15 +40,13 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
 
 /// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it
 /// reads single elements. Throws CudaError.
-template <Rescale rescale>
 struct OnlineSoftmax {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_widest_packs(load, store, [&]<int pack_size>() {
       const unsigned block_size = block_size_for<pack_size>(shape.cols, 1024);
-      online_softmax<Op, pack_size, rescale>
-          <<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
+      online_softmax<Op, pack_size><<<grid_for(shape.rows), block_size, 0, stream>>>(load, store, shape);
       CUDA_CHECK(cudaGetLastError());
     });
   }

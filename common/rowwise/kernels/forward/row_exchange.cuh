@@ -86,32 +86,22 @@ __global__ void __launch_bounds__(tile.block.block_size, promised_blocks_per_sm(
   }
 }
 
-enum class SplitBy { rows_and_cols, cols };
-
 /// Softmax (or log-softmax) of rows that the registers of the GPU hold; any address. Throws CudaError for
 /// wider rows, and if the GPU cannot hold the blocks of a row together. The workspace is 0 before and after.
-template <SplitBy split_by>
 struct RowExchange {
   /// The index into part_tiles. Parts are as small as possible, because a small block finishes earlier. But
   /// there must not be so many that the exchange of every block with every other takes longer, or that blocks
   /// share an SM. If they have to share, three do.
   static int tile(Shape shape) {
     const auto parts = [&](int i) { return divide_up(shape.cols, part_tiles[i].cols()); };
-    if constexpr (split_by == SplitBy::cols) {  // the parts of a row are the same in every matrix
-      for (const int i : {0, 1, tile_of_shared_sms}) {
-        if (parts(i) <= 64) return i;
-      }
-      return num_part_tiles - 1;
-    } else {
-      const std::int64_t sms = multiprocessors();
-      for (int i = 0; i < tile_of_shared_sms; ++i) {
-        if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
-      }
-      constexpr int shared = tile_of_shared_sms;
-      const bool fits =
-          parts(shared) <= sms && shape.rows * parts(shared) <= part_tiles[shared].blocks_per_sm * sms;
-      return fits ? shared : num_part_tiles - 1;
+    const std::int64_t sms = multiprocessors();
+    for (int i = 0; i < tile_of_shared_sms; ++i) {
+      if (shape.rows * parts(i) <= sms && parts(i) <= part_tiles[i].block.block_size / 8) return i;
     }
+    constexpr int shared = tile_of_shared_sms;
+    const bool fits =
+        parts(shared) <= sms && shape.rows * parts(shared) <= part_tiles[shared].blocks_per_sm * sms;
+    return fits ? shared : num_part_tiles - 1;
   }
 
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {

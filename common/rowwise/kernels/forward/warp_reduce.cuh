@@ -152,18 +152,8 @@ constexpr std::array<int, 4> packs_per_lane(int pack_size) {
   return {1, 2, pack_size == 8 ? 3 : 4, 32 / pack_size};
 }
 
-/// Packs of 16 bytes, 32 lanes per row. `padded`: any width up to max_warp_reduce_cols. Otherwise a row must
-/// fill every lane, cols = 32 lanes * packs_per_lane() * elements in a pack, and no access needs a check.
-template <bool padded>
-struct Packs {
-  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    if (padded) return ScalarLoads::refuses(matrix, gpu);
-    const int pack_size = static_cast<int>(16 / matrix.element_bytes);
-    for (const int packs : packs_per_lane(pack_size)) {
-      if (matrix.cols == 32 * pack_size * packs) return {};
-    }
-    return {Why::full_lanes, pack_size};
-  }
+/// Packs of 16 bytes, 32 lanes per row, up to max_warp_reduce_cols columns.
+struct PaddedPacks : ScalarLoads {
   template <class Op, class Load, class Store>
   static void launch(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
@@ -171,9 +161,7 @@ struct Packs {
       if constexpr (N == 1) {
         ScalarLoads::launch<Op>(load, store, shape, stream);
       } else {
-        constexpr auto tile = [](int packs) {
-          return RowTile{.pack_size = N, .packs_per_lane = packs, .padded = padded};
-        };
+        constexpr auto tile = [](int packs) { return RowTile{.pack_size = N, .packs_per_lane = packs}; };
         constexpr auto packs = packs_per_lane(N);
         launch_warp_softmax<Op, tile(packs[0]), tile(packs[1]), tile(packs[2]), tile(packs[3])>(
             load, store, shape, stream);
@@ -189,10 +177,11 @@ struct LaneGroup {
 };
 
 /// For narrow rows: uses the first group that covers the row, so that a warp works on up to 32 rows at a
-/// time. With rows_per_access = 2, a group loads two rows before it computes. Rows that fill every lane use
+/// time. A group loads two rows before it computes. Rows that fill every lane use
 /// separate tiles, which do not check each pack. Rows may be as wide as the last group covers.
-template <int rows_per_access, LaneGroup... groups>
+template <LaneGroup... groups>
 struct RowsByGroups {
+  static constexpr int rows_per_access = 2;
   static constexpr int most_packs = std::max({groups.packs...});
   static_assert(most_packs == 1 || most_packs == 3);
   static constexpr Why why = most_packs == 1 ? Why::one_pack_of_lanes : Why::three_packs_of_lanes;
@@ -225,14 +214,13 @@ struct RowsByGroups {
 };
 
 /// The fewest lanes that cover the row with one pack each; rows of up to 32 packs.
-template <int rows_per_access>
-using NarrowGroups = RowsByGroups<rows_per_access, LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{4, 1},
-                                  LaneGroup{8, 1}, LaneGroup{16, 1}, LaneGroup{32, 1}>;
+using NarrowGroups = RowsByGroups<LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{4, 1}, LaneGroup{8, 1},
+                                  LaneGroup{16, 1}, LaneGroup{32, 1}>;
 
 /// Two or three packs per lane, whichever leaves fewer lanes without one; rows of up to 96 packs. The
 /// narrowest rows get one pack per lane, because the packs that one access takes from neighbouring rows must
 /// not be too far apart.
-using TwoOrThreePacks = RowsByGroups<2, LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{2, 2}, LaneGroup{4, 2},
+using TwoOrThreePacks = RowsByGroups<LaneGroup{1, 1}, LaneGroup{2, 1}, LaneGroup{2, 2}, LaneGroup{4, 2},
                                      LaneGroup{4, 3}, LaneGroup{8, 2}, LaneGroup{8, 3}, LaneGroup{16, 2},
                                      LaneGroup{16, 3}, LaneGroup{32, 2}, LaneGroup{32, 3}>;
 

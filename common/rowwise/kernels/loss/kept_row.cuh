@@ -128,17 +128,16 @@ constexpr std::int64_t most_kept_cols(std::int64_t shared_bytes, std::int64_t el
 
 /// The loss of each row and its gradient, for any width up to 2^30 columns at any address; rows = 0 does
 /// nothing. Throws CudaError.
-template <bool keeps>
 struct KeptRows : MakesLossAndGradient {
   /// The number of columns of a row that are kept, if a block can have most_bytes of shared memory.
   static std::int64_t kept_cols(std::int64_t cols, std::int64_t most_bytes, std::int64_t element_bytes) {
-    return keeps ? min(cols, most_kept_cols(most_bytes, element_bytes)) : 0;
+    return min(cols, most_kept_cols(most_bytes, element_bytes));
   }
   /// Threads per block. An SM holds 1024 threads with 64 registers each, and they are divided among the
   /// blocks whose shared memory it holds; but a block has at least as many threads as a row can have single
   /// elements.
   static unsigned threads(std::int64_t row_bytes, std::int64_t shared_bytes, std::int64_t most_bytes) {
-    const std::int64_t share = keeps ? 1024 / (most_bytes / shared_bytes) / 32 * 32 : 512;
+    const std::int64_t share = 1024 / (most_bytes / shared_bytes) / 32 * 32;
     return threads_of_turns(row_bytes, 4, max(share, std::int64_t{96}));
   }
 

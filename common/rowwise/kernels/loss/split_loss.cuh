@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(32)
 
 /// The workspace holds the states of the parts between the two kernels.
 struct SplitLoss : MakesLoss {
-  static Split split(Shape shape) { return TwoKernels<Dependence::complete>::split(shape); }
+  static Split split(Shape shape) { return split_over_gpu(shape); }
   static Need needs(const Matrix& matrix) {
     const std::int64_t states = matrix.rows * split(matrix.shape()).parts;
     return {.workspace_bytes = static_cast<std::size_t>(states) * sizeof(PairAndBelow)};
