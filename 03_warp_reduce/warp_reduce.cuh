@@ -1,8 +1,8 @@
 // Stage 03: the row lives in the registers of a group of lanes, which exchange values with __shfl_xor_sync.
 //
 // Cost: 2 passes, one read and one write; no shared memory and no barrier. The limit is the registers: up to
-// 1024 columns here. The three variants have one kernel. They differ in what a lane takes: single elements,
-// packs of 16 bytes, or one pack of a narrow row, which few lanes share.
+// 1024 columns here. The three variants have one kernel. A lane takes single elements,
+// packs of 16 bytes, or 16 bytes of a narrow row, which few lanes share.
 // Sources: OneFlow's first softmax kernel; AITemplate's warp softmax for narrow rows.
 #pragma once
 
@@ -88,7 +88,7 @@ void with_power_of_two(std::int64_t needed, Launch launch) {
 // ---- The launchers. Each computes softmax (or log-softmax) of every row, reading through `load` and writing
 // through `store`; rows = 0 does nothing.
 
-/// Rows for which a grid has enough blocks, with so many columns at most.
+/// Accepts rows of at most most_cols columns, if a grid has enough blocks for them.
 inline Refusal fits_warps(const Matrix& matrix, std::int64_t most_cols, Why why) {
   if (const Refusal refusal = at_most_columns(most_cols, matrix, why)) return refusal;
   return at_most_rows(max_grid_blocks * warp_block_size / 32, matrix, Why::grid);

@@ -66,8 +66,8 @@ struct OnlineSoftmax {
 
 // ---- Fused: the row stays in the registers of a block, and each element costs one exponential.
 
-/// Replaces a thread's elements of a row by their results. Each thread computes its exponentials relative to its
-/// own maximum, before the threads have exchanged anything; the maximum of all only changes a factor.
+/// Replaces a thread's elements of a row by their results. Each thread computes its exponentials relative to
+/// its own maximum, before the threads have exchanged anything; the maximum of all only changes a factor.
 /// merge(own pair) returns the pair of the whole row. Missing elements are -inf.
 template <class Op, int count, class Merge>
 __device__ void replace_by_results(float (&values)[count], Merge merge) {
@@ -81,8 +81,8 @@ __device__ void replace_by_results(float (&values)[count], Merge merge) {
     own.sum += Op::summand(value);
   }
   // to_row converts from "relative to shift" to "relative to the row's maximum": it is a factor, or for the
-  // logarithm an offset. The factor is at most 1, because shift is at most the row's maximum, also in a thread
-  // that saw only -inf.
+  // logarithm an offset. The factor is at most 1, because shift is at most the row's maximum, also in a
+  // thread that saw only -inf.
   const float to_row = RowResult<Op>(merge(own))(shift);
 #pragma unroll
   for (float& value : values) value = Op::finish_part(value, to_row);
@@ -94,8 +94,8 @@ __device__ auto values_of_pack(float (&values)[count], int i) -> float (&)[N] {
   return reinterpret_cast<float(&)[N]>(values[i * N]);
 }
 
-/// One block of `warps` warps per row. The block size is a constant, so that the addresses of a thread's packs are
-/// one register and constant offsets.
+/// One block of `warps` warps per row. The block size is a constant, so that the addresses of a thread's
+/// packs are one register and constant offsets.
 template <class Op, int pack_size, int packs_per_thread, int warps, class Load, class Store>
 __global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store store, int cols) {
   __shared__ MaxSum storage[32];
@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store sto
 
 constexpr std::int64_t most_fused_cols = 32 * 32 * 32;
 
-/// Calls launch.template operator()<elements, warps>(): the elements of a row that each thread of a block holds, and
-/// the warps of the block. Small blocks overlap better: while one waits at its barrier, others read. So a thread
-/// has 16 elements, and 32 only if a row needs more than 512 threads.
+/// Calls launch.template operator()<elements, warps>(): the elements of a row that each thread of a block
+/// holds, and the warps of the block. Small blocks overlap better: while one waits at its barrier, others
+/// read. So a thread has 16 elements, and 32 only if a row needs more than 512 threads.
 template <class Launch>
 void with_fused_block(std::int64_t cols, Launch launch) {
   if (cols <= 512 * 16) {

@@ -1,12 +1,14 @@
-// Stage 07: few rows. A block per row leaves most of the GPU idle, so many blocks share a row: the pair (m, d) goes up one more
-// level, to the grid.
+// Stage 07: few rows. If each row has one block, most of the GPU is idle. Here many blocks share a row: the
+// pair (m, d) goes up one more level, to the grid.
 //
-// Cost: two_kernels makes 3 passes, 2 reads and 1 write. The first kernel writes a pair per part of a row, and the second merges
-// the pairs and writes the results; its read hits the L2, which still holds what the first kernel has read. row_exchange
-// makes 2 passes in one kernel: the blocks keep their parts in registers and send each other their pairs through the L2.
-// Sources: the split of a row is that of FlashDecoding and of cub::DeviceReduce's two kernels; grid-wide exchange by polling is as
-// old as the inter-block barriers of Xiao and Feng (2010); the use of a value as its own flag is how cub's decoupled look-back
-// sends its partial sums; the CUDA programming guide describes dependent launch.
+// Cost: two_kernels makes 3 passes, 2 reads and 1 write. The first kernel writes a pair per part of a row,
+// and the second merges the pairs and writes the results; its read hits the L2, which still holds the row.
+// row_exchange makes 2 passes in one kernel: the blocks keep their parts in registers and send each other
+// their pairs through the L2.
+// Sources: the split of a row is that of FlashDecoding and of cub::DeviceReduce's two kernels; grid-wide
+// exchange by polling is as old as the inter-block barriers of Xiao and Feng (2010); the use of a value as
+// its own flag is how cub's decoupled look-back sends its partial sums; the CUDA programming guide describes
+// dependent launch.
 #pragma once
 
 #include <cuda/atomic>
@@ -93,9 +95,9 @@ __global__ void __launch_bounds__(split_block_size)
   }
 }
 
-/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it reads single
-/// elements. A GPU without programmatic dependent launch (before compute capability 9.0) runs the kernels one after the other.
-/// Throws CudaError.
+/// Softmax (or log-softmax) of each row, any width; rows = 0 does nothing. If packs do not cover the rows, it
+/// reads single elements. A GPU without programmatic dependent launch (before compute capability 9.0) runs
+/// the kernels one after the other. Throws CudaError.
 template <Dependence dependence>
 struct TwoKernels {
   /// Uses four blocks per multiprocessor, unless their threads would have fewer than two packs to read.
@@ -136,11 +138,11 @@ struct TwoKernels {
   }
 };
 
-// ---- One kernel, whose blocks wait for each other. So all blocks of a row must be on the GPU together: a cooperative launch refuses
-// a grid for which that is not so; a plain launch would hang.
+// ---- One kernel, whose blocks wait for each other. So all blocks of a row must be on the GPU together: a
+// cooperative launch refuses a grid for which that is not so; a plain launch would hang.
 
-/// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum is above -inf is
-/// at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
+/// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum
+/// is above -inf is at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
 using PairBits = unsigned long long;
 
 /// Merges the pairs of all blocks of a row, in the same order in each block; every thread gets the result.
@@ -199,8 +201,8 @@ __global__ void __launch_bounds__(split_block_size, blocks_per_sm)
   }
 }
 
-/// The columns of a part, and how many such parts an SM holds. Every block of a row sends a pair to every other, so a row must not
-/// have too many parts.
+/// The columns of a part, and how many such parts an SM holds. Every block of a row sends a pair to every
+/// other, so a row must not have too many parts.
 struct RowPart {
   int elements_per_thread;
   int blocks_per_sm;
@@ -210,9 +212,9 @@ constexpr RowPart narrow_part{16, 6};
 constexpr RowPart wide_part{32, 3};
 constexpr std::int64_t most_narrow_cols = 48 * narrow_part.cols();
 
-/// Softmax (or log-softmax) of rows that the registers of the GPU hold; any address. The number of columns alone decides on the
-/// parts. Throws CudaError for wider rows, and if the GPU cannot hold the blocks of a row together. The workspace is 0 before
-/// and after.
+/// Softmax (or log-softmax) of rows that the registers of the GPU hold; any address. The number of columns
+/// alone decides on the parts. Throws CudaError for wider rows, and if the GPU cannot hold the blocks of a
+/// row together. The workspace is 0 before and after.
 struct RowExchange {
   static Split split(std::int64_t cols) {
     const RowPart tile = cols <= most_narrow_cols ? narrow_part : wide_part;
@@ -244,7 +246,10 @@ struct RowExchange {
   static void launch_tile(const Tensors<T>& tensors, cudaStream_t stream) {
     const Shape shape = tensors.shape;
     const auto [parts, part_cols] = split(shape.cols);
-    const std::int64_t rows_at_once = max(tile.blocks_per_sm * multiprocessors() / parts, std::int64_t{1});
+    const auto kernel = exchange_softmax<Op, pack_size, tile.elements_per_thread, tile.blocks_per_sm, T>;
+    int blocks_per_sm = 0;
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, split_block_size, 0));
+    const std::int64_t rows_at_once = max(blocks_per_sm * multiprocessors() / parts, std::int64_t{1});
     cudaLaunchAttribute together{};
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
@@ -254,8 +259,7 @@ struct RowExchange {
     config.stream = stream;
     config.attrs = &together;
     config.numAttrs = 1;
-    CUDA_CHECK(cudaLaunchKernelEx(
-        &config, exchange_softmax<Op, pack_size, tile.elements_per_thread, tile.blocks_per_sm, T>, tensors.x,
-        tensors.y, static_cast<PairBits*>(tensors.workspace), shape, part_cols));
+    CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, tensors.x, tensors.y,
+                                  static_cast<PairBits*>(tensors.workspace), shape, part_cols));
   }
 };

@@ -1,9 +1,9 @@
 // Stage 08: rows whose width no pack of 16 bytes divides, so that each row begins elsewhere between two
 // 16-byte boundaries.
 //
-// Cost: 2 passes. The row stays in the registers of a block, and the arithmetic is that of stage 06's `fused`.
-// `scalar` is that kernel with single elements, as earlier stages use them for such rows; `head_and_tail` moves
-// single elements only at the two ends of a row, and everything between them in packs.
+// Cost: 2 passes. The row stays in the registers of a block, and the arithmetic is that of stage 06's
+// `fused`. `scalar` is that kernel with single elements, as earlier stages use them for such rows;
+// `head_and_tail` moves single elements only at the two ends of a row, and everything between them in packs.
 // Source: a scalar prologue and epilogue around vector accesses is common practice.
 #pragma once
 

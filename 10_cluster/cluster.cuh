@@ -1,5 +1,5 @@
-// Stage 10: rows larger than an SM. The blocks of a cluster share a row: each block keeps its part of the row in
-// its shared memory, and the blocks write their pairs (m, d) into each other's shared memory.
+// Stage 10: rows larger than an SM. The blocks of a cluster share a row: each block keeps its part of the row
+// in its shared memory, and the blocks write their pairs (m, d) into each other's shared memory.
 //
 // Cost: 2 passes, 1 read and 1 write; each block sends 8 bytes to every block of its cluster, once per row.
 // The variants differ only in the exchange of the pairs, TwoBarriers or OneWay, and in the cluster's size.
@@ -27,7 +27,7 @@ namespace ptx = cuda::ptx;
 template <class Op>
 struct TwoBarriers {
   using State = typename Op::State;
-  State pairs[most_blocks_of_cluster]{};  ///< pairs[i] is written by block i
+  alignas(8) State pairs[most_blocks_of_cluster]{};  ///< pairs[i] is written by block i, all 8 bytes at once
 
   __device__ void start() {}
 
@@ -48,7 +48,7 @@ struct TwoBarriers {
 template <class Op>
 struct OneWay {
   using State = typename Op::State;
-  alignas(8) State pairs[most_blocks_of_cluster]{};  ///< pairs[i] is written by block i, all 8 bytes at once
+  alignas(8) State pairs[most_blocks_of_cluster]{};
   std::uint64_t arrived{};  ///< an mbarrier: its phase is over when the bytes of all pairs have arrived
 
   /// All threads call it, before their loads: the barrier that begins here completes while the loads are on

@@ -1,9 +1,11 @@
-// Stage 11: the gradient. A kernel reads two matrices, y and dy, and writes one, dx; all that it has to know of a row is one
-// sum.
+// Stage 11: the gradient. A kernel reads two matrices, y and dy, and writes one, dx; all that it has to know
+// of a row is one sum.
 //
-// Cost: 3 passes, 2 reads and 1 write. Both rows stay in registers: in those of a warp, as in stage 03, or in those of a block,
-// as in stage 06. recomputed.cuh reads x instead of y. The formulas are in common/kernel/row_gradient.cuh.
-// Sources: PyTorch's and OneFlow's softmax backward use these formulas; quack keeps both rows on chip as well.
+// Cost: 3 passes, 2 reads and 1 write. Both rows stay in registers: in those of a warp, as in stage 03, or in
+// those of a block, as in stage 06. recomputed.cuh reads x instead of y. The formulas are in
+// common/kernel/row_gradient.cuh.
+// Sources: PyTorch's and OneFlow's softmax backward use these formulas; quack keeps both rows on chip as
+// well.
 #pragma once
 
 #include "03_warp_reduce/warp_reduce.cuh"
@@ -71,8 +73,8 @@ __global__ void __launch_bounds__(1024) block_backward(const T* y, const T* dy, 
   }
 }
 
-// ---- The launchers: the gradient of every row; rows = 0 does nothing. If packs of 16 bytes do not cover the rows of all three
-// matrices, they read single elements. They throw CudaError.
+// ---- The launchers: the gradient of every row; rows = 0 does nothing. If packs of 16 bytes do not cover the
+// rows of all three matrices, they read single elements. They throw CudaError.
 
 /// Calls launch.template operator()<N>() with the elements of an access.
 template <class T, class Launch>

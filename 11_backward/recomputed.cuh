@@ -1,7 +1,8 @@
 // y is not kept from forward to backward: it is recomputed from x and the pair (m, d) of its row.
 //
-// Cost: 3 passes, 2 reads and 1 write, and 8 bytes per row; and one exponential per element, which waits for no memory. It saves
-// a matrix: if x is kept anyway, y does not have to be. Source: FlashAttention's backward (Dao et al.), which keeps log(d) + m.
+// Cost: 3 passes, 2 reads and 1 write, and 8 bytes per row; and one exponential per element, which waits for
+// no memory. It saves a matrix: if x is kept anyway, y does not have to be. Source: FlashAttention's backward
+// (Dao et al.), which keeps log(d) + m.
 #pragma once
 
 #include "11_backward/in_registers.cuh"

@@ -1,9 +1,10 @@
-// Stage 12: the fastest kernel is one that does not run. Cross-entropy is log-softmax, a choice of one column and a gradient;
-// in one kernel x is read once, and no probability is ever written.
+// Stage 12: the fastest kernel is one that does not run. Cross-entropy is log-softmax, a choice of one column
+// and a gradient; in one kernel x is read once, and no probability is ever written.
 //
-// Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a row is enough for
-// both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So the loss streams a row and keeps
-// nothing; for the gradient the row stays in the registers of a block, as in stage 06.
+// Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a
+// row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So
+// the loss streams a row and keeps nothing; for the gradient the row stays in the registers of a block, as in
+// stage 06.
 // Sources: quack's and Liger's cross-entropy.
 #pragma once
 
@@ -69,6 +70,8 @@ __global__ void __launch_bounds__(32 * warps)
   // The label has arrived with the row; x[label] arrives while the threads merge.
   const Element<typename Load::Element> x_label(load.x + row * cols, label, threadIdx.x == 0 ? cols : 0);
 
+  // Of an ignored row the gradient is 0; of a label that is no column it is NaN.
+  const int label_col = 0 <= label && label < cols ? static_cast<int>(label) : -1;
   MaxSum total;
   replace_by_results<Softmax>(values,
                               [&](MaxSum own) { return total = block_merge_once<Op, warps>(own, storage); });
@@ -76,11 +79,10 @@ __global__ void __launch_bounds__(32 * warps)
 #pragma unroll
   for (int i = 0; i < packs_per_thread; ++i) {
     float(&pack)[pack_size] = values_of_pack<pack_size>(values, i);
-    const int label_in_pack = static_cast<int>(label) - col(i);
 #pragma unroll
     for (int j = 0; j < pack_size; ++j) {
-      if (j == label_in_pack) pack[j] -= 1;
-      if (label == ignored_label) pack[j] = 0;
+      if (label_col == col(i) + j) pack[j] -= 1;
+      if (label_col < 0) pack[j] = label == ignored_label ? 0 : NAN;
     }
     if (col(i) < cols) store.template store<pack_size>(pack, row, col(i));
   }

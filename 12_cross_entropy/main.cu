@@ -19,7 +19,7 @@ Stage stage() {
               variant<InRegisters>("in_registers", "loss and gradient: the row stays in registers of a block",
                                    in_registers_passes),
           },
-      .operations = cross_entropy_operations()};
+      .operations = {&cross_entropy_operation, &cross_entropy_gradient_operation}};
 }
 
 int main(int argc, char** argv) {

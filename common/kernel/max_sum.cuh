@@ -14,7 +14,7 @@ struct MaxSum {
 
 /// The value to subtract before exp: the maximum, but never -inf. If all elements so far are -inf, exp(-inf -
 /// -inf) would be NaN. With the lowest float it is exp(-inf) = 0, and a row that starts with masked elements
-/// comes out right. Subtracting 0 would be enough for merging, but not for fused_register_softmax of the
+/// comes out right. Subtracting 0 would be enough for merging, but not for replace_by_results of the
 /// stage online: see its factor `to_row`.
 __device__ inline float safe_shift(float max) {
   return fmaxf(max, -FLT_MAX);

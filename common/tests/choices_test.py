@@ -12,13 +12,13 @@ from command import ToolError
 from files import BadFile
 from measure import choices
 from measure.choices import ANY, Cell, Line, Part
-from measure.results import ROOT
+from measure.results import OF_LIBRARY, ROOT
 from pages import segments
 
 
-def result(variant: str, stage: str, percent: float, rows: int = 64, cols: int = 1001, dtype: str = "f32") -> dict:
+def result(kernel: str, percent: float, rows: int = 64, cols: int = 1001, dtype: str = "f32", stage: str = OF_LIBRARY) -> dict:
     of_problem = {"dtype": dtype, "op": "softmax", "rows": rows, "cols": cols, "offset": 0}
-    return {"kind": "stage", "stage": stage, "variant": variant, **of_problem, "status": "verified", "percent_of_copy": percent}
+    return {"kind": "stage", "stage": stage, "variant": kernel, **of_problem, "status": "verified", "percent_of_copy": percent}
 
 
 def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, ladder_date: str = "2026-11-01") -> Path:
@@ -47,9 +47,9 @@ def test_the_table_agrees_with_what_is_recorded() -> None:
 
 
 def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -> None:
-    head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
-    assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 93)])) == []
-    root = recorded(tmp_path, [result(*head, 90), result(*other, 93.1)])
+    head, other = "head_and_tail", "fused"
+    assert choices.disagreements(recorded(tmp_path, [result(head, 90), result(other, 93)])) == []
+    root = recorded(tmp_path, [result(head, 90), result(other, 93.1)])
     assert choices.disagreements(root) == [
         "softmax 64 x 1001, 4 bytes an element: the table takes head_and_tail, which is 3.1 points behind the best stage"
     ]
@@ -58,7 +58,7 @@ def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -
 
 
 def test_it_says_where_the_table_is_worst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = recorded(tmp_path, [result("head_and_tail", "08_unaligned_rows", 90), result("row_in_flight", "08_unaligned_rows", 92.9)])
+    root = recorded(tmp_path, [result("head_and_tail", 90), result("row_in_flight", 92.9)])
     for argv, behind in (["--check"], "2.9"), ([], "0.0"):  # the latter fits the table to it
         choices.main([*argv, "--root", str(root)])
         assert re.search(rf"the worst of 1 .*: softmax 64 x 1001, .* {behind} points behind", capsys.readouterr().out)
@@ -67,28 +67,22 @@ def test_it_says_where_the_table_is_worst(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_later_recording_of_a_shape_counts_alone(tmp_path: Path) -> None:
-    head, other = ("head_and_tail", "08_unaligned_rows"), ("fused", "06_online")
-    ladder = [{name: value for name, value in result(*other, 99).items() if name != "kind"}]
-    assert choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder)) == []
-    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90, cols=1003)], [*ladder]))) == 1
-    assert len(choices.disagreements(recorded(tmp_path, [result(*head, 90), result(*other, 91)], ladder, "2026-11-03"))) == 1
-
-
-def test_a_hint_is_no_kernel_of_its_own() -> None:
-    results = [result("fused", "06_online", 90, cols=1000), result("fused_evict_last", "06_online", 92, cols=1000)]
-    (cell,) = choices.recorded_cells(results, choices.WORKS[0])[choices.Part(4, True)]
-    assert cell.percent == {"fused": 92} and cell.best == 92
+    head, other = "head_and_tail", "fused"
+    ladder = [{name: value for name, value in result(other, 99).items() if name != "kind"}]
+    assert choices.disagreements(recorded(tmp_path, [result(head, 90), result(other, 91)], ladder)) == []
+    assert len(choices.disagreements(recorded(tmp_path, [result(head, 90, cols=1003)], [*ladder]))) == 1
+    assert len(choices.disagreements(recorded(tmp_path, [result(head, 90), result(other, 91)], ladder, "2026-11-03"))) == 1
 
 
 def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
     for damage in ({"percent_of_copy": "<b>"}, {"rows": -1}, {"op": None}, {"offset": []}):
-        root = recorded(tmp_path, [{**result("head_and_tail", "08_unaligned_rows", 90), **damage}])
+        root = recorded(tmp_path, [{**result("head_and_tail", 90), **damage}])
         with pytest.raises(BadFile, match=f"nvidia-h200-sweep.json is no results file: .*'{next(iter(damage))}' is"):
             choices.disagreements(root)
 
 
 def test_the_stage_does_not_compete_with_itself(tmp_path: Path) -> None:
-    sweep = [result("head_and_tail", "08_unaligned_rows", 90), result("dispatch", "14_dispatch", 99)]
+    sweep = [result("head_and_tail", 90), result("dispatch", 99, stage="14_dispatch")]
     assert choices.disagreements(recorded(tmp_path, sweep)) == []
 
 
@@ -201,7 +195,7 @@ def test_between_what_is_recorded_nothing_is_borrowed() -> None:
 def test_what_a_kernel_is_not_asked_for_counts_for_the_best_alone() -> None:
     """Rows of 257 columns of 4 bytes; those of 16 bits are cut."""
     kernel, shapes = "warp_registers", [("f32", cols) for cols in (255, 257, 258)] + [("bf16", 257)]
-    recorded = ({**result(kernel, "11_backward", 97, cols=cols, dtype=dtype), "op": "softmax_backward"} for dtype, cols in shapes)
+    recorded = ({**result(f"backward_{kernel}", 97, cols=cols, dtype=dtype), "op": "softmax_backward"} for dtype, cols in shapes)
     of_part = choices.recorded_cells(recorded, choices.work_of("softmax_backward"))
     found = [(cell.cols, list(cell.percent), cell.best) for part in (Part(4, False), Part(2, False)) for cell in of_part[part]]
     assert found == [(255, [kernel], 97), (257, [], 97), (258, [kernel], 97), (257, [kernel], 97)]
@@ -228,9 +222,9 @@ def test_what_clusters_take_between_what_is_recorded_others_take_as_they_take_mo
 
 def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> None:
     of_wide = {"rows": 4096, "cols": 32768}
-    results = [result(kernel, "10_cluster", 99, **of_wide) for kernel in ("cluster_2", "cluster_4")]  # whichever the table takes
-    results.append(result("row_in_flight", "08_unaligned_rows", 60, **of_wide))
-    results.append(result("fused", "06_online", 95, **of_wide))
+    results = [result(kernel, 99, **of_wide) for kernel in ("cluster_2", "cluster_4")]  # whichever the table takes
+    results.append(result("row_in_flight", 60, **of_wide))
+    results.append(result("fused", 95, **of_wide))
     assert choices.disagreements(recorded(tmp_path, results)) == []
     root = recorded(tmp_path, results)
     table = (root / choices.TABLE).read_text()
@@ -243,7 +237,7 @@ def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("points, stays", [(1, True), (1.2, False), (2, False)])
 def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, points: float, stays: bool) -> None:
-    results = [result("head_and_tail", "08_unaligned_rows", 90), result("row_in_flight", "08_unaligned_rows", 90 - points)]
+    results = [result("head_and_tail", 90), result("row_in_flight", 90 - points)]
     root = recorded(tmp_path, results)
     (root / choices.TABLE).unlink()
     table = choices.table_text(root)
@@ -253,7 +247,7 @@ def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, po
 
 
 def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> None:
-    text = choices.table_text(recorded(tmp_path, [result("head_and_tail", "08_unaligned_rows", 90)]))
+    text = choices.table_text(recorded(tmp_path, [result("head_and_tail", 90)]))
     assert "// assumed: no cross_entropy is recorded\n" in text
 
 

@@ -96,7 +96,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--sanitizer", metavar="PROGRAM", default="compute-sanitizer", help="NVIDIA's program")
     arguments = results.parse(parser, argv)
     given = [results.stage_named(text, results.stage_names(arguments.root)) for text in arguments.stages]
-    stages = results.stage_executables(arguments.root, arguments.build, given)
+    stages = results.stage_executables(arguments.root, arguments.build, given or results.measured_names(arguments.root))
     if not shutil.which(arguments.sanitizer):
         raise NoDevice(f"'{arguments.sanitizer}' is not here: install it, or say where it is with --sanitizer")
     runs = sanitize(arguments, stages)

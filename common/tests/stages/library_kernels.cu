@@ -1,5 +1,5 @@
-// A stage for tests: the kernels of the library, which mutants.py compiles with mistakes in them. Their names are those of
-// common/rowwise/bench/main.cu, and three more kernels are those that other kernels of the library are made from.
+// A stage for tests: the library's kernels, which mutants.py compiles with mistakes in them. They have the names that
+// common/rowwise/bench/main.cu gives them; scalar_loads and narrow_groups, which it does not list, are parts of two of them.
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 #include "common/rowwise/kernels/backward/exchange_gradient.cuh"

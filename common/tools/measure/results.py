@@ -59,7 +59,8 @@ OPERATIONS = {
 
 def measured_names(root: Path) -> list[str]:
     """The stages that are recorded: those in order, and the library's kernels."""
-    return [*stage_names(root), OF_LIBRARY]
+    library = [OF_LIBRARY] if (root / "common/rowwise/bench/main.cu").is_file() else []
+    return [*stage_names(root), *library]
 
 
 def operations_of(stage: str) -> tuple[str, ...]:
@@ -478,19 +479,19 @@ class Recorded:
         """The fastest verified variant, None where no variant of the stage is applicable."""
         return fastest(self.variants(stage, shape, op))
 
-    def one(self, stage: str, variant: str, shape: Shape) -> Json:
-        """One timed result; `best` as the variant means the stage's fastest."""
+    def one(self, stage: str, variant: str, shape: Shape, op: str = "") -> Json:
+        """One timed result, of the stage's usual operations if none is named; `best` as the variant means the stage's fastest."""
         if variant == "best":
-            best = self.best(stage, shape)
+            best = self.best(stage, shape, op)
             if best is None:
                 raise ToolError(f"no variant of {stage} is applicable at {shape}")
             return best
-        for result in self.variants(stage, shape):
+        for result in self.variants(stage, shape, op):
             if result["variant"] == variant:
                 if result["time_us"] is None:
                     raise ToolError(f"{stage} {variant} has no time at {shape}: {result['reason']}")
                 return result
-        known = ", ".join(r["variant"] for r in self.variants(stage, shape))
+        known = ", ".join(r["variant"] for r in self.variants(stage, shape, op))
         raise ToolError(f"{stage} has no variant '{variant}' at {shape}; it has: {known}")
 
     def copy(self, shape: Shape) -> Json:

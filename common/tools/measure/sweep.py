@@ -291,9 +291,10 @@ def usual_file(arguments: argparse.Namespace, data: Json, wrong: list[Json]) -> 
 def run(arguments: argparse.Namespace) -> int:
     op, wanted = arguments.problems[0].op, "stages" in arguments.contenders
     # The harness knows softmax by itself, and the other operations from the stages.
-    library = [results.OF_LIBRARY] if results.LIBRARY in arguments.contenders else []
+    library = results.LIBRARY in arguments.contenders
     stages = results.stage_names(arguments.root) if wanted or (op not in peers.SOFTMAX and not library) else []
-    stages = [stage for stage in stages if does(stage, op)] + library
+    stages += [stage for stage in results.measured_names(arguments.root) if library and stage == results.OF_LIBRARY]
+    stages = [stage for stage in stages if does(stage, op)]
     if arguments.list:
         show_plan(arguments, stages)
         return 0

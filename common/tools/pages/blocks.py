@@ -530,8 +530,8 @@ def difference_tables(_: Json, differing: list[hardware_table.Difference]) -> st
 # --- Values in prose -------------------------------------------------------------------------------
 
 
-def result_of(context: Context, stage: str, variant: str, shape: Shape) -> Json:
-    return context.recorded.one(context.stage(stage), variant, shape)
+def result_of(context: Context, stage: str, variant: str, shape: Shape, op: str = "") -> Json:
+    return context.recorded.one(context.stage(stage), variant, shape, op)
 
 
 def counter_value(context: Context, column: str, stage: str, variant: str, shape: Shape) -> str:
@@ -674,8 +674,8 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "segments": segments_block,
 }
 VALUES: dict[str, Callable[..., str]] = {
-    "percent": lambda context, stage, variant, shape: percent_text(
-        result_of(context, stage, variant, shape)["percent_of_copy"]),
+    "percent": lambda context, stage, variant, shape, op="": percent_text(
+        result_of(context, stage, variant, shape, op)["percent_of_copy"]),
     "time": lambda context, stage, variant, shape: time_text(
         result_of(context, stage, variant, shape)["time_us"]) + " µs",
     "copy_time": lambda context, shape: f"{time_text(context.recorded.copy(shape)['time_us'])} µs",

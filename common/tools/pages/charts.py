@@ -324,7 +324,7 @@ def of_table(sweep: Recorded, name: str) -> Chart:
     title, shapes = table_of(sweep, name)
     if not has_width_axis(shapes):
         raise ToolError(f"table '{name}' is no row of widths of one dtype")
-    chart = bandwidth(sweep, shapes, [results.DISPATCH])
+    chart = bandwidth(sweep, shapes, [*stages_of(sweep), results.DISPATCH])
     whose, _, _shapes = title.partition(":")  # the shapes are in the chart's own title
     return chart._replace(subtitle=f"{whose}. {chart.subtitle}")
 
