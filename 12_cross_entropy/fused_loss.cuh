@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(32 * warps)
   // The label has arrived with the row; x[label] arrives while the threads merge.
   const Element<typename Load::Element> x_label(load.x + row * cols, label, threadIdx.x == 0 ? cols : 0);
 
-  // Of an ignored row the gradient is 0; of a label that is no column it is NaN.
+  // An ignored row has the gradient 0. A label that is not a column makes it NaN.
   const int label_col = 0 <= label && label < cols ? static_cast<int>(label) : -1;
   MaxSum total;
   replace_by_results<Softmax>(values,

@@ -1,5 +1,5 @@
 // One kernel on each GPU, which keeps its part of a row on chip while it exchanges messages with the others, by stores into their
-// memory. It is stage 10's clusters that draw tickets, with one more step between merge and write.
+// memory. It is the library's tickets.cuh, with one more step between merge and write.
 //
 // Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes per row to each other GPU. A message
 // takes about two microseconds. That time is hidden if other clusters of an SM read or write in the meantime,

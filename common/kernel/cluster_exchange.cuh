@@ -1,6 +1,6 @@
 // From the stage cluster, for rows larger than an SM: the blocks of a cluster share a row. Each block holds a
 // part of the row in its shared memory, and the blocks send each other their pairs (m, d), directly into each
-// other's shared memory.
+// other's shared memory. Beyond the stage's OneWay, a cluster may have several rows, one after the other.
 //
 // Cost: 2 passes, 1 read and 1 write. For each row, every block of a cluster sends 8 bytes to every block.
 // That is one trip from SM to SM; in the stage split_row the pairs go through the L2.

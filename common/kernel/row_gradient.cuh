@@ -1,10 +1,9 @@
-// From the stage backward: the gradient. A kernel reads two matrices, y and dy, and writes one; all it has to
-// know of a row is one sum.
+// The gradient of softmax: the operations on a row, for the kernels of the stage backward and those of the
+// library. A kernel reads two matrices, y and dy, and writes one, dx; all that it has to know of a row is one
+// sum.
 //
-// Cost: 3 passes, 2 reads and 1 write. Each kernel keeps two rows in a place where an earlier stage kept one:
-// the registers of a warp (warp_reduce) or of a block (online), shared memory (async_copy), a cluster
-// (cluster), a split row (split_row), and rows that no pack divides (unaligned_rows). recomputed.cuh of the
-// stage reads x instead of y.
+// Cost: 3 passes, 2 reads and 1 write. Each kernel keeps two rows in a place where a forward kernel keeps
+// one: the registers of a warp or of a block, shared memory, or a cluster.
 // Sources: PyTorch's and OneFlow's softmax backward use these formulas; quack keeps both rows on chip as
 // well.
 #pragma once

@@ -1,11 +1,10 @@
-// From the stage fusion: the fastest kernel is one that does not run. Cross-entropy is log-softmax, a choice
-// of one column and a gradient; in one kernel x is read once, and no probability is ever written.
+// Cross-entropy and its gradient: the operations on a row, for the kernels of the stage cross_entropy and
+// those of the library. In one kernel x is read once, and no probability is ever written.
 //
 // Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a
 // row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So
-// the loss can stream a row and keep nothing (loss.cuh, split_loss.cuh, cluster_loss.cuh). For the gradient
-// the row stays on the SM, in registers (in_registers.cuh, narrow_rows.cuh), in shared memory (kept_row.cuh,
-// span_loss.cuh) or in the shared memory of a cluster (unaligned_cluster.cuh).
+// the loss can stream a row and keep nothing. For the gradient the row stays on the SM: in registers, in
+// shared memory, or in the shared memory of a cluster.
 // Sources: quack's and Liger's cross-entropy; Wijmans et al., "Cut your losses", for other matrices that need
 // not be written.
 #pragma once

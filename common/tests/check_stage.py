@@ -26,7 +26,7 @@ ALL = {
 OPS_OF = {  # of stages without softmax; the first is usual
     "11_backward": ["softmax_backward", "log_softmax_backward", "recomputed_softmax_backward"],
     "softmax_backward": ["softmax_backward", "log_softmax_backward"],
-    "12_cross_entropy": ["cross_entropy", "cross_entropy_gradient", "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
+    "12_cross_entropy": ["cross_entropy", "cross_entropy_gradient"],
     "13_masked_softmax": ["causal_softmax", "causal_softmax_backward", "padded_softmax", "padded_softmax_backward"],
     "masked_softmax": ["causal_softmax", "padded_softmax"],
     "cross_entropy": ["cross_entropy_gradient"],
@@ -34,7 +34,7 @@ OPS_OF = {  # of stages without softmax; the first is usual
                       "smoothed_cross_entropy", "smoothed_cross_entropy_gradient"],
     "15_several_gpus": [*ALL["--op"], "cross_entropy"],
 }
-OPS_OF["14_dispatch"] = [*ALL["--op"], *OPS_OF["softmax_backward"], *OPS_OF["12_cross_entropy"]]
+OPS_OF["14_dispatch"] = OPS_OF["rowwise_bench"]
 DEFAULTS = {"--dtype": "f32", "--input": "normal", "--cols": "1024"}
 KEY = ("variant", "dtype", "op", "rows", "cols", "input")
 

@@ -52,7 +52,7 @@ FEW_MULTIPROCESSORS = 20
 SHAPES_OF_MANY_ROWS = {
     "07_split_row": ["--rows 46 --cols 2048"],  # the number of rows changes the parts
     "09_async_copy": ["--rows 23 --cols 16384,38400", "--rows 46 --cols 2048 --offset 8"],  # more rows than blocks
-    # So many that clusters have few blocks, draw their rows, or a lane has more packs.
+    # Enough rows for clusters of few blocks, for clusters that draw their rows, and for lanes with several packs.
     LIBRARY: ["--rows 46 --cols 2048,8192", "--rows 182 --cols 33,50,60,4096", "--rows 910 --cols 128,200,202", "--rows 334 --cols 520,648,1032"],
 }
 

@@ -1,12 +1,14 @@
 // The Load and Store functors keep their promise: scale, mask and dropout fused into the kernels of stages 03
-// to 06 without touching them. Checked against softmax of the input that was scaled and masked beforehand.
+// to 06 and of the library without touching them. Checked against softmax of the input that was scaled and masked beforehand.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
+#include "03_warp_reduce/warp_reduce.cuh"
 #include "04_smem_bank_conflict/smem.cuh"
 #include "05_uncached/uncached.cuh"
+#include "06_online/online.cuh"
 #include "common/harness/device_vector.h"
 #include "common/harness/input.h"
 #include "common/rowwise/kernels/forward/online.cuh"
@@ -36,6 +38,10 @@ struct ScaleMaskLoad {
 #pragma unroll
     for (int i = 0; i < N; ++i) fetched.keep[i] = mask[index + i] != 0;
     return fetched;
+  }
+  template <int N>
+  __device__ Fetched<N> missing() const {
+    return {missing_pack<float, N>(), {}};
   }
   template <int N>
   __device__ void unpack(const Fetched<N>& fetched, float (&values)[N]) const {
@@ -108,22 +114,29 @@ bool check(const char* name, Shape shape, Launch launch) {
 bool check_all() {
   bool all = true;
   for (const std::int64_t cols : {33, 100, 128}) {
-    all &= check("03 narrow groups", {37, cols},
+    const Shape shape{37, cols};
+    all &= check("03 narrow groups", shape, [](auto... a) { NarrowGroups::launch<Softmax>(a...); });
+    all &= check("library, narrow groups", shape,
                  [](auto... a) { rowwise::NarrowGroups::launch<Softmax>(a...); });
   }
   for (const std::int64_t cols : {33, 1000, 1024, 4099}) {
     const Shape shape{37, cols};
     if (cols <= 1024) {
-      all &= check("03 padded packs", shape, [](auto... a) { rowwise::PaddedPacks::launch<Softmax>(a...); });
+      all &= check("03 scalar loads", shape, [](auto... a) { ScalarLoads::launch<Softmax>(a...); });
+      all &= check("03 padded packs", shape, [](auto... a) { PaddedPacks::launch<Softmax>(a...); });
+      all &= check("library, padded packs", shape,
+                   [](auto... a) { rowwise::PaddedPacks::launch<Softmax>(a...); });
     }
     all &= check("04 transposed layout", shape,
                  [](auto... a) { SharedMemorySoftmax<TransposedLayout>::launch<Softmax>(a...); });
     all &= check("05 uncached", shape,
                  [](auto... a) { UncachedSoftmax<1024, Direction::backward>::launch<Softmax>(a...); });
-    all &= check("06 fused", shape, [](auto... a) { rowwise::FusedRegisterSoftmax::launch<Softmax>(a...); });
-    all &= check("06 online", shape, [](auto... a) {
-      rowwise::OnlineSoftmax::launch<Softmax>(a...);
-    });
+    all &= check("06 online", shape,
+                 [](auto... a) { OnlineSoftmax<Rescale::per_chunk>::launch<Softmax>(a...); });
+    all &= check("06 fused", shape, [](auto... a) { FusedSoftmax::launch<Softmax>(a...); });
+    all &= check("library, online", shape, [](auto... a) { rowwise::OnlineSoftmax::launch<Softmax>(a...); });
+    all &= check("library, fused", shape,
+                 [](auto... a) { rowwise::FusedRegisterSoftmax::launch<Softmax>(a...); });
   }
   return all;
 }

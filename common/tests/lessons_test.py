@@ -139,7 +139,7 @@ def test_lesson_links_to_its_neighbours(lesson: Path) -> None:
 DERIVED = """
 02_fused_block shuffles warp_then_shared f32:64x1024
 03_warp_reduce load_sectors scalar_loads f32:64x1024
-03_warp_reduce load_sectors packs f32:64x1024
+03_warp_reduce load_sectors padded_packs f32:64x1024
 04_smem_bank_conflict wavefronts vector_layout f32:64x1024
 04_smem_bank_conflict wavefronts vector_layout f16:64x8192
 04_smem_bank_conflict wavefronts interleaved_layout f16:64x8192

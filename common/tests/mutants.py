@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stages with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that
+"""Stages, and the library's kernels, with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that
 says where it is. liars.cu tests the harness; this tests what the suite does to the stages.
 
     mutants.py --list           the names of the groups
@@ -115,8 +115,8 @@ COMMON = (
                      "if constexpr (true) return;\n  else {\n  const auto policy = thrust::cuda"),
     ("thrust_calls", "y, Divide<T>{});\n  } => y, Divide<T>{});\n  }\n  }"),
 )  # fmt: skip
-# Some kernels have a block for each row and no loop over rows: they refuse more rows than a grid has blocks. Where a mistake
-# needs more of them, or counts.py does, grids are as large as ever.
+# Some kernels have a block for each row and no loop over rows: they refuse more rows than a grid has blocks. If a mistake or
+# counts.py needs more rows than that, grids are as large as ever.
 ALL_BLOCKS = ("grid", "max_grid_blocks = 2; => max_grid_blocks = 0x7fffffff;")
 # Whose kernels' constants a stage takes.
 TAKES_FROM = {SEVERAL_GPUS: "07_split_row"}
@@ -238,6 +238,11 @@ MISTAKES = [
     fault("07.3", "every_part_is_the_first", "two_kernels 2x10000", "race: write of 16 bytes of global memory",
         ("07_split_row/split_row", "store{y + part.first_col, shape.cols};\n#if => store{y, shape.cols};\n#if"),
         at="store.template store<pack_size>(values, row, col);"),
+    wrong_result("07.4", "the_pair_of_the_first_thread", "two_kernels 1x10000", "of 10000 elements wrong",
+        ("07_split_row/split_row", "    pair = block_merge<Op>(pair, storage);\n => ")),
+    fault("07.4", "one_place_for_the_pairs_of_all_rows", "two_kernels 2x10000", "race: write of (4|8) bytes of global memory",
+        ("07_split_row/split_row", "pairs[row * gridDim.x + blockIdx.x] = pair; => pairs[blockIdx.x] = pair;"),
+        at="pairs[blockIdx.x] = pair;"),
     wrong_result("08.1", "tail_is_forgotten", "head_and_tail 2x1001", "[0-9]+ of 2002 elements never written",
         ("08_unaligned_rows/unaligned", "tail = (cols - head) % N; => tail = 0;")),
     wrong_result("08.1", "threads_without_a_single_element_have_a_0", "head_and_tail 2x1000 --input very_negative",
@@ -248,7 +253,8 @@ MISTAKES = [
         at="store_pack(row_y + cut.col_of_pack"),
     wrong_count("08.2", "a_warp_too_many", "--variant head_and_tail --rows 7", "^head_and_tail: (block_barriers|shuffles): ",
         ("08_unaligned_rows/unaligned", "with_fused_block(cols / N * N, => with_fused_block(cols / N * N + 1,"), ALL_BLOCKS),
-    fault("08.3", "a_single_element_too_many", "head_and_tail 1x1001", "read of 4 bytes of global memory at .*, which nobody has written yet",
+    fault("08.3", "a_single_element_too_many", "head_and_tail 1x1001",
+        "read of 4 bytes of global memory at .*, which nobody has written yet",
         ("08_unaligned_rows/unaligned", "thread < cut.num_singles(); => thread <= cut.num_singles();"), at="has_single ? row_x"),
     fault("08.3", "packs_for_rows_that_they_do_not_cover", "scalar 2x1001", "misaligned read of 16 bytes",
         ("08_unaligned_rows/unaligned", "launch_packs<Op, 1>( => launch_packs<Op, elements_per_16_bytes<T>>(")),
@@ -290,17 +296,20 @@ MISTAKES = [
         ("10_cluster/cluster", "*cluster.map_shared_rank(&pairs[cluster.block_rank()] => *cluster.map_shared_rank(&pairs[threadIdx.x]"),
         at="*cluster.map_shared_rank(&pairs"),
     fault("10.4", "the_bytes_of_one_pair_are_expected", "one_way_4 3x2048", "read of .* bytes of shared memory at .*",
-        ("10_cluster/cluster", "num_blocks() * sizeof(State)); => num_blocks() * 0 + sizeof(State));")),
+        ("10_cluster/cluster", "static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State)); => "
+                               "static_cast<unsigned>(sizeof(State));")),
     wrong_count("11.1", "a_reduction_for_each_pack", "--variant warp_registers 3x256,1000", "^warp_registers: shuffles: ",
         ("11_backward/in_registers", "++pack) add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);\n"
                                      "  sum = warp_all_reduce<SumOp, 32>(sum); => "
                                      "++pack) {\n    float of_pack = 0;\n    add_packs<Op>(of_pack, y_packs[pack], dy_packs[pack]);\n"
                                      "    sum += warp_all_reduce<SumOp, 32>(of_pack);\n  }")),
     wrong_result("11.1", "the_pair_of_the_first_row", "recomputed 7x1000 --op recomputed_softmax_backward",
-        "[0-9]+ of 7000 elements wrong. first at row 1, column", ("recomputed", "(pairs[2 * row], pairs[2 * row + 1]) => (pairs[0], pairs[1])")),
+        "[0-9]+ of 7000 elements wrong. first at row 1, column",
+        ("recomputed", "(pairs[2 * row], pairs[2 * row + 1]) => (pairs[0], pairs[1])")),
     fault("11.2", "a_column_too_many", "block_registers 1x1000",
         "read of 16 bytes of global memory at .*, which nobody has written yet",
-        ("11_backward/in_registers", "if (col(pack) >= shape.cols) continue;\n      y_packs => if (col(pack) > shape.cols) continue;\n      y_packs"),
+        ("11_backward/in_registers", "if (col(pack) >= shape.cols) continue;\n      y_packs => "
+                                     "if (col(pack) > shape.cols) continue;\n      y_packs"),
         at="      y_packs[pack] = load_pack<N>"),
     wrong_result("11.2", "the_sum_of_dy_alone", "warp_registers 7x100", "[0-9]+ of 700 elements wrong",
         ("row_gradient", "sum += y[i] * dy[i]; => sum += dy[i];")),
@@ -335,7 +344,8 @@ MISTAKES = [
         ("row_loss", "rest < 0x1p-5f ? => rest < 2 ?")),
     wrong_result("12.2", "the_label_of_each_pack", "in_registers 2x1000 --op cross_entropy_gradient", "dx: [0-9]+ of 2000 elements wrong",
         ("12_cross_entropy/fused_loss", "label_col == col(i) + j => label_col % pack_size == j")),
-    wrong_result("12.3", "the_loss_of_the_first_thread_alone", "in_registers 2x1000 --op cross_entropy_gradient", "loss: 2 of 2 elements wrong",
+    wrong_result("12.3", "the_loss_of_the_first_thread_alone", "in_registers 2x1000 --op cross_entropy_gradient",
+        "loss: 2 of 2 elements wrong",
         ("12_cross_entropy/fused_loss", "return total = block_merge_once<Op, warps>(own, storage); => "
                                         "total = own; return block_merge_once<Op, warps>(own, storage);")),
     fault("12.3", "no_barrier_before_the_next_rows_pairs", "one_read 7x1000", "race: read of . bytes of shared memory",
@@ -343,7 +353,8 @@ MISTAKES = [
     wrong_result("12.3", "the_label_of_the_first_row", "unfused_gradient 2x1000 --op cross_entropy_gradient",
         "dx: [12] of 2000 elements wrong. first at row 1,",
         ("12_cross_entropy/separate", "gradient(MaxSum{0, 1}, labels[row], => gradient(MaxSum{0, 1}, labels[0],")),
-    wrong_result("12.4", "an_ignored_row_has_a_loss", "unfused 7x1000", "1 of 7 elements wrong. first at row 2, column 0: got -?nan, expected 0",
+    wrong_result("12.4", "an_ignored_row_has_a_loss", "unfused 7x1000",
+        "1 of 7 elements wrong. first at row 2, column 0: got -?nan, expected 0",
         ("12_cross_entropy/separate", "label == ignored_label ? 0 : -Element => -Element")),
     wrong_count("12.4", "every_warp_reads_the_label", "--variant one_read 3x8192", "^one_read: passes: ",
         ("12_cross_entropy/fused_loss", "    if (threadIdx.x != 0) continue;\n    const std::int64_t label = labels[row];\n => "
@@ -354,7 +365,8 @@ MISTAKES = [
         ("masked_load_store", "stored[i] = i < seen ? values[i] : 0; => stored[i] = values[i];"), ALL_BLOCKS),
     wrong_result("13.1", "drawn_by_column_alone", "masked_in_a_block 7x100 --op causal_softmax",
         "y: [0-9]+ of 700 elements wrong. first at row [1-6]",
-        ("masked_load_store", "const auto index = static_cast<std::uint64_t>(row * cols + col); => const auto index = static_cast<std::uint64_t>(col);"), ALL_BLOCKS),
+        ("masked_load_store", "const auto index = static_cast<std::uint64_t>(row * cols + col); => "
+                              "const auto index = static_cast<std::uint64_t>(col);"), ALL_BLOCKS),
     wrong_result("13.1", "the_gradient_is_not_scaled", "masked_backward 7x100 --op padded_softmax_backward",
         "[0-9]+ of 700 elements wrong", ("masked_softmax", "Dropout::factor * attention_scale => Dropout::factor")),
     wrong_result("13.2", "a_pack_too_many", "masked_backward 1x1000 --op causal_softmax_backward",
@@ -362,9 +374,11 @@ MISTAKES = [
         ("masked_softmax", "const int cols = static_cast<int>(shape.cols); => const int cols = static_cast<int>(shape.cols) + 4;")),
     wrong_result("13.2", "does_not_see_itself", "masked_in_a_block 7x100 --op causal_softmax",
         "softmax: [0-9]+ of 700 elements wrong. first at row 0, column 0: got 0, expected 1",
-        ("masked_load_store", "return static_cast<unsigned>(row) % static_cast<unsigned>(cols); => return static_cast<unsigned>(row) % static_cast<unsigned>(cols) - 1;"), ALL_BLOCKS),
+        ("masked_load_store", "return static_cast<unsigned>(row) % static_cast<unsigned>(cols); => "
+                              "return static_cast<unsigned>(row) % static_cast<unsigned>(cols) - 1;"), ALL_BLOCKS),
     wrong_result("13.2", "words_of_a_pack_are_those_of_the_first", "masked_in_a_block 7x100 --op padded_softmax",
-        "y: [0-9]+ of 700 elements wrong", ("masked_load_store", "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;"), ALL_BLOCKS),
+        "y: [0-9]+ of 700 elements wrong",
+        ("masked_load_store", "const int first = N == 8 ? 0 : static_cast<int>(index % 8); => const int first = 0;"), ALL_BLOCKS),
     wrong_result("13.2", "masked_after_the_softmax", "four_kernels 7x100 --op causal_softmax",
         "softmax: [0-9]+ of 700 elements wrong", ("separate_masked", "mask, -INFINITY}); => mask, 0});"), ALL_BLOCKS),
     wrong_count("13.3", "what_nobody_sees_is_read", "--variant masked_in_a_block --op causal_softmax",
@@ -430,7 +444,8 @@ MISTAKES = [
         at="total = Op::merge(total, pairs[i]);"),
     fault("library.6", "no_barrier_before_the_results", "flat_span 64x33 --offset 1,2",
         "race: (read|write) of 4 bytes of shared memory",
-        ("forward/flat_span", "__syncthreads();  // and all have read => // and all have read"), at="if (all_exist || i < count) store_pack(part + i"),
+        ("forward/flat_span", "__syncthreads();  // and all have read => "
+                              "// and all have read"), at="if (all_exist || i < count) store_pack(part + i"),
     fault("library.6", "no_barrier_before_the_results_leave", "flat_span 64x33", "race: read of 16 bytes of shared memory",
         ("forward/flat_span", "    __syncthreads();\n    copy_out => \n    copy_out"),
         at="store_pack(global + cut.col_of_pack(pack)"),
@@ -442,7 +457,8 @@ MISTAKES = [
     fault("library.6", "one_inbox_for_all_rows", "tickets 300x2048", "asynchronous store",
         ("cluster_exchange", "send_to_all(&pairs[turn][cluster.block_rank()] => send_to_all(&pairs[0][cluster.block_rank()]"),
         ("cluster_exchange", "? pairs[turn][lane] => ? pairs[0][lane]"), at="ptx::st_async("),
-    fault("library.7", "a_sum_of_0_is_no_sum", "backward_row_exchange 1x10000 --input neg_inf_prefix --op softmax_backward", "waits for ever",
+    fault("library.7", "a_sum_of_0_is_no_sum", "backward_row_exchange 1x10000 --input neg_inf_prefix --op softmax_backward",
+        "waits for ever",
         ("exchange_gradient", "block_storage), 1}; => block_storage), 0};"),
         ("row_exchange", "// for the next launch => // again"), at="while (bits == 0)", file="row_exchange"),
     fault("library.7", "a_group_is_not_waited_for", "backward_shared_memory 7x8192 --op softmax_backward", ON_ITS_WAY,
@@ -450,29 +466,37 @@ MISTAKES = [
         at="sum, load_pack<N>(kept_y + pack * N), load_pack<N>(kept_dy + pack * N));\n      });\n    }"),
     fault("library.7", "sent_before_the_others_have_started", "backward_cluster 3x2048 --op softmax_backward", NOT_STARTED,
         ("backward/in_cluster", "  ptx::barrier_cluster_wait();\n => "), at="sum = exchange.merge(sum, 0);"),
-    fault("library.7", "no_barrier_before_the_sum", "backward_unaligned 7x1001 --offset 1,2 --op softmax_backward", "read of .* bytes of shared memory",
+    fault("library.7", "no_barrier_before_the_sum", "backward_unaligned 7x1001 --offset 1,2 --op softmax_backward",
+        "read of .* bytes of shared memory",
         ("backward/unaligned", "    __pipeline_wait_prior(0);\n    __syncthreads();\n =>     __pipeline_wait_prior(0);\n"),
         ("row_in_flight", "= static_cast<float>(address[i]); => = float(address[i]);"), at="= float(address[i]);", file="row_in_flight"),
-    wrong_result("library.7", "single_elements_do_not_count", "backward_head_and_tail 7x1001 --op softmax_backward", "[0-9]+ of 7007 elements wrong",
+    wrong_result("library.7", "single_elements_do_not_count", "backward_head_and_tail 7x1001 --op softmax_backward",
+        "[0-9]+ of 7007 elements wrong",
         ("backward/head_and_tail", "    add_packs<Op>(sum, y_single, dy_single);\n => ")),
-    wrong_result("library.7", "the_sum_of_the_first_part", "backward_flat_span 40x129 --op softmax_backward", "[0-9]+ of 5160 elements wrong",
+    wrong_result("library.7", "the_sum_of_the_first_part", "backward_flat_span 40x129 --op softmax_backward",
+        "[0-9]+ of 5160 elements wrong",
         ("backward/flat_span", "sums[part * rows_of_block + row]); => sums[row]);")),
-    wrong_result("library.7", "every_block_has_the_same_sums", "backward_two_kernels 7x10000 --op softmax_backward", "first at row 1, column 0",
+    wrong_result("library.7", "every_block_has_the_same_sums", "backward_two_kernels 7x10000 --op softmax_backward",
+        "first at row 1, column 0",
         ("split_gradient", "sums[row * gridDim.x + i]); => sums[i]);")),
     fault("library.8", "no_barrier_before_the_next_rows", "backward_unaligned 7x1001 --offset 1,2 --op softmax_backward",
         "race: write of (4|16) bytes of shared memory",
         ("backward/unaligned", "__syncthreads();  // the next rows are copied over these => // the next rows are"),
         at="copy_async(kept"),
-    fault("library.8", "no_barrier_before_the_gradients_leave", "backward_flat_span 64x33 --op softmax_backward", "race: read of 16 bytes of shared memory",
+    fault("library.8", "no_barrier_before_the_gradients_leave", "backward_flat_span 64x33 --op softmax_backward",
+        "race: read of 16 bytes of shared memory",
         ("backward/flat_span", "    __syncthreads();\n    copy_out => \n    copy_out"), at="copy_out(dx + first, span_of_dy"),
-    wrong_result("library.8", "the_tail_is_forgotten", "backward_unaligned 2x1001 --op softmax_backward", "[0-9]+ of 2002 elements never written",
+    wrong_result("library.8", "the_tail_is_forgotten", "backward_unaligned 2x1001 --op softmax_backward",
+        "[0-9]+ of 2002 elements never written",
         ("cut", "tail = (count - head) % N; => tail = 0;")),
     fault("library.8", "a_column_too_many", "backward_block_registers 1x1000 --op softmax_backward",
         "read of 16 bytes of global memory at .*, which nobody has written yet",
         ("backward/in_registers", "const auto exists = [&](int pack) { return col(pack) < shape.cols; }; => "
                                   "const auto exists = [&](int pack) { return col(pack) <= shape.cols; };"),
-        at="if (!exists(pack)) continue;\n      y_packs[pack] = load_pack<N>(y + first + col(pack));\n      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
-    fault("library.9", "one_storage_for_all_rows", "loss_drawn_rows 7x1000 --op cross_entropy", "race: (read|write) of 4 bytes of shared memory",
+        at="if (!exists(pack)) continue;\n      y_packs[pack] = load_pack<N>(y + first + col(pack));\n"
+           "      dy_packs[pack] = load_pack<N>(dy + first + col(pack));\n    }\n\n    typename"),
+    fault("library.9", "one_storage_for_all_rows", "loss_drawn_rows 7x1000 --op cross_entropy",
+        "race: (read|write) of 4 bytes of shared memory",
         ("loss", "storage[parity]); => storage[0]);"), at="storage[0]);"),
     fault("library.9", "a_group_is_not_waited_for", "gradient_kept_row 7x8192 --op cross_entropy_gradient", ON_ITS_WAY,
         ("kept_row", "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
@@ -484,10 +508,13 @@ MISTAKES = [
         "elements wrong", ("narrow_rows", "if (label == ignored_label) { => if (false) {")),
     fault("library.10", "lanes_without_a_row_leave_the_others", "loss_narrow_rows 3x64 --op cross_entropy_gradient",
         "the mask of a shuffle names lanes 16-31, which have ended the kernel",
-        ("narrow_rows", "- threadIdx.x % 32 / tile.group_width < rows; => - (tile.group_width == 16 ? 0 : threadIdx.x % 32 / tile.group_width) < rows;")),
-    fault("library.10", "the_next_row_begins_where_this_one_does", "loss_drawn_rows 7x1001 --op cross_entropy", "misaligned read of 16 bytes",
+        ("narrow_rows", "- threadIdx.x % 32 / tile.group_width < rows; => "
+                        "- (tile.group_width == 16 ? 0 : threadIdx.x % 32 / tile.group_width) < rows;")),
+    fault("library.10", "the_next_row_begins_where_this_one_does", "loss_drawn_rows 7x1001 --op cross_entropy",
+        "misaligned read of 16 bytes",
         ("loss", "        ahead_cut = cut_of(ahead_x, next);\n => "), at="ahead.fetch(ahead_x, ahead_cut, is_last"),
-    wrong_result("library.10", "shifts_are_rounded_however_large", "loss_one_read 7x1000 --input lowest --op cross_entropy", "6 of 7 elements wrong",
+    wrong_result("library.10", "shifts_are_rounded_however_large", "loss_one_read 7x1000 --input lowest --op cross_entropy",
+        "6 of 7 elements wrong",
         ("running_pair", "return fabsf(max) < 0x1p30f; => return max > -1e38f;")),
     fault("library.10", "no_barrier_before_the_next_row", "gradient_kept_row 7x1001 --offset 1,2 --op cross_entropy_gradient",
         "race: write of (4|16) bytes of shared memory",
@@ -506,20 +533,23 @@ MISTAKES = [
         at="loss[row] = loss_of_row<Op>"),
     wrong_result("library.11", "the_label_is_of_the_first_part", "loss_flat_span 40x129 --op cross_entropy_gradient",
         "of 40 elements never written",
-        ("span_loss", "has_label = first_col <= label && label < min(first_col + most_cols, cols); => has_label = label < min(most_cols, cols) && first_col == 0 && label >= 0;")),
+        ("span_loss", "has_label = first_col <= label && label < min(first_col + most_cols, cols); => "
+                      "has_label = label < min(most_cols, cols) && first_col == 0 && label >= 0;")),
     wrong_result("library.11", "tickets_are_not_reset", "loss_drawn_rows 7x1000 --op cross_entropy", "left its workspace other than zero",
         ("async_copy", "atomicInc(counter, static_cast<unsigned>(count - 1)) => atomicAdd(counter, 1u)")),
     fault("library.11", "sent_before_the_others_have_started", "gradient_unaligned_cluster 3x2048 --op cross_entropy_gradient", NOT_STARTED,
         ("loss/unaligned_cluster", "  ptx::barrier_cluster_wait();\n => "), at="exchange.merge(own, 0)"),
     fault("library.11", "sent_before_there_is_a_barrier", "loss_cluster_registers 3x40000 --op cross_entropy", NOT_STARTED,
         ("cluster_loss", "  ptx::barrier_cluster_wait();  // until => //"), at="ptx::st_async(cluster.map_shared_rank(place, 0)"),
-    wrong_result("library.11", "packs_that_are_left_over_are_not_added", "loss_cluster_registers 3x10000 --op cross_entropy", "2 of 3 elements wrong",
+    wrong_result("library.11", "packs_that_are_left_over_are_not_added", "loss_cluster_registers 3x10000 --op cross_entropy",
+        "2 of 3 elements wrong",
         ("cluster_loss", "if constexpr (left_over > 0) => if constexpr (false)")),
     wrong_result("library.11", "elements_after_the_packs_are_left_out", "loss_narrow_rows 7x1001 --op cross_entropy", "elements wrong",
         ("lane_of_row", "return has_row_ && col_of_single(i) < cols_; => return has_row_ && col_of_single(i) < first_of_packs_;")),
     wrong_result("library.11", "half_of_the_lanes_are_merged", "loss_narrow_rows 7x10 --op cross_entropy_gradient",
         "elements wrong",
-        ("narrow_rows", "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
+        ("narrow_rows", "sum = warp_all_reduce<SumOp, tile.group_width>(sum); => "
+                        "sum = warp_all_reduce<SumOp, (tile.group_width + 1) / 2>(sum);")),
     fault("library.12", "no_barrier_before_the_gradients_leave", "loss_flat_span 64x33 --op cross_entropy_gradient",
         "race: read of 16 bytes of shared memory",
         ("span_loss", "      __syncthreads();\n      copy_out => \n      copy_out"), at="copy_out(span_dx, place_in(buffer, span_dx)"),
@@ -675,7 +705,8 @@ def check(build: Path, name: str) -> str:
         try:
             return f"{len(check_stage.verify([str(executable), *options.split(), '--format', 'csv'])[0])} verified"
         except Failure as failure:
-            raise Failure(f"{failure}\nThese grids have at most two blocks (max_grid_blocks of grid.cuh), so a block has to do several rows") from None
+            why = "These grids have at most two blocks (max_grid_blocks of grid.cuh), so a block has to do several rows"
+            raise Failure(f"{failure}\n{why}") from None
     return "\n".join(f"{mistake.name}: {caught(mistake, executable)}" for mistake in GROUPS[name])
 
 

@@ -123,7 +123,7 @@ def kept_l2(stage: str) -> None:
 
 def profile(stage: str, *command: str) -> None:
     """Whether ncu may count is asked of ncu itself."""
-    launch = [stage, "--profile", "--variant", "packs"]
+    launch = [stage, "--profile", "--variant", "padded_packs"]
     on_gpu(launch)
     places = [shutil.which("ncu"), "/usr/local/cuda/bin/ncu", *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
     ncu = next((place for place in places if place and Path(place).exists()), None)

@@ -44,7 +44,7 @@ def test_configures_whatever_the_stages_hold(checkout: Path, monkeypatch: pytest
         return {(e["file"], e["command"]) for e in entries if not is_of_a_test(e)}
 
     def number_of_tests() -> int:
-        return run("ctest", "-N", "--test-dir", build).stdout.count("Test #")
+        return len(re.findall(r"^ +Test +#\d+: ", run("ctest", "-N", "--test-dir", build).stdout, re.MULTILINE))
 
     def stopped_by_warnings(commands: set[Command]) -> set[str]:
         return {Path(file).suffix for file, command in commands if "-Werror" in command}

@@ -979,7 +979,7 @@ def test_the_recorded_sweeps_are_of_the_published_tables() -> None:
     "arguments, said",
     [
         ("--tables none", "'none' is not accepted; accepted: fastertransformer, oneflow"),
-        ("--contenders stages,onnx", "'onnx' is not accepted; accepted: stages, cudnn, pytorch"),
+        ("--contenders stages,onnx", "'onnx' is not accepted; accepted: stages, rowwise, cudnn, pytorch"),
         ("--shapes f16", "shape 'f16' is not DTYPE:ROWSxCOLS"),
         ("--shapes f16:0x1", "shape 'f16:0x1'"),
         ("--random 0", "'0' is not accepted; accepted: whole numbers from 1"),

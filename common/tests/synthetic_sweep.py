@@ -19,6 +19,7 @@ CONTENDERS = [
     ("stage", "04_smem_bank_conflict", "vector_layout", 0.94, 1 << 15, 2),
     ("stage", "05_uncached", "large_block", 0.90, 1 << 30, 4),
     ("stage", "06_online", "online", 0.93, 1 << 30, 3),
+    ("stage", "14_dispatch", "dispatch", 0.985, 1 << 14, 2),
     ("peer", "cudnn", "accurate", 0.45, 1 << 30, None),
     ("peer", "pytorch", "eager", 0.55, 1 << 30, None),
     ("peer", "pytorch", "compiled", 0.70, 1 << 30, None),

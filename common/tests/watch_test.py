@@ -122,7 +122,7 @@ def test_values_in_shared_memory_are_those_that_were_stored() -> None:
                 compared += 1
     assert compared > 500 and len(memory) >= 257
     # A pair of maximum and sum is two words.
-    (launch,) = record("10_cluster", "cluster_2", rows=1)["launches"]
+    (launch,) = record("10_cluster", "one_way_4", rows=1)["launches"]
     assert any(len(event.get("words", ())) == 2 for event in launch["events"])
 
 

@@ -1,4 +1,4 @@
-// The gradients of softmax and log-softmax: the launchers of the kernels, those of stage 11.
+// The gradients of softmax and log-softmax: the launchers of the kernels, whose idea is that of stage 11.
 #include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/backward/exchange_gradient.cuh"
 #include "common/rowwise/kernels/backward/flat_span.cuh"

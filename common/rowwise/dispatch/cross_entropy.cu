@@ -1,4 +1,4 @@
-// Cross-entropy, alone and with its gradient: the launchers of the kernels, those of stage 12.
+// Cross-entropy, alone and with its gradient: the launchers of the kernels, whose idea is that of stage 12.
 #include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/loss/cluster_loss.cuh"
 #include "common/rowwise/kernels/loss/in_registers.cuh"

@@ -1,4 +1,4 @@
-// Softmax and log-softmax: the launchers of the kernels, most of them of stages 03 to 10.
+// Softmax and log-softmax: the launchers of the kernels, whose ideas are those of stages 03 to 10.
 #include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/forward/cluster_registers.cuh"
 #include "common/rowwise/kernels/forward/cluster_row.cuh"

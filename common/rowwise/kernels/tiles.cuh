@@ -1,5 +1,5 @@
-// How a kernel covers a row: tiles, which are constants of a kernel, and the choice among them at run time. From the stages
-// warp_reduce, online and split_row.
+// How a kernel covers a row: tiles, which are constants of a kernel, and the choice among them at run time.
+// From the stages warp_reduce, online and split_row.
 #pragma once
 
 #include <cuda/std/cstdint>

@@ -121,7 +121,7 @@ class Work:
 
     @property
     def prefix(self) -> str:
-        """Of the names under which its kernels are recorded."""
+        """The beginning of the names under which its kernels are recorded."""
         return "" if self.name == "Forward" else f"{self.name.lower()}_"
 
     @property

@@ -35,7 +35,7 @@ STATUSES = ("verified", "wrong", "not applicable", "failed")
 # Not among the stages that are recorded, counted and swept: those use one GPU.
 OF_SEVERAL_GPUS = "15_several_gpus"
 
-# The library's kernels are the variants of a stage, too, which is no step of the ladder. Its executable has another name.
+# The library's kernels are the variants of a stage, too, but this stage is not in the ladder. Its executable has another name.
 LIBRARY = "rowwise"
 OF_LIBRARY = "rowwise_bench"
 DISPATCH = "14_dispatch"  # the library as it is called: it chooses one of these kernels
@@ -73,11 +73,11 @@ def operation_of(stage: str) -> str:
 
 
 def of_its_operation(entries: Iterable[Json]) -> list[Json]:
-    """For each variant and shape the entry of the operation that the variant does, if it does one there; none if it says that it
-    "makes" another."""
+    """For each variant and shape the entry of the operation that the variant does, if it does one there; none if its reason
+    is that the variant does another."""
     found: dict[str, Json] = {}
     for entry in entries:
-        if entry["reason"].startswith("makes "):
+        if entry["reason"].startswith("this variant does "):
             continue
         kept = found.setdefault(place_of(entry), entry)
         if kept["status"] == "not applicable" != entry["status"]:

@@ -1,4 +1,5 @@
-"""Measures every stage and every peer found at the published tables' shapes, by one timer in one process.
+"""Measures every stage, every kernel of rowwise and every peer found at the published tables' shapes, by one timer in one
+process.
 
     ./run sweep
     ./run sweep --tables oneflow --contenders stages,cudnn

@@ -180,7 +180,7 @@ FIRST_WITH_LIBRARY = "03"  # the stages before it are far from the library
 
 
 def library_cell(recorded: Recorded, shape: Shape, stage: str, op: str) -> str:
-    """What the library reaches at a shape, where it does what the stage does: several operations are divided by a slash."""
+    """The library's percentage at a shape, if it has the stage's operation; those of several operations with slashes between."""
     ops = [op] if op else [op for op in results.operations_of(stage) if op in results.operations_of(results.DISPATCH)]
     here = (recorded.at(shape, op) for op in ops if (shape, op) in recorded)
     found = (results.fastest(r for r in results_here if r["stage"] == results.DISPATCH) for results_here in here)

@@ -257,7 +257,7 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
         return {"label": label, "percent": cells}
 
     of_stages = [*(line(stage, "stage", [stage]) for stage in stages), line("the library", "stage", [results.DISPATCH])]
-    peers = [line("PyTorch", "peer", ["pytorch"]), line("best library", "peer", PEERS)]
+    peers = [line("PyTorch", "peer", ["pytorch"]), line("best other library", "peer", PEERS)]
     of_stages, peers = ([each for each in lines if any(each["percent"])] for lines in (of_stages, peers))
     first = recordings[0]
     title = "Softmax: speed in percent of a plain copy"

@@ -14,16 +14,16 @@ A block is between two markers on lines of their own, a value within a line:
 
 Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is shapes=f32:49152x1024,f16:49152x1024:
     ladder SHAPE                      every variant of every stage, the copy last
-    stage NAME SHAPES                 one stage's variants, percent of the copy by shape
+    stage NAME SHAPES                 one stage's variants and the library, percent of the copy by shape
     chart FILE.svg ladder SHAPE
-    chart FILE.svg change stage=NAME SHAPE                  the best of the stages before it, and its own best
+    chart FILE.svg change stage=NAME SHAPE                  the best of the stages before it, its own best, the library
     chart FILE.svg bandwidth dtype= rows= [stages=A,B]      at every recorded power of two
     chart FILE.svg roofline SHAPE
     chart FILE.svg heat_map wider=SHAPE,… unaligned=SHAPE,… few=SHAPE,…     stages and libraries by shape
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
-    sweep TABLE                       a published table of ./run sweep: the best stage and every peer's best
-    libraries TABLE op=softmax_backward      the same of another operation: the best variant, and the best of all libraries
+    sweep TABLE                       a published table of ./run sweep: the library and every peer's best
+    libraries TABLE op=softmax_backward      the same of another operation: the library, and the best of the others
     profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as one number where they agree; the
                                              quantities are QUANTITIES of quantities.py, with _ for spaces
     counters NAME [SHAPE] columns=A,B,…      Nsight Compute's counts: COUNTERS of blocks.py
@@ -32,7 +32,7 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     hardware_table differences        where they differ, and why
     segments                          stage 14's picture, and in words which kernel takes which matrices
 Values; variant=best is the stage's fastest:
-    percent | time                                stage= variant= SHAPE
+    percent | time                                stage= variant= SHAPE   percent also with op=
     copy_time | copy_bandwidth                    SHAPE
     ratio a=STAGE/VARIANT b=STAGE/VARIANT SHAPE   time of a ÷ time of b
     counter | counted                             column= stage= variant= SHAPE   of Nsight Compute, of the simulator

@@ -1,6 +1,7 @@
 // From the stage backward: both rows in the registers of a group of lanes, as in forward/warp_reduce.cuh, or
-// of a block, as in forward/online.cuh. Beyond that, warp_registers reads packs of 8 and 4 bytes (20
-// percentage points at bf16 262144 x 100) and cuts 16-bit rows that packs of 16 bytes do not cover.
+// of a block, as in forward/online.cuh. Beyond the stage's kernels, warp_registers gives a row only as many
+// lanes as it needs, reads packs of 8 and 4 bytes (20 percentage points at bf16 262144 x 100), and cuts
+// 16-bit rows that packs of 16 bytes do not cover.
 #pragma once
 
 #include "common/kernel/current_device.cuh"

@@ -1,5 +1,5 @@
-// From the stages backward and fusion: a lane's share of a row that fits in the registers of a warp. It has
-// packs and, if these do not cover the row, single elements.
+// From the stages backward and cross_entropy: a lane's share of a row that fits in the registers of a warp.
+// It has packs and, if these do not cover the row, single elements.
 #pragma once
 
 #include "common/rowwise/kernels/forward/cut.cuh"

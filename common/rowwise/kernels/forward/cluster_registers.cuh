@@ -1,7 +1,8 @@
-// From the stage cluster (variant `registers`): a cluster for each row, which stays in registers, as `fused`
-// of the stage online keeps it in one block. Each element costs one exponential, and there is no barrier of a
-// block: every warp sends its pair to every block, and every warp merges all of them. At f32 64 x 32000 this
-// reached 86.4 % of the copy's speed; the best cluster with the row in shared memory reached 81.2 % (H200).
+// From the stage cluster (`registers` of the dispatch): a cluster for each row, which stays in registers, as
+// `fused` of the stage online keeps it in one block. Each element costs one exponential, and there is no
+// barrier of a block: every warp sends its pair to every block, and every warp merges all of them. At f32 64
+// x 32000 this reached 86.4 % of the copy's speed; the best cluster with the row in shared memory reached
+// 81.2 % (H200).
 #pragma once
 
 #include "common/kernel/cluster_exchange.cuh"

@@ -1,10 +1,10 @@
-// From the stage unaligned_rows: rows whose width no pack of 16 bytes divides. Each row starts at a different
-// offset from a pack.
+// From the stage unaligned_rows: rows whose width no pack of 16 bytes divides. Each row starts at a
+// different offset from a pack. Beyond the stage's Cut, packs may begin at a line of the cache (Note N15).
 //
-// Cost: 2 passes. Kernels of earlier stages read such rows by single elements; here 16-byte accesses move all
-// of a row except its ends. Variants differ in how they treat these: single elements before the first pack
-// and after the last (head_and_tail), several rows at once, so that few of them have an end (flat_span), or
-// shared memory that holds a wide row while it arrives (row_in_flight).
+// Cost: 2 passes. 16-byte accesses move all of a row except its ends. The library's kernels differ in how
+// they treat these: single elements before the first pack and after the last (head_and_tail), several rows
+// at once, so that few of them have an end (flat_span), or shared memory that holds a wide row while it
+// arrives (row_in_flight).
 // Sources: a scalar prologue and epilogue around vector accesses, and rows as one flat range, are common
 // practice.
 #pragma once

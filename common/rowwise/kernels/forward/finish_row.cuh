@@ -1,5 +1,5 @@
-// From the stage unaligned_rows: the arithmetic that its variants with a row in registers share. It is that
-// of fused_register_softmax in the stage online, on an array of floats and with the merge as a parameter.
+// From the stage online: its replace_by_results, in two steps, because some kernels need a thread's pair
+// before they merge. Each element costs one exponential.
 #pragma once
 
 #include "common/kernel/block_merge.cuh"

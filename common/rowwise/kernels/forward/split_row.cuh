@@ -1,5 +1,6 @@
-// From the stage split_row, for few rows: how a row is split into parts that many blocks share. The split is that of
-// FlashDecoding and of cub::DeviceReduce's two kernels.
+// From the stage split_row, for few rows: how a row is split into parts that many blocks share. Beyond the
+// stage's split, a part is read and written through any Load and Store.
+// Source: the split is that of FlashDecoding and of cub::DeviceReduce's two kernels.
 #pragma once
 
 #include "common/kernel/current_device.cuh"
@@ -56,8 +57,8 @@ struct PartOfRow {
 constexpr int split_block_size = 256;
 constexpr std::int64_t max_grid_rows = 65535;  // the most blocks in y
 
-/// For kernels that read a row twice: four blocks per multiprocessor, unless their threads would have fewer than
-/// two packs to read.
+/// For kernels that read a row twice: four blocks per multiprocessor, unless their threads would have fewer
+/// than two packs to read.
 inline Split split_over_gpu(Shape shape) {
   const std::int64_t wanted = divide_up(4 * multiprocessors(), max(shape.rows, std::int64_t{1}));
   return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));

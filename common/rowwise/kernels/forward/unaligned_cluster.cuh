@@ -1,6 +1,6 @@
 // From the stage cluster: a cluster for each row of any width at any address. It is row_in_flight.cuh, one
 // level up: a block's part is a row that begins at another offset in a line. At bf16 4096 x 65536 this
-// reached 99.6 % of the copy's speed, about as much as cluster_8, which needs whole packs (100.3 %; H200).
+// reached 99.6 % of the copy's speed, as much as cluster_4, which needs whole packs (H200).
 #pragma once
 
 #include "common/kernel/cluster_exchange.cuh"

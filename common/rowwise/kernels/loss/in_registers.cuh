@@ -1,6 +1,7 @@
-// From the stage fusion: the loss and the gradient of a row in the registers of a block or of a warp. It is
-// forward/head_and_tail.cuh with another end. At bf16 49152 x 1025 this reached 97.9 % of the ceiling;
-// separate kernels reached 17.3 % (H200).
+// From the stage cross_entropy: the loss and the gradient of a row in the registers of a block or of a warp.
+// Beyond the stage's kernel, rows are cut as in forward/head_and_tail.cuh. At bf16 32768 x 8192 this reached
+// 99.9 % of the ceiling, and the stage's kernel 94.3 %; at bf16 49152 x 1025 this reached 97.9 %, and
+// separate kernels 17.3 % (H200).
 #pragma once
 
 #include "common/kernel/row_loss.cuh"

@@ -1,4 +1,4 @@
-// From the stage fusion: operations on packs of a row that are in registers.
+// From the stage cross_entropy: operations on packs of a row that are in registers.
 #pragma once
 
 #include <type_traits>

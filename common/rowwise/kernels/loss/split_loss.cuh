@@ -1,5 +1,5 @@
-// From the stage fusion: the loss of few rows, each shared by many blocks, as forward/split_row.cuh splits
-// it.
+// From the stage cross_entropy: the loss of few rows, each shared by many blocks, as forward/split_row.cuh
+// splits it.
 #pragma once
 
 #include "common/rowwise/kernels/forward/split_row.cuh"

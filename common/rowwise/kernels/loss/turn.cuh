@@ -1,5 +1,5 @@
-// From the stage fusion: how a block walks over a row that is read once. In each iteration ("turn") a thread
-// reads several packs.
+// From the stage cross_entropy: how a block walks over a row that is read once. In each iteration ("turn") a
+// thread reads several packs.
 #pragma once
 
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
