@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stages, and the library's kernels, with mistakes in them. The suite's own checks must catch each on a machine without a GPU, with a message that
-says where it is. liars.cu tests the harness; this tests what the suite does to the stages.
+"""Stages, and the library's kernels, with mistakes in them. The suite's own checks must catch each on a machine without a
+GPU, with a message that says where it is. liars.cu tests the harness; this tests what the suite does to the stages.
 
     mutants.py --list           the names of the groups
     mutants.py BUILD GROUP      makes the group's files in BUILD/mutants, compiles its stage with them, and runs it
