@@ -40,6 +40,18 @@ def test_quick_stays_out_of_the_results(repository: Repository) -> None:
     assert {(r["dtype"], r["rows"], r["cols"]) for r in recorded.results} == {("f32", 49152, 1024)}
 
 
+def test_the_library_is_recorded_with_the_stages(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {})  # like the stages, it does softmax here
+    main = repository.root / "common/rowwise/bench/main.cu"
+    main.parent.mkdir(parents=True)
+    main.touch()
+    repository.tool("record --quick", 1, f"not built: {repository.build / results.OF_LIBRARY}")
+    shutil.copy(repository.build / "03_fast", repository.build / results.OF_LIBRARY)
+    repository.tool("record --quick")
+    of_all = results.Recorded(repository.build / "nvidia-fake-1-quick.json").results
+    assert {result["stage"] for result in of_all} == {*repository.stages, results.OF_LIBRARY, ""}
+
+
 def test_another_gpu_s_recording_stays(recorded: Repository) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     for stage in recorded.stages:

@@ -374,6 +374,23 @@ def test_stages_of_another_operation_are_left_out(
     assert [r["contender"] for r in data["results"]] == ["copy", "quack softmax"]
 
 
+def test_the_library_s_kernels_are_contenders(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setattr(results, "OPERATIONS", {results.OF_LIBRARY: ("softmax", "softmax_backward")})
+    monkeypatch.setitem(STAGES, results.OF_LIBRARY, [("fused", 90.0, 10**9)])
+    main = world.root / "common/rowwise/bench/main.cu"
+    main.parent.mkdir(parents=True)
+    main.touch()
+    name = f"{results.OF_LIBRARY} fused"
+    for more, found in {
+        (): [*NAMES, name],
+        ("--contenders", "stages"): NAMES,
+        ("--contenders", "rowwise"): ["copy", name],
+        ("--contenders", "rowwise", "--op", "softmax_backward"): ["copy", name],
+    }.items():
+        data, _ = world.swept("--shapes", SMALL, *more)
+        assert [r["contender"] for r in data["results"]] == found
+
+
 def test_of_a_peer_s_contenders_those_that_do_the_operation() -> None:
     """If a peer does not do it at all, its first contender: the rows say so."""
     found = [
