@@ -11,15 +11,6 @@
 
 namespace rowwise {
 
-/// Beyond 8 single elements per lane it has half the speed of others.
-struct WarpRegistersOfFewElements : WarpRegisters {
-  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    if (matrix.in_single_elements() && !can_cut(matrix.lie_alike, matrix.element_bytes)) {
-      return at_most_columns(8 * 32, matrix, Why::registers_of_warp_for_two);
-    }
-    return WarpRegisters::refuses(matrix, gpu);
-  }
-};
 /// Otherwise it goes through shared memory, as `unaligned`.
 struct HeadAndTailOfAlike : HeadAndTailOfTwoRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
@@ -27,7 +18,7 @@ struct HeadAndTailOfAlike : HeadAndTailOfTwoRows {
   }
 };
 
-WarpRegistersOfFewElements launcher_of(Is<Backward::warp_registers>);
+WarpRegisters launcher_of(Is<Backward::warp_registers>);
 BlockRegisters launcher_of(Is<Backward::block_registers>);
 SharedMemory launcher_of(Is<Backward::shared_memory>);
 Cluster launcher_of(Is<Backward::cluster>);

@@ -154,7 +154,9 @@ struct WarpRegisters {
     return lie_alike && element_bytes == 2;
   }
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
-    const std::int64_t most_cols = can_cut(matrix.lie_alike, matrix.element_bytes) ? 6 * 8 * 32 : 1024;
+    const bool cuts = can_cut(matrix.lie_alike, matrix.element_bytes);
+    // Beyond 8 single elements per lane it has half the speed of others.
+    const std::int64_t most_cols = cuts ? 6 * 8 * 32 : matrix.in_single_elements() ? 8 * 32 : 1024;
     return at_most_columns(most_cols, matrix, Why::registers_of_warp_for_two);
   }
 
@@ -229,7 +231,7 @@ struct WarpRegisters {
       if (fit.template operator()<4>()) return launch_packs<Op, 4, 1, 2, 8>(tensors, stream);
       if (fit.template operator()<2>()) return launch_packs<Op, 2, 2, 4, 8, 16>(tensors, stream);
     }
-    launch_packs<Op, 1, 4, 8, 32>(tensors, stream);
+    launch_packs<Op, 1, 4, 8>(tensors, stream);
   }
 };
 
