@@ -1,6 +1,7 @@
 // Every variant of a stage beyond one right result: a launch that a graph repeats, and launches on two streams at once.
 // Arguments: the library of a stage, as common/harness/c/c_interface.h takes it, and the variant, if not all.
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -153,7 +154,7 @@ struct MostRows {
   std::int64_t rows, cols;
 };
 constexpr std::int64_t grid_blocks = INT_MAX;
-constexpr MostRows most_rows[] = {
+constexpr std::array<MostRows, 11> most_rows{{
     {"03_warp_reduce", "scalar_loads", grid_blocks * 4, 8},
     {"03_warp_reduce", "padded_packs", grid_blocks * 4, 8},
     {"03_warp_reduce", "narrow_groups", grid_blocks * 4, 8},
@@ -165,11 +166,12 @@ constexpr MostRows most_rows[] = {
     {"rowwise_bench", "unaligned_cluster", grid_blocks / 2, 1},
     {"rowwise_bench", "backward_unaligned_cluster", grid_blocks / 2, 1},
     {"rowwise_bench", "gradient_unaligned_cluster", grid_blocks / 2, 1},
-};
+}};
 
 /// The variant does an operation of the stage, unless the GPU is too old, and refuses one more row.
 bool refuses_more(const Variant& variant, const MostRows& most, const Stage& stage, const Device& device) {
-  bool all = true, has_clusters = true;
+  bool all = true;
+  bool has_clusters = true;
   int checked = 0;
   for (const Operation* op : stage.operations) {
     const auto reason = [&](std::int64_t rows) {
