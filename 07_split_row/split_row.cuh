@@ -165,9 +165,18 @@ __device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage
   return block_merge<Op>(total, storage);
 }
 
+/// For __launch_bounds__: an SM of compute capability 7.5 holds 1024 threads, all later ones hold 1536.
+constexpr int promised_blocks(int blocks_per_sm) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return blocks_per_sm < 1024 / split_block_size ? blocks_per_sm : 1024 / split_block_size;
+#else
+  return blocks_per_sm;
+#endif
+}
+
 /// blockIdx.x: the part, blockIdx.y: the row.
 template <class Op, int pack_size, int elements, int blocks_per_sm, class T>
-__global__ void __launch_bounds__(split_block_size, blocks_per_sm)
+__global__ void __launch_bounds__(split_block_size, promised_blocks(blocks_per_sm))
     exchange_softmax(const T* x, T* y, PairBits* slots, Shape shape, std::int64_t part_cols) {
   __shared__ MaxSum storage[32];
   constexpr int packs_per_thread = elements / pack_size;
