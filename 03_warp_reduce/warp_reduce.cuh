@@ -1,8 +1,8 @@
 // Stage 03: the row lives in the registers of a group of lanes, which exchange values with __shfl_xor_sync.
 //
 // Cost: 2 passes, one read and one write; no shared memory and no barrier. The limit is the registers: up to
-// 1024 columns here. The three variants have one kernel. A lane takes single elements,
-// packs of 16 bytes, or 16 bytes of a narrow row, which few lanes share.
+// 1024 columns here. The three variants have one kernel. A lane takes single elements, packs of 16 bytes, or
+// 16 bytes of a narrow row, which few lanes share.
 // Sources: OneFlow's first softmax kernel; AITemplate's warp softmax for narrow rows.
 #pragma once
 

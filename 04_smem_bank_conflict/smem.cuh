@@ -33,8 +33,8 @@ struct InterleavedScalarLayout {
   }
 };
 
-/// The same layout, written in the obvious way. Its accesses look as if they had bank conflicts, but nvcc merges
-/// them into wider ones: look at the generated code.
+/// The same layout, with a plain loop. By the arithmetic its accesses have bank conflicts, but nvcc merges
+/// them into wider ones, as the generated code shows.
 struct InterleavedLayout {
   template <int N>
   static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {

@@ -88,39 +88,47 @@ __device__ void replace_by_results(float (&values)[count], Merge merge) {
   for (float& value : values) value = Op::finish_part(value, to_row);
 }
 
-/// The values of pack i.
-template <int N, int count>
-__device__ auto values_of_pack(float (&values)[count], int i) -> float (&)[N] {
-  return reinterpret_cast<float(&)[N]>(values[i * N]);
+/// The first column of pack i of this thread, if `threads` threads share a row.
+template <int pack_size, int threads>
+__device__ int col_of_pack(int i) {
+  return (i * threads + static_cast<int>(threadIdx.x)) * pack_size;
+}
+
+/// Loads this thread's elements of a row. All loads are issued before the first is used. Missing elements are
+/// -inf.
+template <int pack_size, int threads, int count, class Load>
+__device__ void load_row(const Load& load, std::int64_t row, int cols, float (&values)[count]) {
+  Fetched<Load, pack_size> fetched[count / pack_size];
+#pragma unroll
+  for (int i = 0; i < count / pack_size; ++i) {
+    const int col = col_of_pack<pack_size, threads>(i);
+    fetched[i] = col < cols ? load.template fetch<pack_size>(row, col) : load.template missing<pack_size>();
+  }
+#pragma unroll
+  for (int i = 0; i < count / pack_size; ++i) {
+    load.template unpack<pack_size>(fetched[i], values_of_pack<pack_size>(values, i));
+  }
+}
+
+template <int pack_size, int threads, int count, class Store>
+__device__ void store_row(const Store& store, std::int64_t row, int cols, float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count / pack_size; ++i) {
+    const int col = col_of_pack<pack_size, threads>(i);
+    if (col < cols) store.template store<pack_size>(values_of_pack<pack_size>(values, i), row, col);
+  }
 }
 
 /// One block of `warps` warps per row. The block size is a constant, so that the addresses of a thread's
 /// packs are one register and constant offsets.
-template <class Op, int pack_size, int packs_per_thread, int warps, class Load, class Store>
+template <class Op, int pack_size, int elements, int warps, class Load, class Store>
 __global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store store, int cols) {
   __shared__ MaxSum storage[32];
   const std::int64_t row = blockIdx.x;
-  const auto col = [](int pack) { return (pack * 32 * warps + static_cast<int>(threadIdx.x)) * pack_size; };
-
-  // Issue all loads before the first is used.
-  Fetched<Load, pack_size> fetched[packs_per_thread];
-#pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    fetched[i] =
-        col(i) < cols ? load.template fetch<pack_size>(row, col(i)) : load.template missing<pack_size>();
-  }
-  float values[packs_per_thread * pack_size];
-#pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    load.template unpack<pack_size>(fetched[i], values_of_pack<pack_size>(values, i));
-  }
-
+  float values[elements];
+  load_row<pack_size, 32 * warps>(load, row, cols, values);
   replace_by_results<Op>(values, [&](MaxSum own) { return block_merge_once<Op, warps>(own, storage); });
-
-#pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    if (col(i) < cols) store.template store<pack_size>(values_of_pack<pack_size>(values, i), row, col(i));
-  }
+  store_row<pack_size, 32 * warps>(store, row, cols, values);
 }
 
 constexpr std::int64_t most_fused_cols = 32 * 32 * 32;
@@ -140,9 +148,14 @@ void with_fused_block(std::int64_t cols, Launch launch) {
   }
 }
 
-/// Barriers per row: a row of one warp needs none.
-constexpr int fused_barriers(std::int64_t cols) {
-  return cols <= 32 * 16 ? 0 : 1;
+/// The warps of that block, and the barriers per row: a row of one warp needs none.
+inline int fused_warps(std::int64_t cols) {
+  int found = 0;
+  with_fused_block(cols, [&]<int elements, int warps>() { found = warps; });
+  return found;
+}
+inline int fused_barriers(std::int64_t cols) {
+  return fused_warps(cols) > 1 ? 1 : 0;
 }
 
 /// Rows that the registers of a block hold; rows = 0 does nothing. If packs do not cover the rows, it reads
@@ -156,7 +169,7 @@ struct FusedSoftmax {
   static void launch_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
     if (shape.rows == 0) return;
     with_fused_block(shape.cols, [&]<int elements, int warps>() {
-      fused_softmax<Op, pack_size, elements / pack_size, warps>
+      fused_softmax<Op, pack_size, elements, warps>
           <<<grid_for(shape.rows), 32 * warps, 0, stream>>>(load, store, static_cast<int>(shape.cols));
       CUDA_CHECK(cudaGetLastError());
     });

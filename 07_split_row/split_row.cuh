@@ -179,34 +179,17 @@ template <class Op, int pack_size, int elements, int blocks_per_sm, class T>
 __global__ void __launch_bounds__(split_block_size, promised_blocks(blocks_per_sm))
     exchange_softmax(const T* x, T* y, PairBits* slots, Shape shape, std::int64_t part_cols) {
   __shared__ MaxSum storage[32];
-  constexpr int packs_per_thread = elements / pack_size;
   const PartOfRow part(part_cols, shape.cols);
   const DirectLoad<T> load{x + part.first_col, shape.cols};
   const DirectStore<T> store{y + part.first_col, shape.cols};
-  const auto col = [](int pack) {
-    return static_cast<int>(pack * split_block_size + threadIdx.x) * pack_size;
-  };
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
-    Pack<T, pack_size> fetched[packs_per_thread];
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) {
-      fetched[i] =
-          col(i) < part.cols ? load.template fetch<pack_size>(row, col(i)) : missing_pack<T, pack_size>();
-    }
-    float values[packs_per_thread * pack_size];
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], values_of_pack<pack_size>(values, i));
-
+    float values[elements];
+    load_row<pack_size, split_block_size>(load, row, part.cols, values);
     replace_by_results<Op>(values, [&](MaxSum own) {
       const MaxSum pair = block_merge<Op>(own, storage);
       return merge_over_grid<Op>(pair, slots + row * gridDim.x * gridDim.x, storage);
     });
-
-#pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) {
-      if (col(i) < part.cols)
-        store.template store<pack_size>(values_of_pack<pack_size>(values, i), row, col(i));
-    }
+    store_row<pack_size, split_block_size>(store, row, part.cols, values);
   }
 }
 
@@ -242,14 +225,15 @@ struct RowExchange {
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     if (tensors.shape.rows == 0) return;
-    with_widest_packs(DirectLoad<T>{tensors.x, tensors.shape.cols},
-                      DirectStore<T>{tensors.y, tensors.shape.cols}, [&]<int pack_size>() {
-                        if (tensors.shape.cols <= most_narrow_cols) {
-                          launch_tile<Op, pack_size, narrow_part>(tensors, stream);
-                        } else {
-                          launch_tile<Op, pack_size, wide_part>(tensors, stream);
-                        }
-                      });
+    const DirectLoad<T> load{tensors.x, tensors.shape.cols};
+    const DirectStore<T> store{tensors.y, tensors.shape.cols};
+    with_widest_packs(load, store, [&]<int pack_size>() {
+      if (tensors.shape.cols <= most_narrow_cols) {
+        launch_tile<Op, pack_size, narrow_part>(tensors, stream);
+      } else {
+        launch_tile<Op, pack_size, wide_part>(tensors, stream);
+      }
+    });
   }
   template <class Op, int pack_size, RowPart tile, class T>
   static void launch_tile(const Tensors<T>& tensors, cudaStream_t stream) {

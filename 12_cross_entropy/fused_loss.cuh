@@ -48,25 +48,14 @@ struct OneRead {
 };
 
 /// The loss and its gradient: a block per row, which is in registers between its read and its write.
-template <class Op, int pack_size, int packs_per_thread, int warps, class Load, class Store>
+template <class Op, int pack_size, int elements, int warps, class Load, class Store>
 __global__ void __launch_bounds__(32 * warps)
     in_registers_gradient(Load load, const std::int64_t* labels, float* loss, Store store, int cols) {
   __shared__ MaxSum storage[32];
   const std::int64_t row = blockIdx.x;
-  const auto col = [](int pack) { return (pack * 32 * warps + static_cast<int>(threadIdx.x)) * pack_size; };
-
-  Fetched<Load, pack_size> fetched[packs_per_thread];
-#pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    fetched[i] =
-        col(i) < cols ? load.template fetch<pack_size>(row, col(i)) : load.template missing<pack_size>();
-  }
   const std::int64_t label = labels[row];
-  float values[packs_per_thread * pack_size];
-#pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    load.template unpack<pack_size>(fetched[i], values_of_pack<pack_size>(values, i));
-  }
+  float values[elements];
+  load_row<pack_size, 32 * warps>(load, row, cols, values);
   // The label has arrived with the row; x[label] arrives while the threads merge.
   const Element<typename Load::Element> x_label(load.x + row * cols, label, threadIdx.x == 0 ? cols : 0);
 
@@ -77,15 +66,12 @@ __global__ void __launch_bounds__(32 * warps)
                               [&](MaxSum own) { return total = block_merge_once<Op, warps>(own, storage); });
 
 #pragma unroll
-  for (int i = 0; i < packs_per_thread; ++i) {
-    float(&pack)[pack_size] = values_of_pack<pack_size>(values, i);
-#pragma unroll
-    for (int j = 0; j < pack_size; ++j) {
-      if (label_col == col(i) + j) pack[j] -= 1;
-      if (label_col < 0) pack[j] = label == ignored_label ? 0 : NAN;
-    }
-    if (col(i) < cols) store.template store<pack_size>(pack, row, col(i));
+  for (int i = 0; i < elements; ++i) {
+    const int col = col_of_pack<pack_size, 32 * warps>(i / pack_size) + i % pack_size;
+    if (label_col == col) values[i] -= 1;
+    if (label_col < 0) values[i] = label == ignored_label ? 0 : NAN;
   }
+  store_row<pack_size, 32 * warps>(store, row, cols, values);
   if (threadIdx.x == 0) loss[row] = loss_of_row<Op>(total, x_label.value(), label, cols);
 }
 
@@ -101,7 +87,7 @@ struct InRegisters {
     const DirectStore<T> store{tensors.dx, cols};
     with_widest_packs(load, store, [&]<int N>() {
       with_fused_block(cols, [&]<int elements, int warps>() {
-        in_registers_gradient<Op, N, elements / N, warps><<<grid_for(rows), 32 * warps, 0, stream>>>(
+        in_registers_gradient<Op, N, elements, warps><<<grid_for(rows), 32 * warps, 0, stream>>>(
             load, tensors.labels, tensors.loss, store, static_cast<int>(cols));
         CUDA_CHECK(cudaGetLastError());
       });

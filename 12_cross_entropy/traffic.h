@@ -42,8 +42,7 @@ inline Traffic unfused_passes(const Problem& problem) {
 
 /// Every warp of a block reads the label.
 inline Traffic in_registers_passes(const Problem& problem) {
-  int warps_of_block = 0;
-  with_fused_block(problem.shape.cols, [&]<int elements, int warps>() { warps_of_block = warps; });
-  return traffic_of(problem, 1, warps_of_block,
-                    {.barriers = warps_of_block > 1 ? 1.0 : 0.0, .bank_conflicts = {}});
+  const std::int64_t cols = problem.shape.cols;
+  const double barriers = fused_barriers(cols);
+  return traffic_of(problem, 1, fused_warps(cols), {.barriers = barriers, .bank_conflicts = {}});
 }

@@ -67,6 +67,12 @@ __device__ Pack<T, N> missing_pack() {
   return make_pack<T>(values);
 }
 
+/// The values of pack i of a thread, if it holds its packs one after the other.
+template <int N, int count>
+__device__ auto values_of_pack(float (&values)[count], int i) -> float (&)[N] {
+  return reinterpret_cast<float(&)[N]>(values[i * N]);
+}
+
 /// Loads a pack with one access.
 template <int N, class T>
 __device__ Pack<T, N> load_pack(const T* address) {

@@ -19,7 +19,7 @@
 #include "common/kernel/tensors.h"
 
 // ---- The operations on a row. State{} is the state of no element. A thread collects its share of the row in
-// an Own, from which it gets a State. Missing elements must be added as no_element. state(pair, below) makes
+// an Own, from which it gets a State. Missing elements must be added as -inf. state(pair, below) makes
 // a State of elements for which both are known.
 
 struct AllExist {

@@ -205,7 +205,7 @@ MISTAKES = [
     wrong_result("06.1", "to_row_is_not_applied", "fused 2x1024", "of 2048 elements wrong",
         ("06_online/online", "value = Op::finish_part(value, to_row); => value = Op::finish_part(value, 1.0f);")),
     fault("06.1", "a_pack_too_many", "fused 1x1000", "read of 16 bytes of global memory at .*, which nobody has written yet",
-        ("06_online/online", "        col(i) < cols ? load => col(i) <= cols ? load"), at="col(i) <= cols ? load"),
+        ("06_online/online", "fetched[i] = col < cols ? load => fetched[i] = col <= cols ? load"), at="col <= cols ? load"),
     fault("06.2", "no_barrier_before_pairs_are_merged", "online 1x1000", "read of . bytes of shared memory",
         ("block_merge", "storage[warp] = state;\n  __syncthreads(); => storage[warp] = state;\n"), at="? storage[lane]"),
     fault("06.3", "no_barrier_before_the_next_rows_pairs", "online 7x1000", "race: read of . bytes of shared memory",
@@ -226,7 +226,8 @@ MISTAKES = [
         at="pairs[i]);"),
     fault("07.1", "the_last_part_is_as_wide_as_the_others", "row_exchange 1x9996", "read of 16 bytes of global memory",
         ("07_split_row/split_row", "cols(static_cast<int>(min(part_cols, row_cols - first_col))) => "
-                                   "cols(static_cast<int>(part_cols))"), at="col(i) < part.cols ? load"),
+                                   "cols(static_cast<int>(part_cols))"), at="fetched[i] = col < cols ? load",
+        file="06_online/online"),
     wrong_result("07.1", "slots_are_left_full", "row_exchange 7x9984", "left its workspace other than zero",
         ("07_split_row/split_row", "    mine.store(0, cuda::memory_order_relaxed);  // for => // for")),
     fault("07.2", "waits_for_a_block_that_sends_nothing", "row_exchange 1x10000", "waits for ever",
@@ -343,7 +344,7 @@ MISTAKES = [
         "[1-7] of 7 elements wrong. first at row [0-6], column 0: got [0-9.]+, expected [0-9.]+",
         ("row_loss", "rest < 0x1p-5f ? => rest < 2 ?")),
     wrong_result("12.2", "the_label_of_each_pack", "in_registers 2x1000 --op cross_entropy_gradient", "dx: [0-9]+ of 2000 elements wrong",
-        ("12_cross_entropy/fused_loss", "label_col == col(i) + j => label_col % pack_size == j")),
+        ("12_cross_entropy/fused_loss", "label_col == col) => label_col % pack_size == col % pack_size)")),
     wrong_result("12.3", "the_loss_of_the_first_thread_alone", "in_registers 2x1000 --op cross_entropy_gradient",
         "loss: 2 of 2 elements wrong",
         ("12_cross_entropy/fused_loss", "return total = block_merge_once<Op, warps>(own, storage); => "

@@ -80,6 +80,22 @@ def test_stage(lessons: Repository) -> None:
     assert "narrow" not in filled(lessons, block("stage 02_tiled shapes=f16:49152x4096"))
 
 
+def with_the_library(data: dict) -> None:
+    """Adds the library's results, half as fast as those of 03_fast."""
+    fast = [r for r in data["results"] if r["stage"] == "03_fast" and r["status"] == "verified"]
+    data["results"] += [{**r, "stage": "14_dispatch", "variant": "dispatch", "time_us": 2 * r["time_us"], "percent_of_copy": r["percent_of_copy"] / 2} for r in fast]
+
+
+def test_the_library_is_beside_a_lesson(lessons: Repository) -> None:
+    lessons.change(with_the_library)
+    shapes = "shapes=f32:49152x1024,f16:49152x8192"  # the second is too wide for both
+    assert "| the library |  | 49.2 | – |" in filled(lessons, block(f"stage 03_fast {shapes}")).splitlines()
+    assert "the library" not in filled(lessons, block(f"stage 02_tiled {shapes}"))
+    marker = f"percent stage=03_fast variant=only op=softmax_backward {SHAPE}"
+    refuse(lessons, value(marker), "nothing recorded at f32:49152x1024")  # of that operation
+    assert ("the library", 49.25) in changes(lessons, "03_fast", "f32:49152x1024")
+
+
 @pytest.mark.parametrize(
     "marker, text",
     {

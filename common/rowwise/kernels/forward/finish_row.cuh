@@ -8,22 +8,6 @@
 
 namespace rowwise {
 
-/// Stands for a missing element: it adds exp(-inf) = 0 to the sum.
-constexpr float no_element = MaxSum{}.max;
-template <class T, int N>
-__device__ Pack<T, N> no_elements() {
-  float values[N];
-#pragma unroll
-  for (float& value : values) value = no_element;
-  return make_pack<T>(values);
-}
-
-/// The values of pack i: i * N to i * N + N - 1.
-template <int N, int count>
-__device__ auto part_of(float (&values)[count], int i) -> float (&)[N] {
-  return reinterpret_cast<float(&)[N]>(values[i * N]);
-}
-
 /// Replaces a thread's elements of a row by the values that Op keeps of them, with one exponential per
 /// element. They are relative to the thread's own maximum, which is returned (see safe_shift). `own` becomes
 /// their pair.

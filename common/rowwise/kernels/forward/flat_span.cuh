@@ -51,14 +51,15 @@ __device__ void copy_out(T* global, const T* shared, int count, int thread, int 
   copy_singles(global, shared, cut, thread);
 }
 
-/// Reads the first `count` of the values, by packs of N; the others become no_element. Note N17: one loop
+/// Reads the first `count` of the values, by packs of N; the others become -inf. Note N17: one loop
 /// serves full and partial rows, because nvcc 13.0 makes more code from two.
 template <int N, int most, class T>
 __device__ void read_part(const T* part, int count, float (&values)[most]) {
   const bool all_exist = count >= most;
 #pragma unroll
   for (int i = 0; i < most; i += N) {
-    unpack(all_exist || i < count ? load_pack<N>(part + i) : no_elements<T, N>(), part_of<N>(values, i / N));
+    unpack(all_exist || i < count ? load_pack<N>(part + i) : missing_pack<T, N>(),
+           values_of_pack<N>(values, i / N));
   }
 }
 template <int N, int most, class T>
@@ -66,7 +67,7 @@ __device__ void write_part(T* part, int count, float (&values)[most]) {
   const bool all_exist = count >= most;
 #pragma unroll
   for (int i = 0; i < most; i += N) {
-    if (all_exist || i < count) store_pack(part + i, make_pack<T>(part_of<N>(values, i / N)));
+    if (all_exist || i < count) store_pack(part + i, make_pack<T>(values_of_pack<N>(values, i / N)));
   }
 }
 

@@ -41,14 +41,14 @@ class HeldRow {
     Pack<T, N> fetched[packs_per_thread];
 #pragma unroll
     for (int i = 0; i < packs_per_thread; ++i) {
-      fetched[i] = no_elements<T, N>();
+      fetched[i] = missing_pack<T, N>();
       if (exists(i)) fetched[i] = load_pack<N>(row + cut_.col_of_pack(first_pack_) + i * 32 * N);
     }
-    Pack<T, 1> single = no_elements<T, 1>();
+    Pack<T, 1> single = missing_pack<T, 1>();
     if (has_single()) single = load_pack<1>(row + col_of_single());
 #pragma unroll
-    for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], part_of<N>(values, i));
-    unpack(single, part_of<1>(values, packs_per_thread * N));
+    for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], values_of_pack<N>(values, i));
+    unpack(single, values_of_pack<1>(values, packs_per_thread * N));
   }
 
   /// Calls use(elements, column of the first) for each pack that exists, and for the single element.
@@ -57,12 +57,12 @@ class HeldRow {
     const int col = cut_.col_of_pack(first_pack_);
 #pragma unroll
     for (int i = 0; i < packs_per_thread; ++i) {
-      if (exists(i)) use(part_of<N>(values, i), col + i * 32 * N);
+      if (exists(i)) use(values_of_pack<N>(values, i), col + i * 32 * N);
     }
-    if (has_single()) use(part_of<1>(values, packs_per_thread * N), col_of_single());
+    if (has_single()) use(values_of_pack<1>(values, packs_per_thread * N), col_of_single());
   }
 
-  /// Missing elements are no_element.
+  /// Missing elements are -inf.
   float values[packs_per_thread * N + 1];
 
  private:

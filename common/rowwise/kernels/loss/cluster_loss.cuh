@@ -26,11 +26,11 @@ __device__ typename Op::Own reduce_at_once(const T* elements, int count) {
   Pack<T, N> packs[packs_per_thread];
 #pragma unroll
   for (int i = 0; i < packs_per_thread; ++i) {
-    packs[i] = exists(i) ? load_pack<N>(address + 32 * i * N) : no_elements<T, N>();
+    packs[i] = exists(i) ? load_pack<N>(address + 32 * i * N) : missing_pack<T, N>();
   }
   const auto thread = static_cast<int>(threadIdx.x);
   const bool has_single = thread < cut.num_singles();
-  Pack<T, 1> single = no_elements<T, 1>();
+  Pack<T, 1> single = missing_pack<T, 1>();
   if (has_single) single = load_pack<1>(elements + cut.col_of_single(thread));
   packs_are_asked_for();
 

@@ -25,11 +25,11 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
     const T* const row_x = x + Lane::first();
 #pragma unroll
     for (int i = 0; i < tile.packs_per_lane; ++i) {
-      packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i)) : no_elements<T, N>();
+      packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i)) : missing_pack<T, N>();
     }
 #pragma unroll
     for (int i = 0; i < most_singles; ++i) {
-      singles[i] = has_single(i) ? load_pack<1>(row_x + Lane::col_of_single(i)) : no_elements<T, 1>();
+      singles[i] = has_single(i) ? load_pack<1>(row_x + Lane::col_of_single(i)) : missing_pack<T, 1>();
     }
   }
 
@@ -66,11 +66,11 @@ class RowOfLanes : public LaneOfRow<tile, is_cut> {
       // Only a few lanes have a fifth pack, so the others skip it. Note N24: if the whole warp has one row,
       // the branch costs more than it saves.
       if (tile.group_width < 32 && i >= 4 && N > 1 && !exists(i)) continue;
-      add(packs[i], part_of<N>(values, i), exists(i));
+      add(packs[i], values_of_pack<N>(values, i), exists(i));
     }
 #pragma unroll
     for (int i = 0; i < most_singles; ++i) {
-      add(singles[i], part_of<1>(values, tile.packs_per_lane * N + i), has_single(i));
+      add(singles[i], values_of_pack<1>(values, tile.packs_per_lane * N + i), has_single(i));
     }
     sum = warp_all_reduce<SumOp, tile.group_width>(sum);
     if (Op::smoothing > 0) below = warp_all_reduce<SumOp, tile.group_width>(below);
@@ -154,9 +154,9 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   if (label == ignored_label) {
     // Nothing in an ignored row may reach dx, not even a NaN.
 #pragma unroll
-    for (auto& pack : held.packs) pack = no_elements<T, N>();
+    for (auto& pack : held.packs) pack = missing_pack<T, N>();
 #pragma unroll
-    for (auto& single : held.singles) single = no_elements<T, 1>();
+    for (auto& single : held.singles) single = missing_pack<T, 1>();
   }
   float values[held.elements];
   const typename Op::State state = held.template reduce<Op>(values);
@@ -170,11 +170,12 @@ __global__ void __launch_bounds__(warp_reduce_block_size, least_blocks<RowOfLane
   };
 #pragma unroll
   for (int i = 0; i < tile.packs_per_lane; ++i) {
-    if (held.exists(i)) store(part_of<N>(values, i), held.col(i));
+    if (held.exists(i)) store(values_of_pack<N>(values, i), held.col(i));
   }
 #pragma unroll
   for (int i = 0; i < held.most_singles; ++i) {
-    if (held.has_single(i)) store(part_of<1>(values, tile.packs_per_lane * N + i), held.col_of_single(i));
+    if (held.has_single(i))
+      store(values_of_pack<1>(values, tile.packs_per_lane * N + i), held.col_of_single(i));
   }
 }
 

@@ -41,7 +41,7 @@ template <int count, class Own, class T, int N, class Exists = AllExist>
 __device__ void add_packs(Own& own, const Pack<T, N>* packs, Exists pack_exists = {}) {
   float values[count * N];
 #pragma unroll
-  for (int i = 0; i < count; ++i) unpack(packs[i], part_of<N>(values, i));
+  for (int i = 0; i < count; ++i) unpack(packs[i], values_of_pack<N>(values, i));
   own.add_below(max_of<count>(packs), values, [&](int element) { return pack_exists(element / N); });
 }
 
