@@ -22,8 +22,8 @@ Stage stage() {
           variant<OnlineSoftmax<Rescale::per_element>>("online_per_element",
                                                        "online: the sum is rescaled for every element",
                                                        whole_passes(2, 1, one_merge)),
-          variant<OnlineSoftmax<Rescale::per_chunk>>("online", "online: the sum is rescaled once per chunk",
-                                                     whole_passes(2, 1, one_merge)),
+          variant<OnlineSoftmax<Rescale::per_pack>>("online", "online: the sum is rescaled once per pack",
+                                                    whole_passes(2, 1, one_merge)),
           variant<FusedSoftmax>("fused", "one read: the row stays in the registers of a block", fused_passes),
       }};
 }

@@ -1,9 +1,10 @@
 // Stage 06: the maximum and the sum in one pass. When a larger maximum turns up, the sum so far is rescaled.
 //
 // Cost: 3 passes, 2 reads and 1 write, for rows of any width; 2 if the row fits in the registers of a block
-// (fused). Both are steps of the Triton article on softmax. Rescaling per element costs two exponentials per
-// element, rescaling per chunk little more than one.
-// Sources: the Triton article; Milakov and Gimelshein, "Online normalizer calculation for softmax".
+// (fused). Rescaling for every element costs two exponentials per element. Rescaling once per pack costs
+// little more than one.
+// Sources: the Triton article on softmax, which has both steps; Milakov and Gimelshein, "Online normalizer
+// calculation for softmax".
 #pragma once
 
 #include "03_warp_reduce/warp_reduce.cuh"
@@ -13,7 +14,9 @@
 #include "common/kernel/load_store.cuh"
 
 // ---- Online: any width.
-enum class Rescale { per_element, per_chunk };
+
+/// How often a thread rescales its sum.
+enum class Rescale { per_element, per_pack };
 
 /// Adds N elements to the state of a row. The pair of a single element x is (x, 1): exp(x - x) = 1.
 template <class Op, Rescale rescale, int N>
@@ -31,6 +34,7 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
   __shared__ typename Op::State storage[32];
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    // The first read: each thread collects the pair of its elements, and the block merges the pairs.
     typename Op::State total{};
     const auto update_total = [&](const float(&values)[pack_size], std::int64_t) {
       add_to<Op, rescale>(total, values);
@@ -38,6 +42,7 @@ __global__ void __launch_bounds__(1024) online_softmax(Load load, Store store, S
     for_each_pack<pack_size>(load, row, cols, update_total);
     total = block_merge<Op>(total, storage);
 
+    // The second read: each element becomes its result.
     const auto write_result = [&, result = RowResult<Op>(total)](float(&values)[pack_size],
                                                                  std::int64_t col) {
 #pragma unroll
@@ -68,7 +73,8 @@ struct OnlineSoftmax {
 
 /// Replaces a thread's elements of a row by their results. Each thread computes its exponentials relative to
 /// its own maximum, before the threads have exchanged anything; the maximum of all only changes a factor.
-/// merge(own pair) returns the pair of the whole row. Missing elements are -inf.
+/// merge(own) takes the thread's pair and returns the pair of the whole row. It is a parameter, because stage
+/// 07 merges over more than a block. Missing elements are -inf.
 template <class Op, int count, class Merge>
 __device__ void replace_by_results(float (&values)[count], Merge merge) {
   MaxSum own;
@@ -80,22 +86,22 @@ __device__ void replace_by_results(float (&values)[count], Merge merge) {
     value = Op::kept(value, shift);
     own.sum += Op::summand(value);
   }
-  // to_row converts from "relative to shift" to "relative to the row's maximum": it is a factor, or for the
-  // logarithm an offset. The factor is at most 1, because shift is at most the row's maximum, also in a
-  // thread that saw only -inf.
+  // The row's result for the number shift: the factor exp(shift - m) / d, or for log-softmax an offset. The
+  // factor is at most 1, because shift is at most the row's maximum, also in a thread that saw only -inf.
   const float to_row = RowResult<Op>(merge(own))(shift);
 #pragma unroll
   for (float& value : values) value = Op::finish_part(value, to_row);
 }
 
-/// The first column of pack i of this thread, if `threads` threads share a row.
+/// The first column of pack i of this thread, if `threads` threads share a row. Neighbouring threads have
+/// neighbouring packs.
 template <int pack_size, int threads>
 __device__ int col_of_pack(int i) {
   return (i * threads + static_cast<int>(threadIdx.x)) * pack_size;
 }
 
-/// Loads this thread's elements of a row. All loads are issued before the first is used. Missing elements are
-/// -inf.
+/// Loads this thread's `count` elements of a row. All loads are issued before the first is used. Missing
+/// elements are -inf. (values_of_pack<pack_size>(values, i) is the part of `values` that pack i fills.)
 template <int pack_size, int threads, int count, class Load>
 __device__ void load_row(const Load& load, std::int64_t row, int cols, float (&values)[count]) {
   Fetched<Load, pack_size> fetched[count / pack_size];
@@ -110,6 +116,7 @@ __device__ void load_row(const Load& load, std::int64_t row, int cols, float (&v
   }
 }
 
+/// Stores those elements; missing ones are skipped.
 template <int pack_size, int threads, int count, class Store>
 __device__ void store_row(const Store& store, std::int64_t row, int cols, float (&values)[count]) {
 #pragma unroll
@@ -119,8 +126,8 @@ __device__ void store_row(const Store& store, std::int64_t row, int cols, float 
   }
 }
 
-/// One block of `warps` warps per row. The block size is a constant, so that the addresses of a thread's
-/// packs are one register and constant offsets.
+/// One block of `warps` warps per row; each thread has `elements` elements. The compiler knows the block
+/// size, so that one register and constant offsets are enough to address the packs of a thread.
 template <class Op, int pack_size, int elements, int warps, class Load, class Store>
 __global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store store, int cols) {
   __shared__ MaxSum storage[32];
@@ -131,11 +138,11 @@ __global__ void __launch_bounds__(32 * warps) fused_softmax(Load load, Store sto
   store_row<pack_size, 32 * warps>(store, row, cols, values);
 }
 
-constexpr std::int64_t most_fused_cols = 32 * 32 * 32;
+constexpr std::int64_t most_fused_cols = 32 * 32 * 32;  // 32 warps of 32 lanes with 32 elements each
 
-/// Calls launch.template operator()<elements, warps>(): the elements of a row that each thread of a block
-/// holds, and the warps of the block. Small blocks overlap better: while one waits at its barrier, others
-/// read. So a thread has 16 elements, and 32 only if a row needs more than 512 threads.
+/// Calls launch.template operator()<elements, warps>() with the elements per thread and the warps per block
+/// for a row of `cols` columns. Small blocks overlap better: while one waits at its barrier, others read. So
+/// a thread has 16 elements, and 32 only if the row would need more than 512 threads otherwise.
 template <class Launch>
 void with_fused_block(std::int64_t cols, Launch launch) {
   if (cols <= 512 * 16) {
@@ -148,7 +155,8 @@ void with_fused_block(std::int64_t cols, Launch launch) {
   }
 }
 
-/// The warps of that block, and the barriers per row: a row of one warp needs none.
+/// The warps of that block, and its barriers: a single warp needs none. main.cu declares them, and the counts
+/// must agree.
 inline int fused_warps(std::int64_t cols) {
   int found = 0;
   with_fused_block(cols, [&]<int elements, int warps>() { found = warps; });
@@ -158,8 +166,8 @@ inline int fused_barriers(std::int64_t cols) {
   return fused_warps(cols) > 1 ? 1 : 0;
 }
 
-/// Rows that the registers of a block hold; rows = 0 does nothing. If packs do not cover the rows, it reads
-/// single elements. Throws CudaError.
+/// Softmax (or log-softmax) of rows that fit in the registers of a block; rows = 0 does nothing. If packs do
+/// not cover the rows, it reads single elements. Throws CudaError.
 struct FusedSoftmax {
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
     if (const Refusal refusal = at_most_rows(max_grid_blocks, matrix, Why::grid)) return refusal;

@@ -9,11 +9,13 @@ Stage stage() {
       .idea = "loads that take no registers and make no thread wait",
       .variants = {
           variant<OwnPacks<>>("own_packs", "the row in shared memory; each thread rereads its own copies",
-                              whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
+                              whole_passes(1, 1, {.barriers = 1, .bank_conflicts = {}})),
           variant<OwnPacks<48>>("misaligned", "own_packs with the row 48 bytes past a line of shared memory",
-                                whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
-          variant<BulkCopy>("bulk_copy", "one instruction of one thread copies a row, into a ring of three",
-                            whole_passes(1, 1)),
+                                whole_passes(1, 1, {.barriers = 1, .bank_conflicts = {}})),
+          variant<TwoRows>("two_rows", "persistent blocks: the next row is copied while one is in work",
+                           whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
+          variant<BulkCopy>("bulk_copy", "one instruction of one thread copies a row",
+                            whole_passes(1, 1, {.barriers = 2, .bank_conflicts = {}})),
       }};
 }
 

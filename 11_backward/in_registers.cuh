@@ -12,71 +12,72 @@
 #include "common/kernel/row_gradient.cuh"
 #include "common/kernel/tensors.h"
 
-/// A warp per row.
-template <class Op, int N, int packs_per_lane, class T>
+/// Loads the packs of thread `thread` of `threads` threads that share a row of y and dy. Missing elements are
+/// 0, and add nothing to the sum.
+template <int N, int packs, class T>
+__device__ void load_rows(const T* y, const T* dy, std::int64_t cols, unsigned thread, unsigned threads,
+                          Pack<T, N> (&y_packs)[packs], Pack<T, N> (&dy_packs)[packs]) {
+#pragma unroll
+  for (int pack = 0; pack < packs; ++pack) {
+    const int col = static_cast<int>(pack * threads + thread) * N;
+    y_packs[pack] = dy_packs[pack] = {};
+    if (col >= cols) continue;
+    y_packs[pack] = load_pack<N>(y + col);
+    dy_packs[pack] = load_pack<N>(dy + col);
+  }
+}
+
+template <class Op, int N, int packs, class T>
+__device__ float sum_of_packs(const Pack<T, N> (&y_packs)[packs], const Pack<T, N> (&dy_packs)[packs]) {
+  float sum = 0;
+#pragma unroll
+  for (int pack = 0; pack < packs; ++pack) add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
+  return sum;
+}
+
+template <class Op, int N, int packs, class T>
+__device__ void store_gradient(T* dx, std::int64_t cols, unsigned thread, unsigned threads, float sum,
+                               const Pack<T, N> (&y_packs)[packs], const Pack<T, N> (&dy_packs)[packs]) {
+#pragma unroll
+  for (int pack = 0; pack < packs; ++pack) {
+    const int col = static_cast<int>(pack * threads + thread) * N;
+    if (col < cols) store_pack(dx + col, finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
+  }
+}
+
+/// A block per row: thread i takes packs i, i + blockDim.x, ... of both rows. A pack has N elements.
+template <class Op, int N, int packs, class T>
+__global__ void __launch_bounds__(1024) block_backward(const T* y, const T* dy, T* dx, Shape shape) {
+  __shared__ float storage[32];
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t first = row * shape.cols;
+    Pack<T, N> y_packs[packs];
+    Pack<T, N> dy_packs[packs];
+    load_rows(y + first, dy + first, shape.cols, threadIdx.x, blockDim.x, y_packs, dy_packs);
+    const float sum = block_merge<Op>(sum_of_packs<Op>(y_packs, dy_packs), storage);
+    store_gradient<Op>(dx + first, shape.cols, threadIdx.x, blockDim.x, sum, y_packs, dy_packs);
+  }
+}
+
+/// A warp per row: lane i takes packs i, i + 32, ... of both rows.
+template <class Op, int N, int packs, class T>
 __global__ void __launch_bounds__(warp_block_size)
     warp_backward(const T* y, const T* dy, T* dx, Shape shape) {
   const std::int64_t row = (blockIdx.x * std::int64_t{warp_block_size} + threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  if (row >= shape.rows) return;  // the whole warp
+  const unsigned lane = threadIdx.x % 32;
+  if (row >= shape.rows) return;  // the whole warp: no lane is missing in a shuffle
   const std::int64_t first = row * shape.cols;
-  const auto col = [&](int pack) { return (pack * 32 + lane) * N; };
-
-  // Missing elements are 0, and add nothing to the sum.
-  Pack<T, N> y_packs[packs_per_lane] = {};
-  Pack<T, N> dy_packs[packs_per_lane] = {};
-#pragma unroll
-  for (int pack = 0; pack < packs_per_lane; ++pack) {
-    if (col(pack) >= shape.cols) continue;
-    y_packs[pack] = load_pack<N>(y + first + col(pack));
-    dy_packs[pack] = load_pack<N>(dy + first + col(pack));
-  }
-
-  float sum = 0;
-#pragma unroll
-  for (int pack = 0; pack < packs_per_lane; ++pack) add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
-  sum = warp_all_reduce<SumOp, 32>(sum);
-
-#pragma unroll
-  for (int pack = 0; pack < packs_per_lane; ++pack) {
-    if (col(pack) >= shape.cols) continue;
-    store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
-  }
+  Pack<T, N> y_packs[packs];
+  Pack<T, N> dy_packs[packs];
+  load_rows(y + first, dy + first, shape.cols, lane, 32, y_packs, dy_packs);
+  const float sum = warp_all_reduce<SumOp, 32>(sum_of_packs<Op>(y_packs, dy_packs));
+  store_gradient<Op>(dx + first, shape.cols, lane, 32, sum, y_packs, dy_packs);
 }
 
-/// A block per row.
-template <class Op, int N, int packs_per_thread, class T>
-__global__ void __launch_bounds__(1024) block_backward(const T* y, const T* dy, T* dx, Shape shape) {
-  __shared__ float storage[32];
-  const auto col = [](int pack) { return static_cast<int>(pack * blockDim.x + threadIdx.x) * N; };
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const std::int64_t first = row * shape.cols;
-    Pack<T, N> y_packs[packs_per_thread] = {};
-    Pack<T, N> dy_packs[packs_per_thread] = {};
-#pragma unroll
-    for (int pack = 0; pack < packs_per_thread; ++pack) {
-      if (col(pack) >= shape.cols) continue;
-      y_packs[pack] = load_pack<N>(y + first + col(pack));
-      dy_packs[pack] = load_pack<N>(dy + first + col(pack));
-    }
+// ---- The launchers: the gradient of every row; rows = 0 does nothing. They throw CudaError.
 
-    float sum = 0;
-#pragma unroll
-    for (int pack = 0; pack < packs_per_thread; ++pack) add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);
-    sum = block_merge<Op>(sum, storage);
-
-#pragma unroll
-    for (int pack = 0; pack < packs_per_thread; ++pack) {
-      if (col(pack) >= shape.cols) continue;
-      store_pack(dx + first + col(pack), finish_packs<Op>(sum, y_packs[pack], dy_packs[pack]));
-    }
-  }
-}
-
-// ---- The launchers: the gradient of every row; rows = 0 does nothing. If packs of 16 bytes do not cover the
-// rows of all three matrices, they read single elements. They throw CudaError.
-
-/// Calls launch.template operator()<N>() with the elements of an access.
+/// Calls launch.template operator()<N>() with packs of N elements: 16 bytes, or single elements if such packs
+/// do not cover the rows of all three matrices.
 template <class T, class Launch>
 void with_packs_of_three(const Tensors<T>& tensors, Launch launch) {
   constexpr int N = elements_per_16_bytes<T>;
@@ -105,9 +106,9 @@ struct WarpRegisters {
   }
 };
 
-/// Two rows need twice the registers of one: 16 elements of each per thread, at most.
+/// Two rows need twice the registers of one, so each thread has at most 16 elements of each row.
 constexpr std::int64_t most_block_backward_cols = 1024 * 16;
-/// Calls launch.template operator()<elements>(threads) with the elements of each row per thread.
+/// Calls launch.template operator()<elements>(threads): a thread has `elements` elements of each row.
 template <class Launch>
 void with_gradient_block(std::int64_t cols, Launch launch) {
   const auto threads = [&](int elements) {

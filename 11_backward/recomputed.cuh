@@ -1,18 +1,18 @@
-// y is not kept from forward to backward: it is recomputed from x and the pair (m, d) of its row.
+// The forward pass does not keep y: the gradient recomputes it from x and the pair (m, d) of its row. That
+// saves a matrix if x is kept anyway.
 //
-// Cost: 3 passes, 2 reads and 1 write, and 8 bytes per row; and one exponential per element, which waits for
-// no memory. It saves a matrix: if x is kept anyway, y does not have to be. Source: FlashAttention's backward
-// (Dao et al.), which keeps log(d) + m.
+// Cost: 3 passes, 2 reads and 1 write, and 8 bytes per row and warp; and one exponential per element, which
+// overlaps the memory accesses. Source: FlashAttention's backward (Dao et al.), which keeps log(d) + m.
 #pragma once
 
 #include "11_backward/in_registers.cuh"
 
-/// As SoftmaxBackward, of x and the pair of each row in place of y.
+/// The result is that of SoftmaxBackward; the inputs are x and the pair of each row, instead of y.
 struct RecomputedSoftmaxBackward {
   static constexpr const char* name = "recomputed_softmax_backward";
 };
 
-/// A block per row of whole packs, as block_backward. pairs: rows of m and d, in f32.
+/// block_backward with x instead of y, for rows of whole packs. pairs: m and d of each row.
 template <int packs_per_thread, class T>
 __global__ void __launch_bounds__(1024)
     recomputed_backward(const T* x, const float* pairs, const T* dy, T* dx, Shape shape) {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(1024)
   const auto col = [](int pack) { return static_cast<int>(pack * blockDim.x + threadIdx.x) * N; };
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t first = row * shape.cols;
-    Pack<T, N> x_packs[packs_per_thread];
+    Pack<T, N> x_packs[packs_per_thread];  // missing elements are -inf: their y is 0
     Pack<T, N> dy_packs[packs_per_thread] = {};
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(1024)
     }
     const RowResult<Softmax> softmax(pairs[2 * row], pairs[2 * row + 1]);
 
-    // Kept as floats: recomputing each after the sum would cost a second exponential.
+    // y stays in registers: computing it again after the sum would cost a second exponential per element.
     float y[packs_per_thread][N];
     float dy_values[N];
     float sum = 0;
@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Rows of packs of 16 bytes that fit as in BlockRegisters; pairs at any multiple of 4 bytes.
+/// Rows must consist of whole packs of 16 bytes, and be no wider than for BlockRegisters. pairs may begin at
+/// any multiple of 4 bytes.
 struct Recomputed {
   using Operations = OpList<RecomputedSoftmaxBackward>;
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {

@@ -13,7 +13,7 @@ Stage stage() {
                   unfused_passes),
               variant<OneRead>("one_read", "the loss: one block per row reads it once and keeps none of it",
                                one_read_passes),
-              variant<SeparateKernels<OpList<WithGradient<CrossEntropy>>>>(
+              variant<SeparateKernels<OpList<CrossEntropyGradient>>>(
                   "unfused_gradient", "loss and gradient: three kernels, which hand on log-probabilities",
                   unfused_passes),
               variant<InRegisters>("in_registers", "loss and gradient: the row stays in registers of a block",

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "06_online/online.cuh"
-#include "common/kernel/row_loss.cuh"
+#include "12_cross_entropy/cross_entropy.cuh"
 
 /// Log-probabilities are stored as floats: in 16 bits the loss would have two or three digits.
 struct StoreFloats {
@@ -33,26 +33,28 @@ static __global__ void __launch_bounds__(pick_block_size)
   for (std::int64_t row = blockIdx.x * std::int64_t{pick_block_size} + threadIdx.x; row < shape.rows;
        row += gridDim.x * std::int64_t{pick_block_size}) {
     const std::int64_t label = labels[row];
-    loss[row] =
-        label == ignored_label ? 0 : -Element<float>(log_y + row * shape.cols, label, shape.cols).value();
+    const float log_probability = element_at(log_y + row * shape.cols, label, shape.cols);
+    loss[row] = label == ignored_label ? 0 : -log_probability;
   }
 }
 
-/// Third kernel: one block per row. In a log-probability the maximum is already subtracted, and the sum is 1.
+/// Third kernel: one block per row.
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const RowGradient<CrossEntropy> gradient(MaxSum{0, 1}, labels[row], static_cast<int>(shape.cols));
+    const Target target(labels[row], static_cast<int>(shape.cols));
     const auto write = [&](float(&values)[pack_size], std::int64_t col) {
-      gradient(values, static_cast<int>(col));
+#pragma unroll
+      for (float& value : values) value = __expf(value);
+      target.subtract_from(values, static_cast<int>(col));
       store.template store<pack_size>(values, row, col);
     };
     for_each_pack<pack_size>(load, row, shape.cols, write);
   }
 }
 
-/// List: CrossEntropy, or WithGradient of it. The workspace has one float per element. Computes only the loss
+/// List: CrossEntropy, or CrossEntropyGradient. The workspace has one float per element. Computes only the loss
 /// if dx is nullptr. rows = 0 does nothing. Throws CudaError.
 template <class List>
 struct SeparateKernels {
@@ -67,8 +69,8 @@ struct SeparateKernels {
     const auto [rows, cols] = tensors.shape;
     if (rows == 0) return;
     auto* const log_y = static_cast<float*>(tensors.workspace);
-    OnlineSoftmax<Rescale::per_chunk>::launch<LogSoftmax>(DirectLoad<T>{tensors.x, cols},
-                                                          StoreFloats{log_y, cols}, tensors.shape, stream);
+    OnlineSoftmax<Rescale::per_pack>::launch<LogSoftmax>(DirectLoad<T>{tensors.x, cols},
+                                                         StoreFloats{log_y, cols}, tensors.shape, stream);
     pick_loss<<<grid_for(divide_up(rows, pick_block_size)), pick_block_size, 0, stream>>>(
         log_y, tensors.labels, tensors.loss, tensors.shape);
     CUDA_CHECK(cudaGetLastError());

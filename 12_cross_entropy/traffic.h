@@ -5,7 +5,7 @@
 #include "common/harness/launches.cuh"
 
 inline bool makes_gradient(const Problem& problem) {
-  return is_one_of(LossesWithGradient{}, problem.op);
+  return is_one_of(OpList<CrossEntropyGradient>{}, problem.op);
 }
 
 /// The bytes of x at the labels that are columns.

@@ -1,9 +1,9 @@
-// Softmax as attention has it: scores are scaled and masked before it, and dropout follows. The Load and
-// Store types do all of that: the kernels of stages 03 and 06 are unchanged.
+// Stage 13: softmax as attention has it. Scores are scaled and masked before it, and dropout follows. The
+// Load and Store types do all of that: the kernels of stages 03 and 06 are unchanged.
 //
-// Cost: forward 5/2 passes if the mask is causal, half a read and 2 writes: packs that are fully masked are not read.
-// The softmax is written because the gradient needs it; dropout's mask is not, because it can be drawn again. As
-// separate kernels (separate_masked.cuh) the steps make 8 passes.
+// Cost: with a causal mask, 5/2 passes forward, half a read and 2 writes: fully masked packs are not read.
+// The softmax is written because the gradient needs it; dropout's mask is not, because it can be drawn again.
+// The unfused kernels make 8 passes.
 // Sources: Megatron-LM's scaled_masked_softmax; Apex's softmax with dropout; the functors are OneFlow's.
 #pragma once
 
@@ -17,11 +17,11 @@
 
 /// A row sees only its first columns.
 struct Mask {
-  const std::int64_t* lengths;  ///< how many, for each row; nullptr: causal, row r sees columns 0 to r % cols
+  const std::int64_t* lengths;  ///< how many, per row; nullptr: causal, row r sees columns 0 to r % cols
   std::int64_t cols;
 
-  /// Columns that the row sees from `col` on; 0 or less: it sees none. A remainder for each pack: with 64 bits it would be the
-  /// longest instruction sequence of the kernel.
+  /// How many columns the row sees from `col` on; 0 or less: none. The remainder has 32 bits: with 64, it
+  /// would be the longest instruction sequence of the kernel.
   __device__ int seen_from(std::int64_t row, std::int64_t col) const {
     const auto query = [&] { return static_cast<unsigned>(row) % static_cast<unsigned>(cols); };
     const std::int64_t seen =
@@ -34,8 +34,8 @@ struct Dropout {
   std::uint64_t seed;
   std::int64_t cols;
 
-  /// Bit i says whether element col + i is kept, of N elements that one block of random bits has: N divides 8, and the element's
-  /// index N.
+  /// Bit i of the result says whether element col + i of the row is kept, for N elements. N divides 8 and the
+  /// index of the first element, so one call of Philox has the bits of all N.
   template <int N>
   __device__ unsigned kept(std::int64_t row, std::int64_t col) const {
     const auto index = static_cast<std::uint64_t>(row * cols + col);
@@ -54,11 +54,11 @@ struct Dropout {
     for (int i = 0; i < N; ++i) left[i] = (kept >> i & 1) != 0 ? values[i] * factor : 0;
   }
 
-  /// 1 / the probability to be kept: the mean stays as it is.
+  /// 1 / the probability that an element is kept, so that the mean stays the same.
   static constexpr float factor = 65536.0F / (65536 - dropped_of_65536);
 
  private:
-  /// Word i of 8.
+  /// The i-th 16 of the 128 bits.
   static __device__ unsigned drawn(uint4 bits, int i) {
     const unsigned pair = i < 4 ? (i < 2 ? bits.x : bits.y) : (i < 6 ? bits.z : bits.w);
     return pair >> (i % 2 * 16) & 0xffff;
@@ -67,26 +67,14 @@ struct Dropout {
 
 // ---- Before the softmax.
 
-template <class T>
-struct ScaledLoad : DirectLoad<T> {
-  float scale;
-
-  template <int N>
-  __device__ void unpack(const Pack<T, N>& fetched, float (&values)[N]) const {
-    ::unpack(fetched, values);
-#pragma unroll
-    for (float& value : values) value *= scale;
-  }
-};
-
-/// A pack whose first `seen` elements are visible.
+/// A pack whose first `seen` elements are visible: none if that is 0 or less, all if it is N or more.
 template <class T, int N>
 struct MaskedPack {
   Pack<T, N> pack;
   int seen;
 };
 
-/// Loads and scales; masked elements become `masked`. A fully masked pack is not read.
+/// Loads, scales and masks: masked elements become `masked`. A fully masked pack is not read.
 template <class T>
 struct MaskedLoad {
   using Element = T;
@@ -119,7 +107,8 @@ struct MaskedLoad {
 
 // ---- After the softmax.
 
-/// Masked elements become `masked`, also in a row that sees nothing or has a NaN.
+/// Stores dx, and only masks. Masked elements become `masked`, even in a row that sees
+/// nothing or has a NaN.
 template <class T>
 struct MaskedStore : DirectStore<T> {
   Mask mask;
@@ -131,18 +120,6 @@ struct MaskedStore : DirectStore<T> {
     float stored[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) stored[i] = i < seen ? values[i] : masked;
-    DirectStore<T>::store(stored, row, col);
-  }
-};
-
-template <class T>
-struct DropoutStore : DirectStore<T> {
-  Dropout dropout;
-
-  template <int N>
-  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
-    float stored[N];
-    Dropout::drop(values, dropout.kept<N>(row, col), Dropout::factor, stored);
     DirectStore<T>::store(stored, row, col);
   }
 };
@@ -173,15 +150,15 @@ struct SoftmaxAndDropoutStore {
 
 // ---- For the gradient.
 
-/// A pack of which some elements count.
+/// A pack of which only some elements were kept.
 template <class T, int N>
 struct KeptPack {
   Pack<T, N> pack;
   unsigned kept;  ///< bit i: element i
 };
 
-/// Turns the gradient of y into the gradient of the softmax: the same elements are dropped again. Masked
-/// elements are 0, and not read.
+/// Turns the gradient of y into that of the softmax: drops the same elements again, and multiplies the others
+/// by `factor`. Masked elements are 0, and a fully masked pack is not read.
 template <class T>
 struct GradientLoad {
   using Element = T;
@@ -190,7 +167,7 @@ struct GradientLoad {
   Dropout dropout;
   float factor;
 
-  /// Random bits are drawn while the load of the pack is in flight.
+  /// The random bits are drawn while the pack is in flight.
   template <int N>
   __device__ KeptPack<T, N> fetch(std::int64_t row, std::int64_t col) const {
     KeptPack<T, N> fetched{};
@@ -226,7 +203,7 @@ struct PaddedSoftmaxBackward {
   static constexpr const char* name = "padded_softmax_backward";
 };
 
-/// Masks divide by columns of 32 bits, and draw by rows of 32 bits.
+/// Mask::seen_from computes with rows and columns of 32 bits.
 inline Refusal fits_32_bits(const Matrix& matrix) {
   if (const Refusal refusal = at_most_rows(std::int64_t{1} << 32, matrix, Why::row_index)) return refusal;
   return columns_fit_32_bits(matrix);

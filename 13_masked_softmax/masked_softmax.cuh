@@ -1,11 +1,13 @@
-// Forward and backward in one kernel each.
+// Softmax and its gradient in one kernel each. Only the gradient's is new. At a first reading, skip the
+// launcher MaskedBackward.
 #pragma once
 
 #include "06_online/online.cuh"
 #include "13_masked_softmax/masked_load_store.cuh"
 #include "common/kernel/row_gradient.cuh"
 
-/// By a kernel of an earlier stage: Launcher::launch<Op>(load, store, shape, stream). rows = 0 does nothing. Throws CudaError.
+/// The softmax by a kernel of an earlier stage: Launcher::launch<Op>(load, store, shape, stream). rows = 0
+/// does nothing. Throws CudaError.
 template <class Launcher>
 struct MaskedSoftmax {
   using Operations = OpList<CausalSoftmax, PaddedSoftmax>;
@@ -24,16 +26,15 @@ struct MaskedSoftmax {
   }
 };
 
-/// dx = softmax (g - sum of softmax g) of each row, with g the gradient of the softmax. The row stays in the registers of a block,
-/// or of a warp, of which a block has blockDim.y.
+/// dx = softmax (g - sum of softmax g) for each row; g is the gradient of the softmax, times the scale. It is
+/// stage 11's block_backward with functors.
 template <int packs_per_thread, int N, class LoadSoftmax, class LoadGradient, class Store>
 __global__ void __launch_bounds__(1024)
     masked_backward(LoadSoftmax load_softmax, LoadGradient load_gradient, Store store, Shape shape) {
   __shared__ float storage[32];
   const int cols = static_cast<int>(shape.cols);
   const auto col = [](int pack) { return static_cast<int>(pack * blockDim.x + threadIdx.x) * N; };
-  for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y; row < shape.rows;
-       row += gridDim.x * std::int64_t{blockDim.y}) {
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     // Missing elements are 0 and add nothing to the sum.
     Fetched<LoadSoftmax, N> softmax_packs[packs_per_thread] = {};
     Fetched<LoadGradient, N> gradient_packs[packs_per_thread] = {};
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(1024)
       unpack_both(pack, softmax, gradient);
       SoftmaxBackward::add(sum, softmax, gradient);
     }
-    sum = blockDim.x == 32 ? warp_merge<SoftmaxBackward>(sum) : block_merge<SoftmaxBackward>(sum, storage);
+    sum = block_merge<SoftmaxBackward>(sum, storage);
 
 #pragma unroll
     for (int pack = 0; pack < packs_per_thread; ++pack) {
@@ -69,21 +70,14 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// If packs do not cover the rows of all three, a thread takes half as many elements: with more, the registers would spill. rows = 0 does
-/// nothing. Throws CudaError.
+/// A thread takes 16 elements of each row or, if packs do not cover the rows of all three matrices, 8: with
+/// 16 single elements, registers would spill. rows = 0 does nothing. Throws CudaError.
 struct MaskedBackward {
   using Operations = OpList<CausalSoftmaxBackward, PaddedSoftmaxBackward>;
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
-    const std::int64_t most_cols = matrix.in_packs() ? 16384 : 8192;
+    const std::int64_t most_cols = 1024 * (matrix.in_packs() ? 16 : 8);
     if (matrix.cols > most_cols) return {Why::registers_of_block_for_two, most_cols};
     return fits_32_bits(matrix);
-  }
-
-  static int elements_per_thread(std::int64_t cols) { return cols <= 8 * 1024 ? 8 : 16; }
-  /// The fewest threads that hold the row; if one warp suffices, four rows per block.
-  static dim3 block(std::int64_t cols) {
-    const std::int64_t threads = round_up(divide_up(cols, elements_per_thread(cols)), 32);
-    return {static_cast<unsigned>(threads), threads == 32 ? 4U : 1U};
   }
 
   template <class Op, class T>
@@ -99,21 +93,15 @@ struct MaskedBackward {
                      cudaStream_t stream) {
     if (shape.rows == 0) return;
     constexpr int N = elements_per_16_bytes<typename LoadGradient::Element>;
-    const auto launch_packs = [&]<int packs_per_thread, int pack_size>() {
-      const dim3 threads = block(shape.cols);
-      masked_backward<packs_per_thread, pack_size>
-          <<<grid_for(divide_up(shape.rows, threads.y)), threads, 0, stream>>>(load_softmax, load_gradient,
-                                                                               store, shape);
+    const auto launch_packs = [&]<int elements, int pack_size>() {
+      const auto threads = static_cast<unsigned>(round_up(divide_up(shape.cols, elements), 32));
+      masked_backward<elements / pack_size, pack_size>
+          <<<grid_for(shape.rows), threads, 0, stream>>>(load_softmax, load_gradient, store, shape);
       CUDA_CHECK(cudaGetLastError());
     };
     const bool fit_packs = load_softmax.template fits_packs<N>() && load_gradient.template fits_packs<N>() &&
                            store.template fits_packs<N>();
-    if (!fit_packs) {
-      launch_packs.template operator()<8, 1>();
-    } else if (elements_per_thread(shape.cols) == 8) {
-      launch_packs.template operator()<8 / N, N>();
-    } else {
-      launch_packs.template operator()<16 / N, N>();
-    }
+    if (fit_packs) return launch_packs.template operator()<16, N>();
+    launch_packs.template operator()<8, 1>();
   }
 };

@@ -9,7 +9,7 @@
 
 #include <cuda/std/cstdint>
 
-/// 128 random bits: the `counter`-th block of the sequence that the key names. Ten rounds of two multiplications.
+/// 128 random bits, which depend on nothing but the counter and the key. Ten rounds of two multiplications.
 __device__ inline uint4 philox4x32(std::uint64_t counter, std::uint64_t key) {
   const auto low = [](std::uint64_t value) { return static_cast<unsigned>(value); };
   const auto high = [](std::uint64_t value) { return static_cast<unsigned>(value >> 32); };

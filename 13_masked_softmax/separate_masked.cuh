@@ -1,9 +1,37 @@
-// The steps that are fused elsewhere, as separate kernels: each has one of the functors.
+// The same steps in separate kernels, for comparison. Each kernel has one of the functors.
 #pragma once
 
 #include "13_masked_softmax/masked_softmax.cuh"
 
-/// A block for each row.
+// ---- A Load and a Store with one step each.
+
+/// Only scales.
+template <class T>
+struct ScaledLoad : DirectLoad<T> {
+  float scale;
+
+  template <int N>
+  __device__ void unpack(const Pack<T, N>& fetched, float (&values)[N]) const {
+    ::unpack(fetched, values);
+#pragma unroll
+    for (float& value : values) value *= scale;
+  }
+};
+
+/// Only drops.
+template <class T>
+struct DropoutStore : DirectStore<T> {
+  Dropout dropout;
+
+  template <int N>
+  __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
+    float stored[N];
+    Dropout::drop(values, dropout.kept<N>(row, col), Dropout::factor, stored);
+    DirectStore<T>::store(stored, row, col);
+  }
+};
+
+/// A block per row, which moves packs from `load` to `store`.
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024) load_and_store(Load load, Store store, Shape shape) {
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
@@ -25,7 +53,8 @@ void launch_load_and_store(Load load, Store store, Shape shape, cudaStream_t str
   });
 }
 
-// ---- The workspace is a matrix. rows = 0 does nothing. They throw CudaError.
+// ---- The launchers. Their workspace is a matrix between two kernels. rows = 0 does nothing. They throw
+// CudaError.
 
 struct NeedsMatrix {
   static Need needs(const Matrix& matrix) {
@@ -50,7 +79,7 @@ struct SeparateMaskedSoftmax : NeedsMatrix {
     };
     step(ScaledLoad<T>{{tensors.x, cols}, attention_scale}, DirectStore<T>{between, cols});
     step(scores, MaskedStore<T>{{between, cols}, mask, -INFINITY});
-    // Masked once more: of a row that sees nothing, a softmax is NaN.
+    // The result is masked, too, because the softmax of a row that sees nothing is NaN.
     FusedSoftmax::launch<Softmax>(scores, MaskedStore<T>{{tensors.softmax, cols}, mask, 0}, tensors.shape,
                                   stream);
     step(DirectLoad<T>{tensors.softmax, cols}, DropoutStore<T>{{tensors.y, cols}, dropout_of(tensors)});

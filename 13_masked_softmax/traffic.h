@@ -1,4 +1,4 @@
-// The traffic of the variants of this stage.
+// The traffic of the variants of this stage, with which the simulator's counts are compared.
 #pragma once
 
 #include "13_masked_softmax/separate_masked.cuh"
@@ -27,8 +27,8 @@ inline double bytes_seen(const Problem& problem) {
   return bytes;
 }
 
-/// The bytes of lengths. Each pack of a row needs its length, and the lanes of a warp read it together. The offsets decide how wide
-/// packs are.
+/// The bytes of lengths that are read. Each pack of a row needs the row's length, which the lanes of a warp
+/// read together. The offsets decide how wide packs are.
 inline double bytes_of_lengths(Problem problem, Offsets offsets) {
   if (!is_padded(problem)) return 0;
   problem.offsets = offsets;
@@ -36,8 +36,8 @@ inline double bytes_of_lengths(Problem problem, Offsets offsets) {
   return static_cast<double>(8 * problem.shape.rows * divide_up(packs, 32));
 }
 
-/// A kernel reads the visible elements `reads` times and writes a whole matrix `writes` times. Each read needs the lengths, and the
-/// writes need them once more.
+/// A kernel that reads the visible elements `reads` times and writes a whole matrix `writes` times. Each read
+/// needs the lengths, and the writes need them once more.
 inline std::function<Traffic(const Problem&)> fused_passes(int reads, int writes, RowCosts row) {
   return [=](const Problem& problem) {
     return Traffic{reads * bytes_seen(problem) + (reads + 1) * bytes_of_lengths(problem, problem.offsets),
@@ -59,7 +59,7 @@ inline Traffic passes_of_four(const Problem& problem) {
   return {4 * matrix + lengths, 4 * matrix, {.barriers = barriers, .bank_conflicts = {}}};
 }
 
-/// The last kernel reads the lengths.
+/// Only the last kernel reads the lengths.
 inline Traffic passes_of_three(const Problem& problem) {
   const auto matrix = static_cast<double>(problem.matrix_bytes());
   const std::int64_t offset = problem.offsets.output;

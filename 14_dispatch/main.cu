@@ -36,7 +36,8 @@ Workspace workspace(const Problem& problem, const Device& /*device*/) {
 }
 
 std::string unsupported(const Problem& problem, const Device& /*device*/) {
-  const bool has_labels = is_one_of(Losses{}, problem.op) || is_one_of(LossesWithGradient{}, problem.op);
+  const bool has_labels =
+      is_one_of(rowwise::Losses{}, problem.op) || is_one_of(rowwise::LossesWithGradient{}, problem.op);
   return has_labels ? words(columns_fit_32_bits(matrix_of(problem))) : "";
 }
 

@@ -1,13 +1,15 @@
-// The memory that mailbox.cuh sends messages through, on all GPUs of this process.
+// Code of the host: the windows through which mailbox.cuh sends messages, on all GPUs of this process.
 #pragma once
 
 #include "15_several_gpus/mailbox.cuh"
 #include "15_several_gpus/ranks.h"
 #include "common/harness/cuda_handles.h"
+#include "common/kernel/grid.cuh"
 
 class MailWindows {
  public:
-  /// All ranks make them together, of the same size: for `bytes` bytes of messages per launch.
+  /// All ranks, also those of other processes, must call it together with the same `bytes`: the size of all
+  /// messages that a rank may receive in a launch. A window has twice that size, see Mail.
   MailWindows(const std::vector<Rank>& ranks, int world, std::size_t bytes)
       : ranks_(ranks), world_(world), bytes_(round_up(static_cast<std::int64_t>(bytes), 4096)) {
     CUDA_CHECK(cudaHostAlloc(&overdue_, sizeof(Overdue), cudaHostAllocPortable | cudaHostAllocMapped));
@@ -48,7 +50,7 @@ class MailWindows {
             .rank = ranks_[i].number,
             .ranks = world_};
   }
-  /// "", or which rank has waited in vain for which.
+  /// Returns a message that says which rank has waited in vain for which, or "".
   [[nodiscard]] std::string overdue() const {
     if (overdue_->waiting < 0) return "";
     return "GPU " + std::to_string(overdue_->waiting) + " has waited 10 s for row " +

@@ -1,10 +1,8 @@
-// Copies from global to shared memory that need no registers and block no thread, and the code around them:
-// the order in which packs are requested, tickets for rows, and barriers that count bytes.
+// The code around asynchronous copies from global to shared memory: the order in which packs are requested,
+// and tickets for rows.
 #pragma once
 
 #include <cuda_pipeline.h>
-
-#include <cuda/ptx>
 
 #include "common/kernel/grid.cuh"
 #include "common/kernel/limits.h"
@@ -46,24 +44,3 @@ struct DrawsRows {
     return {.workspace_bytes = sizeof(TicketCounter), .zeroed = true};
   }
 };
-
-// ---- Bulk copies: one thread issues one instruction, and a barrier in shared memory counts the bytes that
-// have arrived. They need compute capability 9.0.
-
-using MemoryBarrier = std::uint64_t;
-
-/// One thread calls it, for a barrier with one arrival, which is this call. Both addresses and the size are
-/// multiples of 16. The copy unit ("async proxy") writes `shared`: if threads have written there before, a
-/// fence has to come first.
-__device__ inline void copy_bulk_async(void* shared, const void* global, std::uint32_t bytes,
-                                       MemoryBarrier* arrived) {
-  namespace ptx = cuda::ptx;
-  (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, arrived, bytes);
-  ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, shared, global, bytes, arrived);
-}
-
-/// Waits for the end of a phase of the barrier. Phases with even numbers have parity 0.
-__device__ inline void wait_for_phase(MemoryBarrier* barrier, unsigned parity) {
-  while (!cuda::ptx::mbarrier_try_wait_parity(barrier, parity)) {
-  }
-}

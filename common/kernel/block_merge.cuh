@@ -11,7 +11,8 @@ __device__ inline float shuffle_xor(float sum, int mask) {
 }
 
 /// The maximum over the lanes of a warp. From compute capability 8.0 on this is one instruction, but only for
-/// integers: the bits of floats without a sign are ordered like the floats, those with a sign in reverse.
+/// integers. The bits of positive floats are ordered like the floats, those of negative ones in reverse: -1 is
+/// 0xbf800000, and -2 is 0xc0000000. So `order` inverts all bits of a negative float but the sign.
 __device__ inline float warp_max(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const auto order = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };  // is its own inverse

@@ -59,7 +59,7 @@ struct ClusterExchange {
   State pairs_of_warps[32]{};
   State total{};
   std::int64_t next_row[2]{};   ///< sent by the first block, if it draws tickets
-  MemoryBarrier received[2]{};  ///< one arrival each, by this block, and the bytes of all
+  std::uint64_t received[2]{};  ///< one arrival each, by this block, and the bytes of all
 
   /// All threads call it. ptx::barrier_cluster_wait() must come between it and the first merge(): no block
   /// may send to another one before that one has started and has initialised its barriers.

@@ -222,25 +222,16 @@ def unaligned_rows(r: Row) -> Expected:
 
 def async_copy(r: Row) -> Expected:
     packs = r.cols * r.size // 16
-    row_bytes = r.cols * r.size
-    wide = r.variant != "bulk_copy" and 2 * row_bytes > 227 * 1024
-    warps = min(divide_up(packs, 4 * 32), 32 if wide else 16)
-    exponentials = r.cols * (2 + 1 / pack(r))
-    blocks = r.rows
-    if r.variant == "bulk_copy":
-        # Blocks of `warps` warps, with three rows in lines of 128 bytes and about one more KiB.
-        of_sm = min(2048 // (32 * warps), 228 * 1024 // (3 * divide_up(row_bytes, 128) * 128 + 2 * 1024), 32)
-        blocks = min(r.rows, r.multiprocessors * of_sm)
-    tickets = r.rows - blocks
-    yield "passes", 2 + 4 * tickets / r.rows / row_bytes
+    held = r.cols * r.size * (2 if r.variant == "two_rows" else 1) + (48 if r.variant == "misaligned" else 0)
+    warps = min(divide_up(packs, 4 * 32), 32 if 2 * held > 227 * 1024 else 16)
+    yield "passes", 2
     yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
-    yield "special_function_lanes", (exponentials + 2 * 32 * warps) * r.rows
+    yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
     # The states of 32 warps, of two words each, are read word by word: each word of 32 is in 16 banks.
     yield "bank_conflicts", 2 * warps * r.rows if warps == 32 else 0
-    if r.variant == "bulk_copy":
-        yield "block_barriers", r.rows + blocks
+    yield "block_barriers", r.rows * (2 if r.variant in ("two_rows", "bulk_copy") else 1)
     if COMPUTE_CAPABILITY <= 9:  # for newer ones nvcc splits stores, and shuffles more
-        yield "global_store_requests", r.rows * divide_up(packs, 32) + tickets
+        yield "global_store_requests", r.rows * divide_up(packs, 32)
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
@@ -273,24 +264,20 @@ def backward(r: Row) -> Expected:
 
 
 def cross_entropy(r: Row) -> Expected:
-    """One label in eight is ignored: its row of x is not read once more."""
-    counted_rows = r.rows - (r.rows + 5) // 8
+    # One label in eight is ignored. nvcc may leave out the read of log-probabilities whose row is ignored.
+    ignored = (r.rows + 5) // 8 / r.rows
+    spared = 4 / r.size * ignored if r.variant == "unfused_gradient" else 0
+    yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
     if r.variant.startswith("unfused"):
-        # nvcc may move the read of a log-probability to where it knows that the row is not ignored.
-        spared = 4 / r.size * (1 - counted_rows / r.rows) if r.variant == "unfused_gradient" else 0
-        yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
         yield "block_barriers", 2 * r.rows
-        return
-    yield "passes", r.passes
-    if r.variant == "one_read":
+    elif r.variant == "one_read":
         warps = warps_of(r, 4 * pack(r), 256)
         yield "global_store_requests", r.rows  # a loss
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
-        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps + 1) * r.rows  # and the logarithm
+        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
     else:
         warps, elements = block_of_fused(r.cols)
-        for name, value in held_in_registers(r, warps, elements):
-            yield name, value + r.rows if name == "special_function_lanes" else value
+        yield from held_in_registers(r, warps, elements)
 
 
 def masked_softmax(r: Row) -> Expected:

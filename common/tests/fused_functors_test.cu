@@ -131,8 +131,8 @@ bool check_all() {
                  [](auto... a) { SharedMemorySoftmax<TransposedLayout>::launch<Softmax>(a...); });
     all &= check("05 uncached", shape,
                  [](auto... a) { UncachedSoftmax<1024, Direction::backward>::launch<Softmax>(a...); });
-    all &= check("06 online", shape,
-                 [](auto... a) { OnlineSoftmax<Rescale::per_chunk>::launch<Softmax>(a...); });
+    all &=
+        check("06 online", shape, [](auto... a) { OnlineSoftmax<Rescale::per_pack>::launch<Softmax>(a...); });
     all &= check("06 fused", shape, [](auto... a) { FusedSoftmax::launch<Softmax>(a...); });
     all &= check("library, online", shape, [](auto... a) { rowwise::OnlineSoftmax::launch<Softmax>(a...); });
     all &= check("library, fused", shape,

@@ -259,25 +259,23 @@ MISTAKES = [
         ("08_unaligned_rows/unaligned", "thread < cut.num_singles(); => thread <= cut.num_singles();"), at="has_single ? row_x"),
     fault("08.3", "packs_for_rows_that_they_do_not_cover", "scalar 2x1001", "misaligned read of 16 bytes",
         ("08_unaligned_rows/unaligned", "launch_packs<Op, 1>( => launch_packs<Op, elements_per_16_bytes<T>>(")),
-    fault("09.1", "a_group_is_not_waited_for", "own_packs 7x10000", ON_ITS_WAY,
-        ("own_packs", "__pipeline_wait_prior(copy_groups - 1 - group); => __pipeline_wait_prior(copy_groups - group);"),
-        at="unpack(load_pack<N>(slot + pack * N), values);\n      Op::add"),
-    fault("09.1", "bulk_copies_are_not_waited_for", "bulk_copy 7x1000", ON_ITS_WAY,
-        ("bulk_copy", "    wait_for_phase(&arrived[slot], step / ring_slots % 2);\n => "),
-        at="unpack(load_pack<N>(slot_at(slot) + pack * N), values);"),
-    fault("09.2", "requested_before_all_are_done_with_the_slot", "bulk_copy 14x1000", ON_ITS_WAY,
-        ("bulk_copy", "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n => "),
-        ("bulk_copy", "ring_slots * gridDim.x + ticket);\n    }\n => ring_slots * gridDim.x + ticket);\n    }\n"
-                      "    const RowResult<Op> result(block_merge_once<Op>(own, storage[step % 2]));\n"),
-        at="write_pack(y + row * shape.cols, slot_at(slot), pack, result);"),
-    fault("09.4", "one_storage_for_all_rows", "bulk_copy 14x1000", "race: (read|write) of 4 bytes of shared memory",
-        ("bulk_copy", "storage[step % 2])); => storage[0]));"), at="storage[0]));"),
+    fault("09.1", "copies_are_not_waited_for", "own_packs 7x10000", ON_ITS_WAY,
+        ("own_packs", "  __pipeline_wait_prior(0);\n => "), at="unpack(load_pack<N>(slot + pack * N), values);\n    Op::add"),
+    fault("09.1", "the_bulk_copy_is_not_waited_for", "bulk_copy 7x1000", ON_ITS_WAY,
+        ("bulk_copy", "while (!ptx::mbarrier_try_wait_parity(&arrived, 0)) => while (false)"),
+        at="unpack(load_pack<N>(slot + pack * N), values);\n    Op::add", file="own_packs"),
+    fault("09.2", "the_mbarrier_may_not_be_initialised", "bulk_copy 7x1000", "race: read of 8 bytes of shared memory at .*`arrived`",
+        ("bulk_copy", "  __syncthreads();  // No thread => // No thread")),
+    fault("09.2", "no_group_after_the_last_row", "two_rows 300x1000", ON_ITS_WAY,
+        ("own_packs", "    request_row(next_slot, x + next_row * shape.cols, next_row < shape.rows ? num_packs : 0);\n => "
+                      "    if (next_row < shape.rows) request_row(next_slot, x + next_row * shape.cols, num_packs);\n"),
+        at="unpack(load_pack<N>(slot + pack * N), values);\n    Op::add"),
     fault("09.3", "packs_of_other_threads", "own_packs 7x1000", "read of 16 bytes of shared memory at ",
-        ("own_packs", "unpack(load_pack<N>(slot + pack * N), values);\n      Op::add => "
-                      "unpack(load_pack<N>(slot + (num_packs - 1 - pack) * N), values);\n      Op::add"),
+        ("own_packs", "unpack(load_pack<N>(slot + pack * N), values);\n    Op::add => "
+                      "unpack(load_pack<N>(slot + (num_packs - 1 - pack) * N), values);\n    Op::add"),
         at="unpack(load_pack<N>(slot + (num_packs"),
-    fault("09.3", "the_parity_never_changes", "bulk_copy 14x1000", "waits for ever",
-        ("bulk_copy", "step / ring_slots % 2 => 0"), at="wait_for_phase(&arrived[slot], 0);"),
+    fault("09.4", "no_barrier_before_the_next_rows_pairs", "two_rows 300x1000", "race: (read|write) of . bytes of shared memory",
+        ("own_packs", "block_merge<Op>(reduce_packs<Op>(slot, num_packs) => block_merge_once<Op>(reduce_packs<Op>(slot, num_packs)")),
     fault("10.1", "the_others_may_not_have_started", "two_barriers_8 3x2048", NOT_STARTED,
         ("10_cluster/cluster", "    cluster.sync();  // A block => // A block"), at="*cluster.map_shared_rank(&pairs"),
     fault("10.1", "no_wait_for_the_others_mbarriers", "one_way_4 3x2048", NOT_STARTED,
@@ -300,63 +298,60 @@ MISTAKES = [
         ("10_cluster/cluster", "static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State)); => "
                                "static_cast<unsigned>(sizeof(State));")),
     wrong_count("11.1", "a_reduction_for_each_pack", "--variant warp_registers 3x256,1000", "^warp_registers: shuffles: ",
-        ("11_backward/in_registers", "++pack) add_packs<Op>(sum, y_packs[pack], dy_packs[pack]);\n"
-                                     "  sum = warp_all_reduce<SumOp, 32>(sum); => "
-                                     "++pack) {\n    float of_pack = 0;\n    add_packs<Op>(of_pack, y_packs[pack], dy_packs[pack]);\n"
+        ("11_backward/in_registers", "  const float sum = warp_all_reduce<SumOp, 32>(sum_of_packs<Op>(y_packs, dy_packs)); => "
+                                     "  float sum = 0;\n  for (int i = 0; i < packs; ++i) {\n"
+                                     "    float of_pack = 0;\n    add_packs<Op>(of_pack, y_packs[i], dy_packs[i]);\n"
                                      "    sum += warp_all_reduce<SumOp, 32>(of_pack);\n  }")),
     wrong_result("11.1", "the_pair_of_the_first_row", "recomputed 7x1000 --op recomputed_softmax_backward",
         "[0-9]+ of 7000 elements wrong. first at row 1, column",
         ("recomputed", "(pairs[2 * row], pairs[2 * row + 1]) => (pairs[0], pairs[1])")),
     fault("11.2", "a_column_too_many", "block_registers 1x1000",
         "read of 16 bytes of global memory at .*, which nobody has written yet",
-        ("11_backward/in_registers", "if (col(pack) >= shape.cols) continue;\n      y_packs => "
-                                     "if (col(pack) > shape.cols) continue;\n      y_packs"),
-        at="      y_packs[pack] = load_pack<N>"),
-    wrong_result("11.2", "the_sum_of_dy_alone", "warp_registers 7x100", "[0-9]+ of 700 elements wrong",
+        ("11_backward/in_registers", "if (col >= cols) continue; => if (col > cols) continue;"), at="    y_packs[pack] = load_pack<N>"),
+    wrong_result("11.4", "the_sum_of_dy_alone", "warp_registers 7x100", "[0-9]+ of 700 elements wrong",
         ("row_gradient", "sum += y[i] * dy[i]; => sum += dy[i];")),
     fault("11.2", "no_barrier_before_the_next_rows_sums", "recomputed 7x1000 --op recomputed_softmax_backward",
         "race: read of 4 bytes of shared memory",
         ("block_merge", "  __syncthreads();\n  return state; => \n  return state;"), at="? storage[lane]"),
     wrong_result("11.3", "a_sum_for_each_lane", "warp_registers 7x100", "[0-9]+ of 700 elements wrong",
-        ("11_backward/in_registers", "  sum = warp_all_reduce<SumOp, 32>(sum);\n => ")),
+        ("11_backward/in_registers", "warp_all_reduce<SumOp, 32>(sum_of_packs<Op>(y_packs, dy_packs)); => "
+                                     "sum_of_packs<Op>(y_packs, dy_packs);")),
     wrong_result("11.3", "a_sum_for_each_thread", "block_registers 7x100", "[0-9]+ of 700 elements wrong",
-        ("11_backward/in_registers", "    sum = block_merge<Op>(sum, storage);\n => ")),
+        ("11_backward/in_registers", "block_merge<Op>(sum_of_packs<Op>(y_packs, dy_packs), storage); => "
+                                     "sum_of_packs<Op>(y_packs, dy_packs);")),
     fault("11.3", "a_column_too_many", "recomputed 1x1000 --op recomputed_softmax_backward",
         "read of 16 bytes of global memory at .*, which nobody has written yet",
         ("recomputed", "col(pack) < shape.cols ? load => col(pack) <= shape.cols ? load"), at="col(pack) <= shape.cols ? load"),
-    fault("12.1", "the_label_is_not_checked", "one_read 3x10",
+    fault("12.1", "the_label_is_not_checked", "in_registers 3x10 --op cross_entropy_gradient",
         "read of 4 bytes of global memory at .*, which nobody has written yet",
-        ("row_loss", "if (exists_) element_ = load_pack<1>(row + col); => element_ = load_pack<1>(row + col);"),
-        at="element_ = load_pack<1>(row + col);"),
+        ("12_cross_entropy/cross_entropy", "return 0 <= label && label < cols ? => return label < cols ?"), ALL_BLOCKS,
+        at="return label < cols ?"),
     wrong_result("12.1", "the_logarithm_beside_the_maximum", "one_read 7x1000 --input lowest",
         "6 of 7 elements wrong. first at row 0, column 0: got 0, expected 6.9",
-        ("row_loss", "log_of_sum(row.sum) + (row.max - x_label); => (log_of_sum(row.sum) + row.max) - x_label;")),
-    wrong_result("12.1", "not_the_first_column_of_a_pack", "unfused_gradient 7x1000 --op cross_entropy_gradient",
-        "dx: [1-3] of 7000 elements wrong. first at row (0|1), column [0-9]+: got [0-9.e-]+, expected -0.99",
-        ("row_loss", "(label_ < col || => (label_ <= col ||")),
-    wrong_result("12.1", "the_gradient_of_an_ignored_row", "in_registers 7x1000 --op cross_entropy_gradient",
+        ("12_cross_entropy/cross_entropy", "logf(row.sum) + (row.max - x_label); => (logf(row.sum) + row.max) - x_label;")),
+    wrong_result("12.1", "the_first_column_of_a_pack_alone", "unfused_gradient 7x1000 --op cross_entropy_gradient",
+        "dx: [1-6] of 7000 elements wrong. first at row (0|1), column [0-9]+: got [0-9.e-]+, expected -0.99",
+        ("12_cross_entropy/cross_entropy", "if (col_ == col + i) => if (i == 0 && col_ == col)")),
+    wrong_result("12.5", "the_gradient_of_an_ignored_row", "in_registers 7x1000 --op cross_entropy_gradient",
         "dx: 1000 of 7000 elements wrong. first at row 2, column 0",
-        ("12_cross_entropy/fused_loss", "      if (label_col < 0) pack[j] = label == ignored_label ? 0 : NAN;\n => "), ALL_BLOCKS),
+        ("12_cross_entropy/cross_entropy", "      if (col_ < 0) values[i] = is_ignored_ ? 0 : NAN;\n => "), ALL_BLOCKS),
     wrong_result("12.2", "nan_of_an_ignored_row", "unfused_gradient 7x1000 --op cross_entropy_gradient --input one_nan",
-        "dx: 1000 of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
-        ("row_loss", "is_ignored_ ? 0 : __expf => is_ignored_ ? 0 * value : __expf")),
-    wrong_result("12.2", "the_series_reaches_too_far", "one_read 7x3",
-        "[1-7] of 7 elements wrong. first at row [0-6], column 0: got [0-9.]+, expected [0-9.]+",
-        ("row_loss", "rest < 0x1p-5f ? => rest < 2 ?")),
-    wrong_result("12.2", "the_label_of_each_pack", "in_registers 2x1000 --op cross_entropy_gradient", "dx: [0-9]+ of 2000 elements wrong",
-        ("12_cross_entropy/fused_loss", "label_col == col) => label_col % pack_size == col % pack_size)")),
+        "dx: [0-9]+ of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
+        ("12_cross_entropy/cross_entropy", "values[i] = is_ignored_ ? 0 : NAN; => values[i] *= is_ignored_ ? 0 : NAN;")),
+    wrong_result("12.4", "the_label_of_each_pack", "in_registers 2x1000 --op cross_entropy_gradient", "dx: [0-9]+ of 2000 elements wrong",
+        ("12_cross_entropy/fused_loss", "target.subtract_from(pack, col); => target.subtract_from(pack, col % pack_size);")),
     wrong_result("12.3", "the_loss_of_the_first_thread_alone", "in_registers 2x1000 --op cross_entropy_gradient",
         "loss: 2 of 2 elements wrong",
-        ("12_cross_entropy/fused_loss", "return total = block_merge_once<Op, warps>(own, storage); => "
-                                        "total = own; return block_merge_once<Op, warps>(own, storage);")),
+        ("12_cross_entropy/fused_loss", "return total = block_merge_once<Softmax, warps>(own, storage); => "
+                                        "total = own; return block_merge_once<Softmax, warps>(own, storage);")),
     fault("12.3", "no_barrier_before_the_next_rows_pairs", "one_read 7x1000", "race: read of . bytes of shared memory",
         ("block_merge", "  __syncthreads();\n  return state; => \n  return state;"), at="? storage[lane]"),
     wrong_result("12.3", "the_label_of_the_first_row", "unfused_gradient 2x1000 --op cross_entropy_gradient",
         "dx: [12] of 2000 elements wrong. first at row 1,",
-        ("12_cross_entropy/separate", "gradient(MaxSum{0, 1}, labels[row], => gradient(MaxSum{0, 1}, labels[0],")),
+        ("12_cross_entropy/separate", "target(labels[row], => target(labels[0],")),
     wrong_result("12.4", "an_ignored_row_has_a_loss", "unfused 7x1000",
         "1 of 7 elements wrong. first at row 2, column 0: got -?nan, expected 0",
-        ("12_cross_entropy/separate", "label == ignored_label ? 0 : -Element => -Element")),
+        ("12_cross_entropy/separate", "label == ignored_label ? 0 : -log_probability => -log_probability")),
     wrong_count("12.4", "every_warp_reads_the_label", "--variant one_read 3x8192", "^one_read: passes: ",
         ("12_cross_entropy/fused_loss", "    if (threadIdx.x != 0) continue;\n    const std::int64_t label = labels[row];\n => "
                                         "    const std::int64_t label = static_cast<const volatile std::int64_t*>(labels)[row];\n"
@@ -558,6 +553,22 @@ MISTAKES = [
         ("lane_of_row", "return has_row_ && col(pack) < end_of_packs_; => return col(pack) < end_of_packs_;"),
         ("narrow_rows", "// Missing elements are -inf: they add => // Missing elements are -inf: they do not add"),
         at="packs[i] = exists(i) ? load_pack<N>(row_x + Lane::col(i))", file="narrow_rows"),
+    fault("library.12", "the_label_is_not_checked", "loss_one_read 3x10 --op cross_entropy",
+        "read of 4 bytes of global memory at .*, which nobody has written yet",
+        ("row_loss", "if (exists_) element_ = load_pack<1>(row + col); => element_ = load_pack<1>(row + col);"),
+        at="element_ = load_pack<1>(row + col);"),
+    wrong_result("library.12", "the_logarithm_beside_the_maximum", "loss_one_read 7x1000 --input lowest --op cross_entropy",
+        "6 of 7 elements wrong. first at row 0, column 0: got 0, expected 6.9",
+        ("row_loss", "log_of_sum(row.sum) + (row.max - x_label); => (log_of_sum(row.sum) + row.max) - x_label;")),
+    wrong_result("library.13", "not_the_first_column_of_a_pack", "gradient_kept_row 7x1000 --op cross_entropy_gradient",
+        "dx: [1-6] of 7000 elements wrong. first at row [01], column [0-9]+: got [0-9.e-]+, expected -0.99",
+        ("row_loss", "(label_ < col || => (label_ <= col ||")),
+    wrong_result("library.11", "nan_of_an_ignored_row", "gradient_kept_row 7x1000 --op cross_entropy_gradient --input one_nan",
+        "dx: [0-9]+ of 7000 elements wrong. first at row 2, column [0-9]+: got -?nan, expected 0",
+        ("row_loss", "is_ignored_ ? 0 : __expf => is_ignored_ ? 0 * value : __expf")),
+    wrong_result("library.13", "the_series_reaches_too_far", "loss_one_read 7x3 --op cross_entropy",
+        "[1-7] of 7 elements wrong. first at row [0-6], column 0: got [0-9.]+, expected [0-9.]+",
+        ("row_loss", "rest < 0x1p-5f ? => rest < 2 ?")),
     wrong_result("library.12", "below_the_maximum_of_a_thread", "gradient_in_registers 7x1001 --op cross_entropy_gradient",
         "elements wrong",
         ("loss/in_registers", "gradient(state, label, cols, shift); => gradient(state, label, cols);")),
@@ -681,10 +692,11 @@ def caught(mistake: Mistake, executable: Path) -> str:
     wanted = [mistake.says]
     if mistake.at:
         file = source_of(mistake.file)
-        before, *others = (executable.parent / "changed" / file).read_text(encoding="utf-8").split(mistake.at)
+        changed = executable.parent / "changed" / file
+        before, *others = (changed if changed.exists() else SOURCE / file).read_text(encoding="utf-8").split(mistake.at)
         if len(others) != 1:
             raise Failure(f"{mistake.name}: {file} has the text of the place {len(others)} times, not once")
-        place = f"(at|from) .*changed/{file}:{before.count(chr(10)) + 1}( |$)"
+        place = f"(at|from) .*{file}:{before.count(chr(10)) + 1}( |$)"
         wanted = [f"{mistake.says}.*{place}"] if mistake.counted else [mistake.says, place]
     lines = [next((line for line in done.stdout.splitlines() if re.search(regex, line)), None) for regex in wanted]
     if done.returncode != mistake.code or None in lines:

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "common/kernel/row_gradient.cuh"
-#include "common/kernel/row_loss.cuh"
 #include "common/kernel/row_operation.cuh"
 #include "common/kernel/tensors.h"
 #include "common/rowwise/dispatch/kernels.h"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 
 namespace rowwise {
 

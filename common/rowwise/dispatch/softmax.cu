@@ -7,10 +7,10 @@
 
 #include "common/kernel/cuda_check.h"
 #include "common/kernel/row_gradient.cuh"
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/launch.cuh"
 #include "common/rowwise/include/rowwise/softmax_c.h"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 
 namespace rowwise {
 

@@ -18,7 +18,7 @@ struct PairsOfWarps {
 
   // The braces satisfy the compiler; nothing is initialised in shared memory.
   alignas(8) State pairs[most_blocks_of_cluster * warps]{};
-  MemoryBarrier received{};  ///< one arrival, by this block, and the bytes of all
+  std::uint64_t received{};  ///< one arrival, by this block, and the bytes of all
 
   /// Works as ClusterExchange::start().
   __device__ void start() {

@@ -6,8 +6,8 @@
 
 #include "common/kernel/cluster_exchange.cuh"
 #include "common/kernel/cluster_launch.cuh"
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/loss/packs_in_registers.cuh"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 #include "common/rowwise/kernels/loss/turn.cuh"
 
 namespace rowwise {
@@ -81,14 +81,14 @@ struct AtOnce {
 /// barrier there.
 template <class State>
 __device__ void send_to_first([[maybe_unused]] State* place, [[maybe_unused]] const State& state,
-                              [[maybe_unused]] MemoryBarrier* barrier) {
+                              [[maybe_unused]] std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
   const cg::cluster_group cluster = cg::this_cluster();
   ptx::st_async(cluster.map_shared_rank(place, 0), state, cluster.map_shared_rank(barrier, 0));
 #endif
 }
 /// Sends two pieces, because no st.async of a single value has 16 bytes.
-__device__ inline void send_to_first(PairAndBelow* place, const PairAndBelow& state, MemoryBarrier* barrier) {
+__device__ inline void send_to_first(PairAndBelow* place, const PairAndBelow& state, std::uint64_t* barrier) {
   send_to_first(&place->pair, state.pair, barrier);
   send_to_first(&place->below, state.below, barrier);
 }
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(Read::most_threads, Read::least_blocks)
 #if __CUDA_ARCH__ >= 900
   using State = typename Op::State;
   __shared__ alignas(8) State states[most_blocks_of_cluster * Read::most_threads / 32];
-  __shared__ MemoryBarrier received;  // one arrival, by the first block, and the bytes of all
+  __shared__ std::uint64_t received;  // one arrival, by the first block, and the bytes of all
   const cg::cluster_group cluster = cg::this_cluster();
   const unsigned warps = blockDim.x / 32;
   const unsigned warp = threadIdx.x / 32;

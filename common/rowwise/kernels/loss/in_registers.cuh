@@ -4,8 +4,8 @@
 // separate kernels 17.3 % (H200).
 #pragma once
 
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/head_and_tail.cuh"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 
 namespace rowwise {
 
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(1024)
     HeldRow<T, elements_per_16_bytes<T>, packs_per_thread> held(row_x, cols, boundary);
     BelowMax below;
     if (Op::smoothing > 0) {
-      const float max = ::max_of(held.values);
+      const float max = max_of(held.values);
       held.for_each_part([&](auto& part, int /*col*/) { below.add(max, part, AllExist{}); });
     }
     MaxSum own;

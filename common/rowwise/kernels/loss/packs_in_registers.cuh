@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "common/kernel/reduce_op.cuh"
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/finish_row.cuh"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 
 namespace rowwise {
 

@@ -3,8 +3,8 @@
 // ceiling; narrow_rows reached 64.0 % (H200).
 #pragma once
 
-#include "common/kernel/row_loss.cuh"
 #include "common/rowwise/kernels/forward/flat_span.cuh"
+#include "common/rowwise/kernels/loss/row_loss.cuh"
 
 namespace rowwise {
 
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(flat_span_most_threads, flat_span_least_blocks
     const float x_label = has_label ? static_cast<float>(row_x[label]) : NAN;
     BelowMax below;
     if (Op::smoothing > 0) {
-      below.add(::max_of(values), values, [&](int i) { return i < exist; });
+      below.add(max_of(values), values, [&](int i) { return i < exist; });
     }
     MaxSum own;
     const float shift = keep_exponentials<Softmax>(values, own);

@@ -7,18 +7,18 @@
 #include "common/kernel/cluster_launch.cuh"
 #include "common/rowwise/kernels/loss/kept_row.cuh"
 
-/// Sends two pieces, because no st.async of a single value has 16 bytes. It is outside the namespace so that
-/// ClusterExchange finds it by the type of its arguments.
+namespace rowwise {
+
+/// Sends two pieces, because no st.async of a single value has 16 bytes. ClusterExchange finds it
+/// by the type of its arguments.
 __device__ inline void send_to_all([[maybe_unused]] PairAndBelow* place,
                                    [[maybe_unused]] const PairAndBelow& value,
                                    [[maybe_unused]] std::uint64_t* barrier) {
 #if __CUDA_ARCH__ >= 900
-  send_to_all(&place->pair, value.pair, barrier);
-  send_to_all(&place->below, value.below, barrier);
+  ::send_to_all(&place->pair, value.pair, barrier);
+  ::send_to_all(&place->below, value.below, barrier);
 #endif
 }
-
-namespace rowwise {
 
 /// One cluster per row: blockIdx.x / cluster size is the row. Each block keeps all of its part.
 template <class Op, class T>

@@ -1,5 +1,4 @@
-// Cross-entropy and its gradient: the operations on a row, for the kernels of the stage cross_entropy and
-// those of the library. In one kernel x is read once, and no probability is ever written.
+// Cross-entropy, also with smoothed labels, and its gradient: the operations on a row. In one kernel x is read once, and no probability is ever written.
 //
 // Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a
 // row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So
@@ -14,9 +13,11 @@
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/kernel/row_operation.cuh"
-#include "common/kernel/running_pair.cuh"
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
+#include "common/rowwise/kernels/loss/running_pair.cuh"
+
+namespace rowwise {
 
 // ---- The operations on a row. State{} is the state of no element. A thread collects its share of the row in
 // an Own, from which it gets a State. Missing elements must be added as -inf. state(pair, below) makes
@@ -93,8 +94,8 @@ struct PairAndBelow {
   BelowMax below{};
 };
 __device__ inline PairAndBelow shuffle_xor(PairAndBelow value, int mask) {
-  return {{shuffle_xor(value.pair.max, mask), shuffle_xor(value.pair.sum, mask)},
-          {shuffle_xor(value.below.sum, mask), shuffle_xor(value.below.count, mask)}};
+  return {{::shuffle_xor(value.pair.max, mask), ::shuffle_xor(value.pair.sum, mask)},
+          {::shuffle_xor(value.below.sum, mask), ::shuffle_xor(value.below.count, mask)}};
 }
 
 /// The target is spread: `smoothing` evenly over all columns, the rest at the label.
@@ -274,3 +275,5 @@ class RowGradient {
   bool is_ignored_;
   bool is_usual_;  ///< not ignored, and max_ is near
 };
+
+}  // namespace rowwise

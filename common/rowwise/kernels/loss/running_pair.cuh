@@ -4,6 +4,8 @@
 
 #include "common/kernel/max_sum.cuh"
 
+namespace rowwise {
+
 /// Powers that equal exp(x - max) except for a factor that is the same for all x. The factor comes from
 /// rounding max c.
 class PowersBelow {
@@ -78,3 +80,5 @@ class RunningPair {
   /// leaves nothing of the elements that were added before.
   float sum_ = 0;
 };
+
+}  // namespace rowwise
