@@ -27,7 +27,8 @@ struct Split {
   std::int64_t part_cols;
 };
 
-/// Splits rows of `cols` columns into at most `wanted` parts, at 32-byte boundaries of the row in every type.
+/// Splits rows of `cols` columns into at most `wanted` parts. Each begins at a multiple of 16 columns, which
+/// are at least 32 bytes, or one sector.
 inline Split split_columns(std::int64_t cols, std::int64_t wanted) {
   const std::int64_t part_cols = round_up(divide_up(cols, wanted), 16);
   return {.parts = divide_up(cols, part_cols), .part_cols = part_cols};
@@ -43,7 +44,8 @@ struct PartOfRow {
 
 // ---- Two kernels.
 
-/// When the second kernel may begin: after the first, or as soon as an SM has space for its blocks.
+/// When the second kernel may begin: after the end of the first, or as soon as all blocks of the first have
+/// begun and an SM has space.
 enum class Dependence { complete, programmatic };
 
 /// First kernel: a pair for each part of each row. pairs: rows x gridDim.x.
@@ -52,11 +54,11 @@ __global__ void __launch_bounds__(split_block_size)
     pairs_of_parts(const T* x, MaxSum* pairs, Shape shape, std::int64_t part_cols) {
   __shared__ MaxSum storage[32];
 #if __CUDA_ARCH__ >= 900
-  // From here on, blocks of the second kernel may start on whatever the first leaves free.
+  // Once all blocks of this kernel have called this, blocks of the second may start on any SM that has space.
   if constexpr (dependence == Dependence::programmatic) cudaTriggerProgrammaticLaunchCompletion();
 #endif
   const PartOfRow part(part_cols, shape.cols);
-  const DirectLoad<T> load{x + part.first_col, shape.cols};
+  const DirectLoad<T> load{x + part.first_col, shape.cols};  // its column 0 is the first column of the part
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
     MaxSum pair;
     const auto add_to_pair = [&](const float(&values)[pack_size], std::int64_t) { Op::add(pair, values); };
@@ -75,7 +77,7 @@ __global__ void __launch_bounds__(split_block_size)
   const DirectLoad<T> load{x + part.first_col, shape.cols};
   const DirectStore<T> store{y + part.first_col, shape.cols};
 #if __CUDA_ARCH__ >= 900
-  // From here on, the first kernel is done, and its pairs can be read.
+  // Waits for the end of the first kernel, whose pairs can be read from here on.
   if constexpr (dependence == Dependence::programmatic) cudaGridDependencySynchronize();
 #endif
   for (std::int64_t row = blockIdx.y; row < shape.rows; row += gridDim.y) {
@@ -100,7 +102,8 @@ __global__ void __launch_bounds__(split_block_size)
 /// the kernels one after the other. Throws CudaError.
 template <Dependence dependence>
 struct TwoKernels {
-  /// Uses four blocks per multiprocessor, unless their threads would have fewer than two packs to read.
+  /// Parts for four blocks per multiprocessor, or fewer if a thread would then have fewer than about 8
+  /// elements.
   static Split split(Shape shape) {
     const std::int64_t wanted = divide_up(4 * multiprocessors(), max(shape.rows, std::int64_t{1}));
     return split_columns(shape.cols, min(wanted, divide_up(shape.cols, 8 * split_block_size)));
@@ -117,6 +120,7 @@ struct TwoKernels {
     const auto [parts, part_cols] = split(shape);
     auto* const pairs = static_cast<MaxSum*>(tensors.workspace);
     const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(min(shape.rows, max_grid_rows)));
+    // For the second kernel. Only a dependent launch has the attribute: numAttrs is 0 otherwise.
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -138,15 +142,17 @@ struct TwoKernels {
   }
 };
 
-// ---- One kernel, whose blocks wait for each other. So all blocks of a row must be on the GPU together: a
-// cooperative launch refuses a grid for which that is not so; a plain launch would hang.
+// ---- One kernel, whose blocks wait for each other. So all blocks of the grid must be on the GPU together. A
+// cooperative launch refuses a grid that does not fit; a plain launch of it would hang.
 
 /// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum
-/// is above -inf is at least 1, and -inf is not 0. So a slot that is not 0 holds a pair.
+/// is above -inf is at least 1, and the bits of -inf are not 0. So a slot that is not 0 holds a pair.
 using PairBits = unsigned long long;
 
 /// Merges the pairs of all blocks of a row, in the same order in each block; every thread gets the result.
-/// slots: gridDim.x x gridDim.x for this row, 0 before and after.
+/// slots: gridDim.x x gridDim.x for this row, 0 before and after. slot(to, from) is for the pair that block
+/// `from` sends to block `to`, its only reader. Relaxed accesses are enough, because a slot announces no
+/// other data.
 template <class Op>
 __device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage)[32]) {
   using Slot = cuda::atomic_ref<PairBits, cuda::thread_scope_device>;
@@ -165,7 +171,8 @@ __device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage
   return block_merge<Op>(total, storage);
 }
 
-/// For __launch_bounds__: an SM of compute capability 7.5 holds 1024 threads, all later ones hold 1536.
+/// For __launch_bounds__, which makes the compiler use few enough registers that an SM holds this many
+/// blocks. An SM of compute capability 7.5 holds 1024 threads, and all later ones hold at least 1536.
 constexpr int promised_blocks(int blocks_per_sm) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   return blocks_per_sm < 1024 / split_block_size ? blocks_per_sm : 1024 / split_block_size;
@@ -174,7 +181,7 @@ constexpr int promised_blocks(int blocks_per_sm) {
 #endif
 }
 
-/// blockIdx.x: the part, blockIdx.y: the row.
+/// blockIdx.x: the part, blockIdx.y: the row, or the first of several rows.
 template <class Op, int pack_size, int elements, int blocks_per_sm, class T>
 __global__ void __launch_bounds__(split_block_size, promised_blocks(blocks_per_sm))
     exchange_softmax(const T* x, T* y, PairBits* slots, Shape shape, std::int64_t part_cols) {
@@ -204,9 +211,9 @@ constexpr RowPart narrow_part{16, 6};
 constexpr RowPart wide_part{32, 3};
 constexpr std::int64_t most_narrow_cols = 48 * narrow_part.cols();
 
-/// Softmax (or log-softmax) of rows that the registers of the GPU hold; any address. The number of columns
-/// alone decides on the parts. Throws CudaError for wider rows, and if the GPU cannot hold the blocks of a
-/// row together. The workspace is 0 before and after.
+/// Softmax (or log-softmax) of rows that fit in the registers of the GPU; any alignment. Only the number of
+/// columns decides how a row is split. Throws CudaError for wider rows, and if the GPU cannot hold the blocks
+/// of a row together. The workspace is 0 before and after.
 struct RowExchange {
   static Split split(std::int64_t cols) {
     const RowPart tile = cols <= most_narrow_cols ? narrow_part : wide_part;
@@ -242,6 +249,8 @@ struct RowExchange {
     const auto kernel = exchange_softmax<Op, pack_size, tile.elements_per_thread, tile.blocks_per_sm, T>;
     int blocks_per_sm = 0;
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, split_block_size, 0));
+    // The GPU holds the blocks of this many rows together, and the kernel loops over the other rows. If it
+    // holds not even one row, the cooperative launch fails.
     const std::int64_t rows_at_once = max(blocks_per_sm * multiprocessors() / parts, std::int64_t{1});
     cudaLaunchAttribute together{};
     together.id = cudaLaunchAttributeCooperative;

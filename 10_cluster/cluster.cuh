@@ -3,6 +3,7 @@
 //
 // Cost: 2 passes, 1 read and 1 write; each block sends 8 bytes to every block of its cluster, once per row.
 // The variants differ only in the exchange of the pairs, TwoBarriers or OneWay, and in the cluster's size.
+// The kernel, cluster_softmax, follows the exchanges.
 // Sources: the CUDA programming guide on clusters and distributed shared memory; quack's softmax, which sends
 // its pairs by st.async to an mbarrier in every block.
 #pragma once
@@ -22,16 +23,18 @@
 namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
 
-/// A barrier of the cluster before the blocks send, and another before they read. Each block has one such
-/// object in its shared memory.
+/// The exchange by two barriers of the cluster: one before the blocks send, the other before they read. Each
+/// block has one such object in its shared memory.
 template <class Op>
 struct TwoBarriers {
   using State = typename Op::State;
+  // The braces satisfy the compiler: nothing is initialised in shared memory.
   alignas(8) State pairs[most_blocks_of_cluster]{};  ///< pairs[i] is written by block i, all 8 bytes at once
 
   __device__ void start() {}
 
-  /// Takes the pair of this block's part and returns the pair of the whole row. All threads call it.
+  /// Takes the pair of this block's part and returns the pair of the whole row. All threads call it: the
+  /// first of them send, and every warp merges the pairs that have arrived.
   __device__ State merge(State own) {
     const cg::cluster_group cluster = cg::this_cluster();
     const unsigned lane = threadIdx.x % 32;
@@ -44,12 +47,12 @@ struct TwoBarriers {
   }
 };
 
-/// Each pair reports its own arrival, so no barrier is needed after it.
+/// The exchange in which each pair reports its own arrival, so that no barrier has to follow.
 template <class Op>
 struct OneWay {
   using State = typename Op::State;
   alignas(8) State pairs[most_blocks_of_cluster]{};
-  std::uint64_t arrived{};  ///< an mbarrier: its phase is over when the bytes of all pairs have arrived
+  std::uint64_t arrived{};  ///< an mbarrier: its phase ends when the bytes of all pairs have arrived
 
   /// All threads call it, before their loads: the barrier that begins here completes while the loads are on
   /// their way.
@@ -61,7 +64,7 @@ struct OneWay {
       (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                            bytes);
     }
-    // Other blocks have to know only of the fence above. A release of everything would wait for the memory.
+    // Relaxed: the fence has already released all that other blocks need, and a second release costs time.
     ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   }
 
@@ -85,12 +88,12 @@ struct OneWay {
   }
 };
 
-/// One cluster per row. Block i keeps up to part_packs packs, from pack i * part_packs on.
+/// One cluster per row. Block i of the cluster keeps up to part_packs packs, from pack i * part_packs on.
 template <class Op, class Exchange, class T>
 __global__ void __launch_bounds__(1024) cluster_softmax(const T* x, T* y, Shape shape, int part_packs) {
 #if __CUDA_ARCH__ >= 900  // Older GPUs have no clusters.
   constexpr int N = elements_per_16_bytes<T>;
-  extern __shared__ __align__(128) unsigned char buffer[];  // copies from line to line are faster
+  extern __shared__ __align__(128) unsigned char buffer[];  // begins at a line: copies are faster
   __shared__ typename Op::State pairs_of_warps[32];
   __shared__ Exchange exchange;
   exchange.start();
@@ -131,8 +134,8 @@ __global__ void __launch_bounds__(1024) cluster_softmax(const T* x, T* y, Shape 
 #endif
 }
 
-/// Softmax (or log-softmax) of each row; rows = 0 does nothing. Rows consist of whole packs of 16 bytes, and
-/// the shared memory of cluster_size blocks holds one. Throws CudaError.
+/// Softmax (or log-softmax) of each row; rows = 0 does nothing. A row must consist of whole packs of 16
+/// bytes, and fit in the shared memory of cluster_size blocks. Throws CudaError.
 template <template <class> class Exchange, int cluster_size>
 struct ClusterRow {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
@@ -155,7 +158,7 @@ struct ClusterRow {
     const std::int64_t threads = round_up(divide_up(part_packs, 8), 32);
     const int part_bytes = static_cast<int>(part_packs * 16);
     CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, part_bytes));
-    // Every GPU with clusters takes 8 blocks per cluster. For more, a kernel must opt in.
+    // Every GPU with clusters supports 8 blocks per cluster. For more, a kernel must opt in.
     CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, cluster_size > 8));
 

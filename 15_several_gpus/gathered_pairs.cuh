@@ -1,8 +1,13 @@
-// One exchange instead of two: each GPU reduces its part of the rows to pairs, NCCL gathers the pairs of all GPUs, and
-// each GPU merges them and writes its part. Many blocks may share a row, as in stage 07: then each sends its own pair.
+// One exchange instead of two: each GPU reduces its part of the rows to pairs, NCCL gathers the pairs of all
+// GPUs, and each GPU merges them and writes its part.
 //
-// Cost: 3 passes, 2 reads and 1 write (the loss 1 read). In chunks of rows, the second read hits the L2, which still holds the
-// chunk from the first read, and the exchange of a chunk overlaps the first read of the next: nearer to 2 passes from memory.
+// The two kernels are the two kernels of stage 07, whose blocks share a row: each block has a piece of the
+// part and sends a pair of its own. The only difference is that the second kernel merges the pairs of all
+// ranks. With several chunks of rows, the idea is in launch_gathered(), which overlaps exchanges and reads.
+//
+// Cost: 3 passes, 2 reads and 1 write (the loss 1 read). In chunks of rows, the second read hits the L2,
+// which still holds the chunk from the first read, and the exchange of a chunk overlaps the first read of the
+// next: closer to 2 passes from memory.
 #pragma once
 
 #include "07_split_row/split_row.cuh"
@@ -10,7 +15,8 @@
 #include "15_several_gpus/ranks.h"
 #include "common/harness/cuda_handles.h"
 
-/// blockIdx.x: the piece of the part, blockIdx.y: the row. messages: rows x gridDim.x.
+/// First kernel: a message about each piece of each row. blockIdx.x: the piece, blockIdx.y: the row.
+/// messages: rows x gridDim.x.
 template <class Op, class T, int pack_size>
 __global__ void __launch_bounds__(split_block_size)
     messages_of_part(Part<T> part, DirectLoad<T> load, Message<Op>* messages, std::int64_t piece_cols) {
@@ -31,7 +37,8 @@ __global__ void __launch_bounds__(split_block_size)
   }
 }
 
-/// messages: ranks x rows x gridDim.x. Each block merges all of its row, in the same order.
+/// Second kernel: every block merges the messages about all pieces of its row, from all ranks, in the same
+/// order, and writes its piece. messages: ranks x rows x gridDim.x.
 template <class Op, class T, int pack_size>
 __global__ void __launch_bounds__(split_block_size)
     write_results(Part<T> part, DirectLoad<T> load, DirectStore<T> store, const Message<Op>* messages,
@@ -57,7 +64,7 @@ __global__ void __launch_bounds__(split_block_size)
   }
 }
 
-/// A warp for each row.
+/// Second kernel for the loss: one warp per row merges all messages about it.
 template <class T>
 __global__ void __launch_bounds__(32)
     merge_losses(Part<T> part, const Message<CrossEntropy>* messages, int ranks, int pieces) {
@@ -89,17 +96,18 @@ Part<T> rows_of(Part<T> part, std::int64_t first, std::int64_t count) {
   return part;
 }
 
-/// How rows are cut, the same on all GPUs.
+/// How the matrix is cut, the same on all GPUs: into chunks of rows, and each row of a part into pieces.
 struct Cutting {
   std::int64_t chunk_rows;
-  Split split;  ///< of the widest part
+  Split split;  ///< the pieces of the widest part
+  /// The size of the messages that one GPU has about that many rows.
   template <class Op>
   [[nodiscard]] std::size_t message_bytes(std::int64_t rows) const {
     return static_cast<std::size_t>(rows * split.parts) * sizeof(Message<Op>);
   }
 };
 
-/// The two steps of a chunk of rows on one GPU.
+/// Launches the first kernel for the rows of `part` on one GPU; launch_results() launches the second.
 template <class Op, class T>
 void launch_messages(const Part<T>& part, const Split& split, Message<Op>* messages, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(split.parts),
@@ -128,8 +136,8 @@ void launch_results(const Part<T>& part, const Split& split, const Message<Op>* 
   CUDA_CHECK(cudaGetLastError());
 }
 
-/// A second stream on each GPU, for the exchange, and the events that order the two. They go into a graph
-/// with the first.
+/// A second stream per GPU, in which exchanges run while kernels run in the first. Events order the two
+/// streams. (They also make the second stream part of a CUDA graph that records the first one.)
 class ExchangeStreams {
  public:
   explicit ExchangeStreams(const std::vector<Rank>& ranks) {
@@ -138,16 +146,17 @@ class ExchangeStreams {
     });
   }
   [[nodiscard]] cudaStream_t stream(std::size_t i) const { return own_[i].stream.get(); }
-  /// The exchange comes after the work enqueued on `from` so far.
+  /// Work that is enqueued on the second stream from here on waits for all work on `from` so far.
   void begin(std::size_t i, cudaStream_t from) const {
     CUDA_CHECK(cudaEventRecord(own_[i].said.get(), from));
     CUDA_CHECK(cudaStreamWaitEvent(stream(i), own_[i].said.get(), 0));
   }
+  /// To be called when the exchange of this chunk has been enqueued.
   void end(std::size_t i, std::int64_t chunk) const {
     CUDA_CHECK(cudaEventRecord(own_[i].gathered[chunk % 2].get(), stream(i)));
   }
-  /// The next work on `to` comes after the exchange of this chunk; the exchange of the next chunk may already
-  /// run.
+  /// Work that is enqueued on `to` from here on waits for the exchange of this chunk. The exchange of the
+  /// next chunk may already be enqueued: it has an event of its own, so there are two.
   void join(std::size_t i, std::int64_t chunk, cudaStream_t to) const {
     CUDA_CHECK(cudaStreamWaitEvent(to, own_[i].gathered[chunk % 2].get(), 0));
   }
@@ -161,9 +170,10 @@ class ExchangeStreams {
   std::vector<OfRank> own_;
 };
 
-/// Cuts the rows of the widest part: all rows at once, or chunks of at most chunk_bytes of it, which must be the
-/// same on all GPUs. Blocks share a row if one block per row would leave the GPU idle, and if a row is longer
-/// than 32 KiB, because the last blocks of a kernel also leave most of the GPU idle for as long as they run.
+/// Cuts the rows of the widest part into chunks of at most chunk_bytes. All GPUs must get the same result.
+/// Several blocks share a row if one block per row would leave SMs idle. They also share rows of more than 32
+/// KiB: at the end of a kernel most SMs are idle until the last blocks have finished, and small pieces finish
+/// sooner.
 inline Cutting cut_rows(Shape widest, std::size_t element_bytes, std::size_t chunk_bytes) {
   const std::int64_t row_bytes = widest.cols * static_cast<std::int64_t>(element_bytes);
   const auto rows =
@@ -173,7 +183,14 @@ inline Cutting cut_rows(Shape widest, std::size_t element_bytes, std::size_t chu
   return {chunk_rows, split_columns(widest.cols, max(pieces, divide_up(row_bytes, std::int64_t{32 << 10})))};
 }
 
-/// workspaces: of each rank of this process its own messages, and those of all `world` ranks.
+/// Enqueues everything for all ranks of this process. In iteration `chunk`, it enqueues the first kernel and
+/// the exchange of that chunk, and then the second kernel of the chunk before it. So with a second stream,
+/// the kernels of a GPU run in the order first 0, first 1, second 0, first 2, second 1, ...: while the pairs
+/// of chunk 0 are exchanged, the first kernel reads chunk 1.
+///
+/// world: the number of ranks in all processes. exchange: the second streams, or nullptr if there is only one
+/// chunk. workspaces: one per rank of this process, for its own messages and, after them, for the messages of
+/// all ranks.
 template <class Op, class T>
 void launch_gathered(const std::vector<Rank>& ranks, int world, const std::vector<Part<T>>& parts,
                      const std::vector<void*>& workspaces, const Cutting& cutting,
@@ -205,7 +222,7 @@ void launch_gathered(const std::vector<Rank>& ranks, int world, const std::vecto
     }
     on_each(ranks, [&](const Rank&, std::size_t i) {
       if (exchange != nullptr && chunk < chunks) exchange->end(i, chunk);
-      // Without a second stream there is one chunk, and its results come next; with one, those of the chunk before.
+      // The second kernel works on the chunk before.
       const std::int64_t done = chunk - 1;
       if (done < 0) return;
       if (exchange != nullptr) exchange->join(i, done, stream(i));

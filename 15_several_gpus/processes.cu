@@ -1,7 +1,8 @@
-// The kernels of this stage with one process per GPU, so that the GPUs may be in several machines: started by
-// torchrun, mpirun or srun, whose environment variables give each process its rank.
-//     torchrun --no-python --nproc-per-node 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
-//     mpirun -n 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
+// The variants of this stage with one process per GPU, so that the GPUs may be in several machines. torchrun,
+// mpirun or srun starts the processes, and tells each of them its rank by environment variables. This file
+// has no kernel; read it only if you want to start such processes yourself.
+//   torchrun --no-python --nproc-per-node 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
+//   mpirun -n 2 build/15_several_processes --rows 4096 --cols 151936 --dtype bf16
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace {
 
-/// The first of these variables that is set, as a number.
+/// Returns the first of these environment variables that is set, as a number.
 int from_environment(std::initializer_list<const char*> names, int otherwise) {
   for (const char* name : names) {
     if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
@@ -29,12 +30,13 @@ int from_environment(std::initializer_list<const char*> names, int otherwise) {
   return otherwise;
 }
 
-// ---- A process that waits for others which may have ended
+// ---- How long a process waits for others, which may have ended
 
 constexpr unsigned most_seconds_for_a_step = 20;
 std::array<char, 256> overdue_text{};
 
-/// Until the end of its scope: if that takes longer than most_seconds_for_a_step, the process says so and ends.
+/// A limit for the time until the end of its scope: after most_seconds_for_a_step, the process prints a
+/// message and ends.
 class Deadline {
  public:
   Deadline(int rank, const std::string& step) {
@@ -50,7 +52,7 @@ class Deadline {
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
   ~Deadline() { (void)alarm(0); }
-  /// From now on.
+  /// Starts the time again.
   void renew() const { (void)alarm(most_seconds_for_a_step); }
 };
 
@@ -70,7 +72,7 @@ class OwnRank {
     const int device = local % std::max(count_devices(), 1);
     CUDA_CHECK(cudaSetDevice(device));
     const Deadline deadline(number_, "ncclCommInitRank");
-    // Rank 0 waits at this address for the others; torchrun itself uses the port before.
+    // Rank 0 waits at this address for the other ranks. torchrun itself uses the port before this one.
     const char* const host = std::getenv("MASTER_ADDR");
     const std::string port = std::to_string(from_environment({"MASTER_PORT"}, 29500) + 1);
     (void)setenv("NCCL_COMM_ID", ((host == nullptr ? "127.0.0.1" : host) + (":" + port)).c_str(), 0);
@@ -90,7 +92,7 @@ class OwnRank {
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] int world() const { return world_; }
 
-  /// Verifies the variant, and prints the time of the slowest rank. False if the result is wrong.
+  /// Verifies the variant, and prints the time of the slowest rank. Returns false if the result is wrong.
   bool run(const Variant& variant, const Problem& split, InputKind input, int repeats);
 
  private:
@@ -101,7 +103,7 @@ class OwnRank {
   }
   /// The time of a launch on this rank.
   float time_us(const Plan& plan, const std::string& name, int repeats);
-  /// The largest value of all ranks.
+  /// Returns the largest value of all ranks.
   float largest(float value);
   /// Gathers the columns of a split output from all ranks into one matrix.
   void gather_columns(const Tensor& whole, const void* part, void* to);
@@ -142,7 +144,7 @@ void OwnRank::gather_columns(const Tensor& whole, const void* part, void* to) {
 float OwnRank::time_us(const Plan& plan, const std::string& name, int repeats) {
   const Event start = make_event();
   const Event stop = make_event();
-  (void)largest(0);  // all begin together
+  (void)largest(0);  // so that all ranks begin together
   const Deadline deadline(number_, name + ", again and again");
   CUDA_CHECK(cudaEventRecord(start.get(), stream_.get()));
   for (int i = 0; i < repeats; ++i) {
@@ -162,7 +164,8 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   for (const Operation* one : {&softmax_operation, &log_softmax_operation, &cross_entropy_operation}) {
     if (one->name == name(split.op)) whole.op = one;
   }
-  // Each rank makes whole inputs, takes its columns of x, and gets all parts of y in the end.
+  // Each rank makes the whole inputs and copies its columns of x. In the end, it gets all parts of y and
+  // verifies them.
   Memory all;
   Memory own;
   std::vector<DeviceMemory> memory;
@@ -224,7 +227,7 @@ bool OwnRank::run(const Variant& variant, const Problem& split, InputKind input,
   return all_right;
 }
 
-/// Runs the selected variants on the selected problems. False if one is wrong.
+/// Runs the selected variants on the selected problems. Returns false if a result is wrong.
 bool run_all(OwnRank& rank, const Options& options, const Device& device) {
   bool all_right = true;
   const std::vector<Variant> all = split_variants(rank.gpus());
@@ -242,7 +245,7 @@ bool run_all(OwnRank& rank, const Options& options, const Device& device) {
 }
 
 ExitCode run(const std::vector<std::string>& arguments, const Gpus& none) {
-  // The variants by their names; those of this rank are made when it is known.
+  // The command line needs only the names of the variants. run_all() makes the variants of this rank.
   const Stage named{.name = "15_several_processes",
                     .idea = "one process per GPU",
                     .variants = split_variants(none),

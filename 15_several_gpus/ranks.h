@@ -1,4 +1,5 @@
-// The GPUs that work together, as NCCL knows them: a rank each. One process may drive all of them, or each a process.
+// The GPUs that work together. NCCL calls each of them a rank. One process may drive all ranks, or each rank
+// may have its own process.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +12,7 @@
 
 #include "common/harness/streams.h"
 
-/// Throws where NCCL says that a call failed: the call, and why.
+/// Throws if a call of NCCL has failed. The message names the call and the reason.
 inline void check_nccl(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
   throw std::runtime_error(std::string(call) + ": " + ncclGetErrorString(result) + " (" +
@@ -19,19 +20,19 @@ inline void check_nccl(ncclResult_t result, const char* call) {
 }
 
 struct CommDestroyer {
-  // Not ncclCommDestroy, which waits for the enqueued work, possibly for ever.
+  // ncclCommDestroy would wait for the enqueued work, possibly for ever.
   void operator()(ncclComm_t comm) const { (void)ncclCommAbort(comm); }
 };
 using Comm = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, CommDestroyer>;
 
-/// One that this process drives.
+/// A rank that this process drives.
 struct Rank {
-  int number = 0;  ///< among all, also those of other processes
+  int number = 0;  ///< its number among the ranks of all processes
   int device = 0;
   Comm comm{};
 };
 
-/// Calls use(rank, i) for each rank of this process, with its device current.
+/// Calls use(rank, i) for each rank of this process, with the rank's GPU as the current device.
 template <class Use>
 void on_each(const std::vector<Rank>& ranks, Use use) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -40,7 +41,8 @@ void on_each(const std::vector<Rank>& ranks, Use use) {
   }
 }
 
-/// Calls `use` for each rank as one group of NCCL calls: their work starts when all of them have been made.
+/// Calls `use` for each rank, as one group of NCCL calls: no call waits for another rank before all calls
+/// have been made. Without a group, the first call could wait for ever.
 template <class Use>
 void as_group(const std::vector<Rank>& ranks, Use use) {
   check_nccl(ncclGroupStart(), "ncclGroupStart");
@@ -48,7 +50,7 @@ void as_group(const std::vector<Rank>& ranks, Use use) {
   check_nccl(ncclGroupEnd(), "ncclGroupEnd");
 }
 
-/// All GPUs from 0 to count - 1, as ranks of these numbers.
+/// The GPUs 0 to count - 1, as ranks with the same numbers.
 inline std::vector<Rank> ranks_of_one_process(int count) {
   std::vector<ncclComm_t> comms(static_cast<std::size_t>(count));
   check_nccl(ncclCommInitAll(comms.data(), count, nullptr), "ncclCommInitAll");

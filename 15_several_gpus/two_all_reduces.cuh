@@ -1,5 +1,6 @@
 // The usual code in PyTorch, with which the lesson starts: the maximum of each row, an all-reduce, the sum of
-// the exponentials, an all-reduce, the result.
+// the exponentials, an all-reduce, the result. An all-reduce combines a number of each GPU, here by the
+// maximum or the sum, and gives all GPUs the result. The kernels have nothing new.
 //
 // Cost: 4 passes, 3 reads and 1 write (the loss 2 reads), and twice 4 bytes per row and GPU. Each all-reduce
 // waits for the slowest GPU.
@@ -10,6 +11,7 @@
 #include "15_several_gpus/ranks.h"
 #include "common/kernel/block_merge.cuh"
 
+/// Step 1. maxima: one per row of the part.
 template <class T, int pack_size>
 __global__ void __launch_bounds__(1024) max_of_part(Part<T> part, DirectLoad<T> load, float* maxima) {
   __shared__ WarpThenShared::Storage storage;
@@ -25,8 +27,8 @@ __global__ void __launch_bounds__(1024) max_of_part(Part<T> part, DirectLoad<T> 
   }
 }
 
-/// sums: the sums of the exponentials; for the loss, x[label] of all rows follows them, so that one
-/// all-reduce does both.
+/// Step 2, after the first all-reduce: maxima are those of whole rows. sums: the sums of the part's
+/// exponentials. For the loss, x[label] of each row comes after them, so that one all-reduce adds up both.
 template <class Op, class T, int pack_size>
 __global__ void __launch_bounds__(1024)
     sum_of_part(Part<T> part, DirectLoad<T> load, const float* maxima, float* sums) {
@@ -47,6 +49,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
+/// Step 3, after the second all-reduce: maxima and sums are those of whole rows.
 template <class Op, class T, int pack_size>
 __global__ void __launch_bounds__(1024) write_part(Part<T> part, DirectLoad<T> load, DirectStore<T> store,
                                                    const float* maxima, const float* sums) {
@@ -61,6 +64,7 @@ __global__ void __launch_bounds__(1024) write_part(Part<T> part, DirectLoad<T> l
   }
 }
 
+/// Step 3 for the loss: one thread per row.
 template <class T>
 __global__ void write_losses(Part<T> part, const float* maxima, const float* sums) {
   const std::int64_t rows = part.shape.rows;
@@ -70,7 +74,7 @@ __global__ void write_losses(Part<T> part, const float* maxima, const float* sum
   }
 }
 
-/// rows = 0 does nothing. workspaces: of each rank of this process workspace_bytes.
+/// rows = 0 does nothing. workspaces: one per rank of this process, of workspace_bytes().
 struct TwoAllReduces {
   static std::size_t workspace_bytes(std::int64_t rows) {
     return 3 * static_cast<std::size_t>(rows) * sizeof(float);
@@ -83,8 +87,8 @@ struct TwoAllReduces {
     if (rows == 0) return;
     const auto maxima = [&](std::size_t i) { return static_cast<float*>(workspaces[i]); };
     const auto sums = [&](std::size_t i) { return maxima(i) + rows; };
-    // Launches kernels on each GPU; the collectives follow. launch(part, number of threads, pack size as a
-    // constant, i)
+    // Launches a kernel on each GPU. launch<pack_size>() gets the part, the number of threads, the index of
+    // the rank and the stream.
     const auto on_each_part = [&](auto launch) {
       on_each(ranks, [&](const Rank&, std::size_t i) {
         const Part<T>& part = parts[i];

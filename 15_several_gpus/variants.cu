@@ -9,7 +9,7 @@
 
 namespace {
 
-/// The part of each rank of this process.
+/// Returns the part of each rank of this process.
 template <class T>
 std::vector<Part<T>> parts_of(const Problem& problem, const std::vector<Rank>& ranks, const Memory& memory) {
   const std::size_t inputs = memory.inputs.size() / ranks.size();
@@ -35,7 +35,7 @@ Shape widest_part(const Problem& problem) {
   return {problem.shape.rows, columns_of(0, problem.devices, problem.shape.cols).count};
 }
 
-/// The passes over all parts together; for the loss they are read less often, and not written.
+/// The passes over all parts together. For the loss, parts are read less often and never written.
 std::function<Traffic(const Problem&)> passes_of_parts(double reads, double reads_for_loss) {
   return [=](const Problem& problem) {
     return makes_loss(problem) ? whole_passes(reads_for_loss, 0)(problem) : whole_passes(reads, 1)(problem);
@@ -63,7 +63,7 @@ Variant two_all_reduces(const Gpus& gpus) {
               }};
 }
 
-/// chunk_bytes: of a part.
+/// chunk_bytes: the size of a chunk of the widest part.
 Cutting cutting_of(const Problem& problem, std::size_t chunk_bytes) {
   return cut_rows(widest_part(problem), size_of(problem.dtype), chunk_bytes);
 }
@@ -155,7 +155,7 @@ Variant device_exchange(const Gpus& gpus) {
 
 std::vector<Variant> split_variants(const Gpus& gpus) {
   constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
-  // Two chunks and their results fit in the L2 of 50 or 60 MiB that an H100 or H200 has.
+  // The L2 of an H100 or H200 has 50 or 60 MiB, and holds two chunks and their results.
   constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
   return {
       two_all_reduces(gpus),

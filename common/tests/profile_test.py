@@ -142,7 +142,7 @@ def test_three_numbers_side_by_side(profiled: Profiled) -> None:
     first = next(n for n, line in enumerate(lines) if line.startswith("01_naive"))
     assert lines[first].split() == ["01_naive", "thread_per_row", "block_per_row"]
     assert re.match(r"bytes requested, passes +2 · 1000 · 4 a +2 · 1000 · 2 a$", lines[first + 1])
-    assert any(line.startswith("barriers, a row") and " 4 · 15.62 · 15.62" in line for line in lines)
+    assert any(line.startswith("barriers per row") and " 4 · 15.62 · 15.62" in line for line in lines)
     assert re.search(r"\nduration, µs +- · - · 4 +- · - · 2\n", printed)
     assert "\na differs by more than 2 %, and no reason is known\n" in printed
     agree = r"\ncounted and measured: \d+ of 45 numbers agree within 2 %; the letters say why the others do not\n"
@@ -245,7 +245,7 @@ def test_chosen_variants(profiled: Profiled) -> None:
     assert {(r["variant"], r["op"]) for r in rows} == {("wide", "log_softmax")}
     printed = profiled.shown("2 --rows 7 --cols 5000")
     assert "not applicable: 02_tiled narrow at f32:7x5000: cols > 2048" in printed
-    assert re.search(r"\nshuffles, a row +- · 714.3 · 714.3\n", printed), printed  # of 5000 in 7 rows
+    assert re.search(r"\nshuffles per row +- · 714.3 · 714.3\n", printed), printed  # of 5000 in 7 rows
 
 
 # --- The lessons' tables -----------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_recorded_and_shown_in_the_lessons(profiled: Profiled) -> None:
         profiled.tool("generate", 1 if said else 0, said)
     text = page.read_text(encoding="utf-8")
     # A quantity that only ncu knows is one number; if declared, counted and measured differ, all three are shown.
-    assert "| variant | registers, a thread | barriers, a row |" in text
+    assert "| variant | registers per thread | barriers per row |" in text
     assert " | 32 | 4 · 16 · 0.02<sup>a</sup> |" in text
     assert "Three: declared · counted · measured." in text
 

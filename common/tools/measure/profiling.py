@@ -113,7 +113,7 @@ def mark(row: Row, notes: Notes) -> str:
     return notes.mark(f"{row.why.name}. {row.why.reason}" if row.why else UNKNOWN) if row.differs else ""
 
 
-LABEL = max(len(f"{q.name}, {q.unit}") for q in QUANTITIES)
+LABEL = max(len(q.heading) for q in QUANTITIES)
 COLUMN = 22
 
 
@@ -134,7 +134,7 @@ def stage_table(entries: Sequence[Json], measured: bool, width: int, notes: Note
         table = [(entries[0]["stage"] if line is names[0] else "", line) for line in names]
         for rows in by_quantity:
             cells = tuple(f"{cell(row, measured)} {mark(row, notes)}" for row in rows[part])
-            table.append((f"{rows[0].quantity.name}, {rows[0].quantity.unit}", cells))
+            table.append((rows[0].quantity.heading, cells))
         lines += [f"{label:<{LABEL}}  {''.join(f'{c:<{COLUMN}}' for c in cells)}".rstrip() for label, cells in table]
         lines.append("")
     return lines
@@ -261,7 +261,7 @@ def profile(arguments: argparse.Namespace, stages: dict[str, Path]) -> int:
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Raises Usage."""
-    names = "\n".join(f"  {q.name}, {q.unit}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES)
+    names = "\n".join(f"  {q.heading}:\n    " + "\n    ".join(q.metrics) for q in QUANTITIES)
     epilog = f"What is measured, and ncu's names of it:\n{names}"
     parser = Parser("./run profile", __doc__, allow_abbrev=False, epilog=epilog)
     option = parser.add_argument

@@ -154,10 +154,10 @@ def tensor_bytes(entry: Json) -> int:
 # The divisor of each unit, at an entry's shape, for quantities that no counter divides.
 DIVISORS: dict[str, Callable[[Json], float]] = {
     "passes": tensor_bytes,
-    "a row": lambda at: at["rows"],
-    "an element": lambda at: at["rows"] * at["cols"],
+    "per row": lambda at: at["rows"],
+    "per element": lambda at: at["rows"] * at["cols"],
     "µs": lambda _: 1e3,  # nanoseconds
-    **dict.fromkeys(("a thread", "%", "% of peak"), lambda _: 1),
+    **dict.fromkeys(("per thread", "%", "% of peak"), lambda _: 1),
 }
 
 
@@ -187,6 +187,10 @@ class Quantity(NamedTuple):
         divisor = number(self.divided_by) if self.divided_by else DIVISORS[self.unit](at)
         return ratio(sum(numbers), divisor)
 
+    @property
+    def heading(self) -> str:
+        return f"{self.name} {self.unit}" if self.unit.startswith("per ") else f"{self.name}, {self.unit}"
+
     def numbers(self, entry: Json) -> tuple[Number, Number, Number]:
         """Declared, counted, measured."""
         simulator = entry["counted"]
@@ -207,20 +211,20 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("read from DRAM", "passes", (DRAM_READ,)),
     Quantity("written to DRAM", "passes", (DRAM_WRITE,)),
     # Sectors of 32 bytes, in a warp's request.
-    Quantity("sectors load", "a request", ("global load sectors",), "global load requests"),
-    Quantity("sectors store", "a request", ("global store sectors",), "global store requests"),
-    Quantity("L2 sectors load", "a request", (of_l2("sectors", "read"),), of_l2("requests", "read")),
-    Quantity("L2 sectors store", "a request", (of_l2("sectors", "write"),), of_l2("requests", "write")),
-    Quantity("shared wavefronts", "a row", both("shared {} wavefronts")),
-    Quantity("bank conflicts", "a row", both("shared {} conflicts"), declared="bank_conflicts_per_row"),
+    Quantity("sectors load", "per request", ("global load sectors",), "global load requests"),
+    Quantity("sectors store", "per request", ("global store sectors",), "global store requests"),
+    Quantity("L2 sectors load", "per request", (of_l2("sectors", "read"),), of_l2("requests", "read")),
+    Quantity("L2 sectors store", "per request", (of_l2("sectors", "write"),), of_l2("requests", "write")),
+    Quantity("shared wavefronts", "per row", both("shared {} wavefronts")),
+    Quantity("bank conflicts", "per row", both("shared {} conflicts"), declared="bank_conflicts_per_row"),
     Quantity(
-        "hardware conflicts", "a row", both("shared {} conflicts (hardware)"), "", "bank_conflicts_per_row", needs_ncu=True
+        "hardware conflicts", "per row", both("shared {} conflicts (hardware)"), "", "bank_conflicts_per_row", needs_ncu=True
     ),
-    Quantity("shuffles", "a row", ("shuffles",)),
-    Quantity("barriers", "a row", ("block barriers",), declared="barriers_per_row"),
-    Quantity("exponentials", "an element", ("exponential lanes",)),
+    Quantity("shuffles", "per row", ("shuffles",)),
+    Quantity("barriers", "per row", ("block barriers",), declared="barriers_per_row"),
+    Quantity("exponentials", "per element", ("exponential lanes",)),
     Quantity("achieved occupancy", "%", (WARPS_ACTIVE,)),
-    Quantity("registers", "a thread", (REGISTERS,)),
+    Quantity("registers", "per thread", (REGISTERS,)),
     Quantity("duration", "µs", (DURATION,)),
     Quantity("DRAM throughput", "% of peak", (DRAM_BUSY,)),
 )

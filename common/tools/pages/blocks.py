@@ -465,7 +465,7 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
     recorded = {q.name.replace(" ", "_"): q for q in QUANTITIES if all(q.name in e["quantities"] for e in entries)}
     shown = [known("no such quantity:", name, recorded) for name in quantities.split(",")]
     columns = [[profiling.row_of(quantity, entry) for entry in entries] for quantity in shown]
-    table = Table(1, "variant", *(f"{quantity.name}, {quantity.unit}" for quantity in shown))
+    table = Table(1, "variant", *(quantity.heading for quantity in shown))
     why = f"counted and measured differ: [why]({context.link('common/results/simulator.md')}#where-they-differ-and-why)"
     three = False
     for number, entry in enumerate(entries):
@@ -476,7 +476,8 @@ def profile_block(context: Context, stage: str, shape: Shape, quantities: str) -
             note = f"{row.why.name}: {why}" if row.why else profiling.UNKNOWN
             cells.append(f"{cell}<sup>{table.notes.mark(note)}</sup>" if row.differs else cell)
         table.rows.append([entry["variant"], *cells])
-    how = f"counted by the simulator on {entries[0]['counted_rows']} rows, measured by Nsight Compute"
+    counted = entries[0]["counted_rows"]
+    how = f"counted by the simulator on {counted} row{'s' if counted > 1 else ''}, measured by Nsight Compute"
     reading = "<sub>One number: all that is known agrees. Three: declared · counted · measured.</sub>" if three else ""
     what = f"{shape_text(shape)}, softmax, {how}"
     return table.text(*filter(None, [reading]), profile_caption(context, what, entries[0]))
