@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(1024) bulk_copy_softmax(const T* x, T* y, Shap
 struct BulkCopy {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
     if (gpu.compute_capability < 9) return {Why::bulk_copies};
-    return fits_shared_memory(matrix, gpu);
+    return OwnPacks<>::refuses(matrix, gpu);
   }
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {

@@ -117,7 +117,10 @@ inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing.
 template <int bytes_past_line = 0>
 struct OwnPacks {
-  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) { return fits_shared_memory(matrix, gpu); }
+  static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
+    if (const Refusal refusal = at_most_rows(max_grid_blocks, matrix, Why::grid)) return refusal;
+    return fits_shared_memory(matrix, gpu);
+  }
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     launch_in_shared_memory(own_packs_softmax<Op, bytes_past_line, T>, tensors,
