@@ -36,7 +36,7 @@ struct SharedMemoryTree {
 };
 
 /// Warps reduce in registers, then one warp reduces the warps' results, with two barriers.
-/// Right for any block size from 1 to 1024, also where the last warp is not full (112 = 3 warps and a
+/// Right for any block size from 1 to 1024, also if the last warp is not full (112 = 3 warps and a
 /// half): a lane combines only with lanes that exist. The idea is that of FasterTransformer's blockReduce.
 struct WarpThenShared {
   static constexpr int warp_size = 32;

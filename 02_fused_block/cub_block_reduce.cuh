@@ -1,5 +1,5 @@
-// How CUB combines one float of each thread of a block, in the shape of block_reduce.cuh. A file of its own: the later stages
-// reduce with block_reduce.cuh, and CUB's headers take seconds to compile.
+// How CUB combines one float of each thread of a block, with the interface of block_reduce.cuh. This is a
+// file of its own because the later stages do without CUB, whose headers take seconds to compile.
 #pragma once
 
 #include <cub/block/block_reduce.cuh>

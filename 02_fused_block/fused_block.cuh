@@ -1,9 +1,9 @@
 // Stage 02: one kernel instead of five, one block per row. Values between the steps now stay in registers.
 //
 // Cost: 4 passes, because the row is read three times (for the maximum, for the sum, for the result) and
-// written once. Three ways to reduce over a block (block_reduce.cuh, cub_block_reduce.cuh), and FasterTransformer's two launch
-// shapes with one thread per column, which read the row once but work on one element per thread. Sources:
-// FasterTransformer's masked softmax kernels, AITemplate's block softmax.
+// written once. Three ways to reduce over a block (block_reduce.cuh, cub_block_reduce.cuh), and
+// FasterTransformer's two launch shapes with one thread per column, which read the row once but work on one
+// element per thread. Sources: FasterTransformer's masked softmax kernels, AITemplate's block softmax.
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"
@@ -13,9 +13,9 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-/// BlockReduce: one of block_reduce.cuh, or CubBlockReduce. The block size is free where it allows it.
+/// BlockReduce: one of block_reduce.cuh, or CubBlockReduce. The block size is free if it allows that.
 template <class BlockReduce, class Op, class T>
-__global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape) {
+__global__ void one_kernel_softmax(const T* __restrict__ x, T* __restrict__ y, Shape shape) {
   __shared__ typename BlockReduce::Storage storage;
   const auto [rows, cols] = shape;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -42,11 +42,11 @@ __global__ void fused_softmax(const T* __restrict__ x, T* __restrict__ y, Shape 
 
 /// Softmax (or log-softmax) of each row of x (rows x cols, row-major) into y. Throws CudaError.
 template <class BlockReduce, int block_size>
-struct FusedSoftmax {
+struct OneKernelSoftmax {
   template <class Op, class T>
   static void launch(const Tensors<T>& tensors, cudaStream_t stream) {
     if (tensors.shape.rows == 0) return;
-    fused_softmax<BlockReduce, Op>
+    one_kernel_softmax<BlockReduce, Op>
         <<<grid_for(tensors.shape.rows), block_size, 0, stream>>>(tensors.x, tensors.y, tensors.shape);
     CUDA_CHECK(cudaGetLastError());
   }
@@ -78,7 +78,7 @@ __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict
 /// row.
 enum class LaunchShape { block_per_head, block_per_row };
 
-/// As FusedSoftmax, for cols <= max_thread_per_column_cols.
+/// As OneKernelSoftmax, for cols <= max_thread_per_column_cols.
 template <LaunchShape launch_shape>
 struct ThreadPerColumn {
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {
@@ -89,7 +89,7 @@ struct ThreadPerColumn {
     if (tensors.shape.rows == 0) return;
     const auto block_size = static_cast<unsigned>(round_up(tensors.shape.cols, 32));
     const std::int64_t rows_of_shape = launch_shape == LaunchShape::block_per_head ? tensors.shape.cols : 1;
-    // More where there would be more blocks than a grid can have.
+    // More rows if there would be more blocks than a grid can have.
     const std::int64_t rows_per_block = max(rows_of_shape, divide_up(tensors.shape.rows, max_grid_blocks));
     const unsigned grid = grid_for(divide_up(tensors.shape.rows, rows_per_block));
     thread_per_column_softmax<Op>

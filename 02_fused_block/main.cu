@@ -16,16 +16,16 @@ Stage stage() {
   return {.name = "02_fused_block",
           .idea = "one kernel, one block per row",
           .variants = {
-              variant<FusedSoftmax<SharedMemoryTree<256>, 256>>(
+              variant<OneKernelSoftmax<SharedMemoryTree<256>, 256>>(
                   "shared_memory_tree", "a block of 256 threads reduces by halving in shared memory",
                   whole_passes(3, 1, two_trees)),
-              variant<FusedSoftmax<WarpThenShared, 256>>(
+              variant<OneKernelSoftmax<WarpThenShared, 256>>(
                   "warp_then_shared", "256 threads: every warp reduces in registers, then one warp merges",
                   whole_passes(3, 1, two_reductions)),
-              variant<FusedSoftmax<WarpThenShared, 112>>(
+              variant<OneKernelSoftmax<WarpThenShared, 112>>(
                   "warp_then_shared_112", "112 threads: three and a half warps reduce, then one warp merges",
                   whole_passes(3, 1, two_reductions)),
-              variant<FusedSoftmax<CubBlockReduce<256>, 256>>(
+              variant<OneKernelSoftmax<CubBlockReduce<256>, 256>>(
                   "cub_block_reduce", "a block of 256 threads reduces by CUB's BlockReduce",
                   whole_passes(3, 1, two_reductions)),
               variant<ThreadPerColumn<LaunchShape::block_per_head>>(

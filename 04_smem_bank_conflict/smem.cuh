@@ -94,7 +94,8 @@ constexpr int packs_in_flight = 4;  // of each thread
 
 template <class Op, int pack_size, class Layout, class Load, class Store>
 __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
-  extern __shared__ __align__(16) float buffer[];  // one row
+  // One row. The third parameter of the launch, after the grid and the block, is its size in bytes.
+  extern __shared__ __align__(16) float buffer[];
   __shared__ WarpThenShared::Storage storage;
   const int num_packs = static_cast<int>(shape.cols / pack_size);
   const int first_pack = static_cast<int>(threadIdx.x);

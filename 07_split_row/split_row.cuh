@@ -45,7 +45,7 @@ struct PartOfRow {
 // ---- Two kernels.
 
 /// When the second kernel may begin: after the end of the first, or as soon as all blocks of the first have
-/// begun and an SM has space.
+/// called cudaTriggerProgrammaticLaunchCompletion() and an SM has space.
 enum class Dependence { complete, programmatic };
 
 /// First kernel: a pair for each part of each row. pairs: rows x gridDim.x.
@@ -120,7 +120,8 @@ struct TwoKernels {
     const auto [parts, part_cols] = split(shape);
     auto* const pairs = static_cast<MaxSum*>(tensors.workspace);
     const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(min(shape.rows, max_grid_rows)));
-    // For the second kernel. Only a dependent launch has the attribute: numAttrs is 0 otherwise.
+    // For the second kernel. An attribute requests what <<<...>>> cannot express; cudaLaunchKernelEx takes
+    // attributes. This one allows an early start. Only a dependent launch has it: numAttrs is 0 otherwise.
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

@@ -20,10 +20,13 @@ __global__ void __launch_bounds__(1024) bulk_copy_softmax(const T* x, T* y, Shap
 
   if (threadIdx.x == 0) {
     const auto bytes = static_cast<std::uint32_t>(shape.cols * sizeof(T));
-    ptx::mbarrier_init(&arrived, 1);
-    ptx::fence_proxy_async(ptx::space_shared);  // makes it visible to the copy unit
+    ptx::mbarrier_init(&arrived, 1);            // expects one arrival, that of this thread
+    ptx::fence_proxy_async(ptx::space_shared);  // makes the mbarrier visible to the copy unit
+    // This thread arrives, and announces the bytes. The release shows its earlier writes to the threads of
+    // the block (scope_cta) that wait.
     (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                          bytes);
+    // The target may be in any block of a cluster. Here it is in this block.
     ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, slot, x + begin, bytes, &arrived);
   }
   __syncthreads();  // No thread waits at an mbarrier that is not initialised yet.

@@ -60,7 +60,8 @@ struct OneWay {
     if (threadIdx.x == 0) {
       const auto bytes = static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State));
       ptx::mbarrier_init(&arrived, 1);
-      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);  // shows it to the other blocks
+      // scope_cta: only threads of this block wait for the mbarrier.
       (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                            bytes);
     }

@@ -1,5 +1,5 @@
 // Stage 12: the fastest kernel is one that does not run. Cross-entropy is log-softmax, a choice of one column
-// and a gradient; in one kernel x is read once, and no probability is ever written.
+// and a gradient; in one kernel x is read once, and no log-probability is ever written.
 //
 // Cost: 1 pass (1 read) for the loss alone, 2 (1 read and 1 write) with the gradient. The pair (m, d) of a
 // row is enough for both: loss = log(d) + (m - x[label]), and dx = exp(x - m) / d, less 1 at the label. So

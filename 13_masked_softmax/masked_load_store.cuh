@@ -34,8 +34,9 @@ struct Dropout {
   std::uint64_t seed;
   std::int64_t cols;
 
-  /// Bit i of the result says whether element col + i of the row is kept, for N elements. N divides 8 and the
-  /// index of the first element, so one call of Philox has the bits of all N.
+  /// Bit i of the result says whether element col + i of the row is kept, for N elements. One call of Philox
+  /// has the bits of all N: N divides 8, and it divides the index of the first element, because packs of N
+  /// are used only if N divides cols. With N = 4 or 1, neighbours make the same call, and use other bits.
   template <int N>
   __device__ unsigned kept(std::int64_t row, std::int64_t col) const {
     const auto index = static_cast<std::uint64_t>(row * cols + col);

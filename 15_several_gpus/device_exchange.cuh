@@ -3,8 +3,8 @@
 //
 // As in stage 10, a cluster shares the part, and each of its blocks keeps a piece of it. (A whole row belongs
 // to all GPUs, a part to one GPU, a piece to one block.) exchange_messages() is the only new step: it comes
-// after the merge over the cluster. The rest is as in the library's tickets.cuh, which does two things that
-// stage 10 does not:
+// after the merge over the cluster. At a first reading, follow the steps of the loop over rows and skip their
+// details. The rest is as in the library's tickets.cuh, which does two things that stage 10 does not:
 // - Clusters are persistent. The grid has only as many as the GPU holds, and a cluster that has finished a
 //   row draws a ticket: it adds 1 to a counter in global memory, and gets the number of its next row.
 // - Loads of the next row begin early. As soon as a thread has written a pack of this row, it requests the
@@ -33,16 +33,17 @@ __global__ void __launch_bounds__(1024, 1)
     exchange_parts(Part<T> part, int piece_packs, Mail mail, TicketCounter* tickets) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = elements_per_16_bytes<T>;
-  // A thread requests its packs in copy_groups groups (see stage 09), of 4 packs each. So it can add up the
-  // packs of one group while those of the later groups are still on their way.
+  // A thread requests its packs in copy_groups groups (see common/kernel/async_copy.cuh), of 4 packs each.
   constexpr int packs_of_group = exchange_packs_per_thread / copy_groups;
   extern __shared__ __align__(128) unsigned char buffer[];
-  // This is OneWay of stage 10, for one row after the other. Each block receives in it the pairs of all
-  // blocks and the number of the next row. It has two copies of each, which successive rows use alternately.
+  // This is OneWay of stage 10, for one row after the other (see common/kernel/cluster_exchange.cuh). Each
+  // block receives in it the pairs of all blocks and the number of the next row. It has two copies of each,
+  // which successive rows use alternately.
   __shared__ ClusterExchange<Op> exchange;
   __shared__ MaxSum total;  // the pair of the whole row
-  // The number of this launch. A cluster reads it before it draws tickets; the last ticket of the launch
-  // changes it to the number of the next launch.
+  // The number of this launch. The cluster that draws the last ticket adds 1 for the next launch. By then,
+  // all threads have read the number: they read it before the cluster's barrier below, and every cluster
+  // draws a ticket, but only after that barrier.
   const cuda::atomic_ref<unsigned, cuda::thread_scope_device> launch(*mail.launch);
   const unsigned number = launch.load(cuda::memory_order_acquire);
   exchange.start();
@@ -102,7 +103,8 @@ __global__ void __launch_bounds__(1024, 1)
         Op::add(own, values);
       });
     }
-    // Lane i sends the number of the next row to block i. merge() waits for these bytes as for the pairs.
+    // __shfl_sync broadcasts lane 0's number of the next row to the warp, and lane i sends it to block i.
+    // merge() waits for these bytes as for the pairs.
     if (draws) {
       next_row = __shfl_sync(0xffffffff, next_row, 0);
       send_to_all(&exchange.next_row[round % 2], next_row, &exchange.received[round % 2]);

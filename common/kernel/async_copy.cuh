@@ -7,11 +7,15 @@
 #include "common/kernel/grid.cuh"
 #include "common/kernel/limits.h"
 
-// ---- cp.async, in groups: a thread waits for its oldest copies while the later ones are still under way.
+// ---- cp.async, in groups. __pipeline_commit() closes a group of a thread's copies, and
+// __pipeline_wait_prior(n) waits until at most the n latest groups are still on their way. So a thread can
+// use the packs of group 0 after __pipeline_wait_prior(3), while groups 1 to 3 arrive, and then those of
+// group 1.
 
 constexpr int copy_groups = 4;
 
-/// Calls use(pack) for the packs of this thread in a group; copy_groups groups make num_packs.
+/// Calls use(pack) for each pack of this thread in a group. The copy_groups groups have num_packs packs
+/// together: a group has up to `turns` packs per thread.
 template <class Use>
 __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
   const int threads = static_cast<int>(blockDim.x);
@@ -23,7 +27,7 @@ __device__ void for_each_pack_of_group(int group, int num_packs, Use use) {
   }
 }
 
-// ---- Tickets: rows go to the blocks that are free, as customers go to the counters of a post office.
+// ---- Tickets: a block that has finished a row draws the number of its next one. So a fast block gets more.
 
 using TicketCounter = unsigned;
 

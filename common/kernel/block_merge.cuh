@@ -19,7 +19,7 @@ __device__ inline float warp_max(float value) {
   return __int_as_float(order(__reduce_max_sync(0xffffffff, order(__float_as_int(value)))));
 #else
 #pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
+  for (int distance = 16; distance > 0; distance /= 2) value = fmaxf(value, shuffle_xor(value, distance));
   return value;
 #endif
 }
@@ -28,18 +28,20 @@ __device__ inline float warp_max(float value) {
 /// % states, fewer exchanges are enough.
 template <class Op, int states = 32>
 __device__ typename Op::State warp_merge(typename Op::State state) {
-  if constexpr (requires { state.max; }) {  // MaxSum
+  if constexpr (requires { state.max; }) {  // if the state has a member `max`: MaxSum
     // The maximum of all lanes comes first, so that each sum is rescaled once. Merging pair by pair would
     // need two exponentials in each of the five exchanges, and each exchange would wait for those of the one
     // before.
     const float max = warp_max(state.max);
     float sum = state.sum * __expf(state.max - safe_shift(max));
 #pragma unroll
-    for (int mask = states / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+    for (int distance = states / 2; distance > 0; distance /= 2) sum += shuffle_xor(sum, distance);
     return {max, sum};
   } else {
 #pragma unroll
-    for (int mask = states / 2; mask > 0; mask /= 2) state = Op::merge(state, shuffle_xor(state, mask));
+    for (int distance = states / 2; distance > 0; distance /= 2) {
+      state = Op::merge(state, shuffle_xor(state, distance));
+    }
     return state;
   }
 }

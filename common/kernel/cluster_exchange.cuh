@@ -47,6 +47,10 @@ __device__ void wait_for_cluster(Barrier* barrier, unsigned parity) {
 /// the values of row i - 2. So no block overwrites a value that another still has to read, and no bytes count
 /// towards a phase before the previous phase is over.
 ///
+/// Round r is phase r / 2 of the barrier received[r % 2], so its parity is r / 2 % 2: 0, 0, 1, 1, 0, and so
+/// on. Its bytes may arrive before this block announces them (expect_tx), because the phase cannot end before
+/// this block's own arrival, which comes with the announcement.
+///
 /// No block exits while another one still sends to it: it waits for the pairs of its last row, and nothing is
 /// sent after those. A block may exit while its own pair is on its way, because the pair is in registers
 /// until it arrives in the memory of a block that waits.

@@ -23,8 +23,8 @@ inline int most_shared_bytes() {
 }
 
 /// Whether reads should carry the hint that the L2 evicts their lines last, for a launch that reads and
-/// writes `matrices` matrices of T. Note N12: the hint pays if the matrices together fill half of the L2, and
-/// from a quarter of it on if there are more rows than SMs.
+/// writes `matrices` matrices of T. Note N12 of common/rowwise/NOTES.md: the hint pays if the matrices
+/// together fill half of the L2, and from a quarter of it on if there are more rows than SMs.
 template <class T>
 L2Policy policy_of_reads(int matrices, Shape shape) {
   const std::int64_t l2_elements = device_attribute(cudaDevAttrL2CacheSize) / std::int64_t{sizeof(T)};

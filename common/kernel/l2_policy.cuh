@@ -1,8 +1,9 @@
-// A hint to the L2: evict the lines that a kernel reads last.
+// A hint to the L2: the lines that a kernel has read are the last to be evicted.
 //
 // A kernel that writes as much as it reads fills the L2 with both, and each miss evicts a line. If the lines
 // that were read stay, the written lines leave, and earlier: the DRAM gets them in longer runs and switches
-// less often from reading to writing. That is an explanation; Note N11 has the times that were measured.
+// less often from reading to writing. That is an explanation; Note N11 of common/rowwise/NOTES.md has the
+// times that were measured.
 // Source: the kernels that PyTorch compiles use this hint for data that they read again, and were faster than
 // kernels here that read once.
 #pragma once

@@ -6,13 +6,13 @@
 // before it waits for the first:
 //   template <int N> __device__ auto fetch(std::int64_t row, std::int64_t col) const     issues the reads
 //   template <int N> __device__ void unpack(const auto& fetched, float (&values)[N]) const   converts them
-// In place of a pack that the row does not have, a kernel takes missing<N>(), whose elements are -inf.
+// Instead of a pack that the row does not have, a kernel takes missing<N>(), whose elements are -inf.
 // A Store writes them:
 //   template <int N> __device__
 //   void store(const float (&values)[N], std::int64_t row, std::int64_t col) const
 // and both say on the host whether packs of N elements cover every row, aligned:
 //   template <int N> bool fits_packs() const
-// `col` is the first of the N columns, a multiple of N; N > 1 is used only where fits_packs<N>() is true.
+// `col` is the first of the N columns, a multiple of N; N > 1 is used only if fits_packs<N>() is true.
 #pragma once
 
 #include <cuda/std/cstdint>
@@ -59,6 +59,8 @@ struct DirectStore {
   T* y;
   std::int64_t cols;
 
+  /// One store of up to 16 bytes, as the counted requests show. If packs begin at a different offset in each
+  /// row, nvcc may split it; then store_pack is needed.
   template <int N>
   __device__ void store(const float (&values)[N], std::int64_t row, std::int64_t col) const {
     *reinterpret_cast<Pack<T, N>*>(y + row * cols + col) = make_pack<T>(values);

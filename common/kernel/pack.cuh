@@ -29,8 +29,8 @@ struct Word<16> {
 template <int bytes>
 using WordOf = typename Word<bytes>::Type;
 
-/// It holds a built-in word instead of `T elements[N]`. Note N1: nvcc copies an array of __half element by
-/// element.
+/// It holds a built-in word instead of `T elements[N]`. Note N1 of common/rowwise/NOTES.md: nvcc copies an
+/// array of __half element by element.
 template <class T, int N>
 struct Pack {
   static_assert(sizeof(T) * N <= 16 && (sizeof(T) * N & (sizeof(T) * N - 1)) == 0,
@@ -42,6 +42,8 @@ struct Pack {
 template <class T>
 inline constexpr int elements_per_16_bytes = 16 / sizeof(T);
 
+/// It reads the word as elements of T, which ISO C++ allows only by memcpy. cuda_fp16.h reads a __half as
+/// `unsigned short` by the same cast.
 template <class T, int N>
 __device__ void unpack(const Pack<T, N>& pack, float (&values)[N]) {
   const T* elements = reinterpret_cast<const T*>(&pack.word);
@@ -79,7 +81,8 @@ __device__ Pack<T, N> load_pack(const T* address) {
   return {*reinterpret_cast<const decltype(Pack<T, N>::word)*>(address)};
 }
 /// Stores a pack in global memory with one access. Note N2: nvcc 13.0 may turn a store of 16 bytes through a
-/// pointer into four of 4 bytes, so this one is an instruction in assembly.
+/// pointer into four of 4 bytes, so this one is an instruction in assembly. It does the same store
+/// as the line after `else`.
 template <class T, int N>
 __device__ void store_pack(T* address, const Pack<T, N>& pack) {
   if constexpr (sizeof(pack) == 16) {

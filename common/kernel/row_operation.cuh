@@ -32,8 +32,8 @@ struct Softmax : ReducesToMaxSum {
   static __device__ float summand(float kept) { return kept; }
 
   /// Once per row: per element, the division would be the longest instruction sequence of the kernel.
-  /// Note N8: the approximate division has no branch for special divisors, which a sum of at least 1 never
-  /// is.
+  /// Note N8 of common/rowwise/NOTES.md: the approximate division has no branch for special divisors, which a
+  /// sum of at least 1 never is.
   static __device__ float sum_term(float sum) { return __fdividef(1.0f, sum); }
   static __device__ float finish(float kept, float sum_term) { return kept * sum_term; }
 

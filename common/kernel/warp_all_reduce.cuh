@@ -7,8 +7,8 @@ template <class ReduceOp, int group_width>
 __device__ float warp_all_reduce(float value) {
   static_assert(group_width >= 1 && group_width <= 32 && (group_width & (group_width - 1)) == 0);
 #pragma unroll
-  for (int mask = group_width / 2; mask > 0; mask /= 2) {
-    value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask));
+  for (int distance = group_width / 2; distance > 0; distance /= 2) {
+    value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, distance));
   }
   return value;
 }
@@ -17,8 +17,8 @@ __device__ float warp_all_reduce(float value) {
 template <class ReduceOp, int group_width, int count>
 __device__ void warp_all_reduce(float (&values)[count]) {
 #pragma unroll
-  for (int mask = group_width / 2; mask > 0; mask /= 2) {
+  for (int distance = group_width / 2; distance > 0; distance /= 2) {
 #pragma unroll
-    for (float& value : values) value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask));
+    for (float& value : values) value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, distance));
   }
 }

@@ -7,8 +7,8 @@
 template <class ReduceOp>
 __device__ float warp_all_reduce(float value) {
 #pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) {
-    value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, mask));
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = ReduceOp{}(value, __shfl_xor_sync(0xffffffff, value, distance));
   }
   return value;
 }

@@ -96,8 +96,10 @@ def recorded_shapes(sources: Sources) -> list[Json]:
              "time": time_text(result["time_us"]), "as_fast": as_fast(result, timed[0])}
             for result in timed[:SHOWN]
         ]  # fmt: skip
-        return {"dtype": shape.dtype, "rows": shape.rows, "cols": shape.cols, "fastest": fastest,
-                "stage": stage["stage"], "variant": stage["variant"]}  # fmt: skip
+        of_library = stage["stage"] == results.OF_LIBRARY
+        return {"dtype": shape.dtype, "rows": shape.rows, "cols": shape.cols, "fastest": fastest, "variant": stage["variant"],
+                "run": results.LIBRARY if of_library else stage["stage"][:2],
+                "page": f"common/{results.LIBRARY}" if of_library else stage["stage"]}  # fmt: skip
 
     return [made for shape in sorted(found) if (made := entry(shape, found[shape]))]
 
