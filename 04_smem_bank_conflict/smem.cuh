@@ -33,8 +33,8 @@ struct InterleavedScalarLayout {
   }
 };
 
-/// The same layout, with a plain loop. By the arithmetic its accesses have bank conflicts, but nvcc merges
-/// them into wider ones, as the generated code shows.
+/// This is the same layout, with a plain loop. On paper, its accesses have bank conflicts. But nvcc merges
+/// them into wider accesses, as the generated code shows.
 struct InterleavedLayout {
   template <int N>
   static __device__ void write(float* buffer, int pack, int /*num_packs*/, const float (&values)[N]) {

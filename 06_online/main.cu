@@ -1,4 +1,4 @@
-#include "06_online/online.cuh"
+#include "06_online/traffic.h"
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
 

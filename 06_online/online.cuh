@@ -155,17 +155,6 @@ void with_fused_block(std::int64_t cols, Launch launch) {
   }
 }
 
-/// The warps of that block, and its barriers: a single warp needs none. main.cu declares them, and the counts
-/// must agree.
-inline int fused_warps(std::int64_t cols) {
-  int found = 0;
-  with_fused_block(cols, [&]<int elements, int warps>() { found = warps; });
-  return found;
-}
-inline int fused_barriers(std::int64_t cols) {
-  return fused_warps(cols) > 1 ? 1 : 0;
-}
-
 /// Softmax (or log-softmax) of rows that fit in the registers of a block; rows = 0 does nothing. If packs do
 /// not cover the rows, it reads single elements. Throws CudaError.
 struct FusedSoftmax {

@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// List: CrossEntropy, or CrossEntropyGradient. The workspace has one float per element. Computes only the loss
-/// if dx is nullptr. rows = 0 does nothing. Throws CudaError.
+/// `List` has CrossEntropy or CrossEntropyGradient. The workspace has one float per element. If dx is
+/// nullptr, the launch computes the loss alone; rows = 0 does nothing. It throws CudaError.
 template <class List>
 struct SeparateKernels {
   using Operations = List;

@@ -1,6 +1,7 @@
 // The traffic of the variants of this stage.
 #pragma once
 
+#include "06_online/traffic.h"
 #include "12_cross_entropy/fused_loss.cuh"
 #include "common/harness/launches.cuh"
 

@@ -1,6 +1,7 @@
 // The traffic of the variants of this stage, with which the simulator's counts are compared.
 #pragma once
 
+#include "06_online/traffic.h"
 #include "13_masked_softmax/separate_masked.cuh"
 #include "common/harness/launches.cuh"
 
