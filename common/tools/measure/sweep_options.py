@@ -82,6 +82,7 @@ TABLES = [
     Table("decoding", "Decoding: batches of 1, 4, 16, 64 × vocabularies of 32000, 65536, 151936", "", DECODING),
     Table("between", "Few columns, and widths that leave lanes, a tile or a block's part unfilled", "", parse_shapes(BETWEEN)),
     Table("wide_rows", "Wide rows: f32 1024 and bf16 4096 × 65536, 131072, 262144", "", WIDE),
+    Table("ladder", "The ladder's shape: f32 49152 × 1024", "", [Shape("f32", 49152, 1024)]),
 ]
 # OneFlow published the curve of the gradient at the same shapes.
 GRADIENT_TABLES = [
