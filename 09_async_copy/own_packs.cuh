@@ -41,8 +41,9 @@ __device__ typename Op::State reduce_packs(const T* slot, int num_packs) {
   return own;
 }
 
-template <class Op, class T>
-__device__ void write_packs(T* row, const T* slot, int num_packs, const RowResult<Op>& result) {
+/// Stores result(x) of each element x of this thread's packs.
+template <class T, class Result>
+__device__ void write_packs(T* row, const T* slot, int num_packs, const Result& result) {
   constexpr int N = elements_per_16_bytes<T>;
 #pragma unroll 4
   for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {

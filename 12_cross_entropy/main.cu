@@ -16,8 +16,8 @@ Stage stage() {
               variant<SeparateKernels<OpList<CrossEntropyGradient>>>(
                   "unfused_gradient", "loss and gradient: three kernels, which hand on log-probabilities",
                   unfused_passes),
-              variant<InRegisters>("in_registers", "loss and gradient: the row stays in registers of a block",
-                                   in_registers_passes),
+              variant<InSharedMemory>("in_shared_memory", "loss and gradient: the row stays in shared memory",
+                                      in_shared_memory_passes),
           },
       .operations = {&cross_entropy_operation, &cross_entropy_gradient_operation}};
 }

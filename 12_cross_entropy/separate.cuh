@@ -42,15 +42,18 @@ static __global__ void __launch_bounds__(pick_block_size)
 template <int pack_size, class Load, class Store>
 __global__ void __launch_bounds__(1024)
     gradient_of_log_softmax(Load load, const std::int64_t* labels, Store store, Shape shape) {
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const Target target(labels[row], static_cast<int>(shape.cols));
+  const auto [rows, cols] = shape;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const std::int64_t label = labels[row];
     const auto write = [&](float(&values)[pack_size], std::int64_t col) {
 #pragma unroll
-      for (float& value : values) value = __expf(value);
-      target.subtract_from(values, static_cast<int>(col));
+      for (float& value : values) value = gradient_of(__expf(value), label, cols);
       store.template store<pack_size>(values, row, col);
     };
-    for_each_pack<pack_size>(load, row, shape.cols, write);
+    for_each_pack<pack_size>(load, row, cols, write);
+    if (has_label<pack_size>(label, cols)) {
+      store.template store<1>({__expf(load.x[row * cols + label]) - 1}, row, label);
+    }
   }
 }
 

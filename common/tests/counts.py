@@ -206,13 +206,20 @@ def split_row(r: Row) -> Expected:
     yield "special_function_lanes", (exponentials + parts * (2 * 2 * threads + 2 * parts)) * r.rows
 
 
+def cut_of(r: Row, row: int, width: int) -> tuple[int, int]:
+    """The single elements at the two ends of a row, and the packs between them."""
+    head = min(-(r.offset + row * r.cols) % width, r.cols)
+    packs, tail = divmod(r.cols - head, width)
+    return head + tail, packs
+
+
+def requests_of(cut: tuple[int, int]) -> int:
+    return sum(divide_up(accesses, 32) for accesses in cut)
+
+
 def unaligned_rows(r: Row) -> Expected:
     width = 1 if r.variant == "scalar" else 16 // r.size
-    of_rows = 0
-    for row in range(r.rows):
-        head = min(-(r.offset + row * r.cols) % width, r.cols)
-        packs, tail = divmod(r.cols - head, width)
-        of_rows += divide_up(packs, 32) + divide_up(head + tail, 32)
+    of_rows = sum(requests_of(cut_of(r, row, width)) for row in range(r.rows))
     warps, elements = block_of_fused(max(r.cols // width * width, 1))
     yield "passes", r.passes
     yield "global_load_requests", of_rows
@@ -220,10 +227,14 @@ def unaligned_rows(r: Row) -> Expected:
     yield from held_in_registers(r, warps, elements + (width > 1))
 
 
+def in_shared_memory_warps(packs: int, held: int) -> int:
+    return min(divide_up(packs, 4 * 32), 32 if 2 * held > 227 * 1024 else 16)
+
+
 def async_copy(r: Row) -> Expected:
     packs = r.cols * r.size // 16
     held = r.cols * r.size * (2 if r.variant == "two_rows" else 1) + (48 if r.variant == "misaligned" else 0)
-    warps = min(divide_up(packs, 4 * 32), 32 if 2 * held > 227 * 1024 else 16)
+    warps = in_shared_memory_warps(packs, held)
     yield "passes", 2
     yield "global_load_requests", r.rows if r.variant == "bulk_copy" else r.rows * divide_up(packs, 32)
     yield "special_function_lanes", (r.cols * (2 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
@@ -264,20 +275,27 @@ def backward(r: Row) -> Expected:
 
 
 def cross_entropy(r: Row) -> Expected:
-    # One label in eight is ignored. nvcc may leave out the read of log-probabilities whose row is ignored.
-    ignored = (r.rows + 5) // 8 / r.rows
-    spared = 4 / r.size * ignored if r.variant == "unfused_gradient" else 0
+    labelled = r.rows - (r.rows + 5) // 8  # one label in eight is ignored
+    # nvcc may leave out the reads of a log-probability whose row is ignored.
+    spared = 8 / (r.cols * r.size) if r.variant == "unfused_gradient" else 0
     yield "passes", min(max(r.counted_passes, r.passes - spared), r.passes)
+    width = 16 // r.size
     if r.variant.startswith("unfused"):
         yield "block_barriers", 2 * r.rows
     elif r.variant == "one_read":
-        warps = warps_of(r, 4 * pack(r), 256)
+        warps = min(divide_up(divide_up(r.cols, width), 4 * 32), 8)
+        cuts = [cut_of(r, row, width) for row in range(r.rows)]
+        yield "global_load_requests", sum(map(requests_of, cuts)) + r.rows + labelled  # and labels, and x there
         yield "global_store_requests", r.rows  # a loss
         yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
-        yield "special_function_lanes", (r.cols * (1 + 1 / pack(r)) + 2 * 32 * warps) * r.rows
+        packs = sum(packs for _, packs in cuts)
+        yield "special_function_lanes", packs * (width + 1) + 2 * 32 * warps * r.rows
     else:
-        warps, elements = block_of_fused(r.cols)
-        yield from held_in_registers(r, warps, elements)
+        packs = r.cols // width
+        warps = in_shared_memory_warps(packs, r.cols * r.size)
+        yield "block_barriers", r.rows
+        yield "global_load_requests", r.rows * (divide_up(packs, 32) + warps)  # and each warp reads the label
+        yield "shuffles", 2 * SHUFFLES_OF_A_MERGE * warps * r.rows
 
 
 def masked_softmax(r: Row) -> Expected:
