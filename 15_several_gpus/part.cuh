@@ -3,8 +3,8 @@
 // pairs.
 //
 // This file has the data of a GPU and the message about a row. mailbox.cuh sends and receives messages, and
-// device_exchange.cuh is the kernel that does so. In gathered_pairs.cuh (host_collectives, chunked) and
-// two_all_reduces.cuh, NCCL exchanges the data between kernels. All other files are code of the host.
+// device_exchange.cuh is the kernel that does so. In host_collectives.cuh and two_all_reduces.cuh, NCCL
+// exchanges the data between kernels. All other files are code of the host.
 //
 // At a first reading, skip cross-entropy: the branches of is_loss, at_label() and write_loss(). It only adds
 // one number, x[label], to each message.

@@ -1,7 +1,5 @@
-#include <limits>
-
 #include "15_several_gpus/device_exchange.cuh"
-#include "15_several_gpus/gathered_pairs.cuh"
+#include "15_several_gpus/host_collectives.cuh"
 #include "15_several_gpus/two_all_reduces.cuh"
 #include "15_several_gpus/variants.h"
 #include "common/harness/column_split.h"
@@ -63,34 +61,30 @@ Variant two_all_reduces(const Gpus& gpus) {
               }};
 }
 
-/// chunk_bytes: the size of a chunk of the widest part.
-Cutting cutting_of(const Problem& problem, std::size_t chunk_bytes) {
-  return cut_rows(widest_part(problem), size_of(problem.dtype), chunk_bytes);
+Split split_of(const Problem& problem) {
+  return HostCollectives::split(widest_part(problem), problem.element_bytes());
 }
 
-Variant gathered(const Gpus& gpus, std::string name, std::string idea, std::size_t chunk_bytes) {
-  const bool in_chunks = chunk_bytes < std::numeric_limits<std::size_t>::max();
-  return {.name = std::move(name),
-          .idea = std::move(idea),
+Variant host_collectives(const Gpus& gpus) {
+  return {.name = "host_collectives",
+          .idea = "one kernel computes pairs, NCCL gathers them, one merges and writes",
           .prepare = [=](const Problem& problem, const Device&, const Memory& memory) -> Plan {
             return dispatch(SplitOperations{}, problem, [&]<class Op, class T>() -> Plan {
               const std::vector<Rank>& ranks = gpus->ranks(problem.devices);
-              const auto exchange = in_chunks ? std::make_shared<ExchangeStreams>(ranks) : nullptr;
-              return [gpus, &ranks, exchange, world = problem.devices,
-                      parts = parts_of<T>(problem, ranks, memory), cutting = cutting_of(problem, chunk_bytes),
-                      workspaces = memory.workspaces](const Streams& streams) {
-                if (parts.front().shape.rows == 0) return;
-                launch_gathered<Op>(ranks, world, parts, workspaces, cutting, exchange.get(), streams);
+              return [gpus, &ranks, world = problem.devices, parts = parts_of<T>(problem, ranks, memory),
+                      split = split_of(problem), workspaces = memory.workspaces](const Streams& streams) {
+                HostCollectives::launch<Op>(ranks, world, parts, workspaces, split, streams);
               };
             });
           },
           .traffic = passes_of_parts(2, 1),
           .workspace =
-              [=](const Problem& problem, const Device&) {
-                const Cutting cutting = cutting_of(problem, chunk_bytes);
+              [](const Problem& problem, const Device&) {
+                const Split split = split_of(problem);
+                const std::int64_t rows = problem.shape.rows;
                 const std::size_t of_one = makes_loss(problem)
-                                               ? cutting.message_bytes<CrossEntropy>(problem.shape.rows)
-                                               : cutting.message_bytes<Softmax>(problem.shape.rows);
+                                               ? HostCollectives::message_bytes<CrossEntropy>(rows, split)
+                                               : HostCollectives::message_bytes<Softmax>(rows, split);
                 return Workspace{.bytes = static_cast<std::size_t>(1 + problem.devices) * of_one};
               }};
 }
@@ -108,16 +102,18 @@ std::string not_for_device_exchange(const Problem& problem, const Device& /*devi
   }
   const Matrix matrix = matrix_of(problem);
   if (const Refusal refusal = in_whole_packs(matrix)) return words(refusal);
-  if (const Refusal refusal = DrawsRows::refuses(matrix, current_gpu())) return words(refusal);
+  const Shape widest = widest_part(problem);
+  const RowOnCluster layout = DeviceExchange::layout(widest.cols * problem.element_bytes());
+  if (const Refusal refusal = has_cluster_each(layout, matrix, current_gpu())) return words(refusal);
   const std::int64_t most_cols =
       most_cols_of_parts(current_gpu().dynamic_bytes(), most_blocks_of_cluster, matrix);
-  if (widest_part(problem).cols > most_cols) {
+  if (widest.cols > most_cols) {
     return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
            " columns of it";
   }
   int clusters = 0;
   (void)dispatch(SplitOperations{}, problem, [&]<class Op, class T>() {
-    clusters = DeviceExchange::clusters<Op, T>(widest_part(problem).cols);
+    clusters = DeviceExchange::clusters<Op, T>(widest.cols);
     return Plan{};
   });
   return clusters > 0 ? "" : "the GPU holds no cluster of so many such blocks";
@@ -154,15 +150,5 @@ Variant device_exchange(const Gpus& gpus) {
 }  // namespace
 
 std::vector<Variant> split_variants(const Gpus& gpus) {
-  constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
-  // The L2 of an H100 or H200 has 50 or 60 MiB, and holds two chunks and their results.
-  constexpr std::size_t chunk_bytes = std::size_t{16} << 20U;
-  return {
-      two_all_reduces(gpus),
-      gathered(gpus, "host_collectives",
-               "one kernel computes pairs, NCCL gathers them, one merges and writes", all_rows),
-      gathered(gpus, "chunked", "in chunks of rows: each exchange overlaps the next chunk's first read",
-               chunk_bytes),
-      device_exchange(gpus),
-  };
+  return {two_all_reduces(gpus), host_collectives(gpus), device_exchange(gpus)};
 }

@@ -395,7 +395,7 @@ MISTAKES = [
     wrong_result("15.1", "sums_are_not_added_up", "two_all_reduces 3x1000", "of 3000 elements wrong",
         ("two_all_reduces", "all_reduce(sums, is_loss<Op> ? 2 * rows : rows, ncclSum);\n => ")),
     wrong_result("15.1", "pairs_of_the_first_rank_alone", "host_collectives 3x1000", "of 3000 elements wrong",
-        ("gathered_pairs", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
+        ("15_several_gpus/host_collectives", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
     wrong_result("15.1", "what_others_say_is_not_read", "device_exchange 3x4096", "of 12288 elements wrong",
         ("mailbox", "from == mail.rank ? own : mail.wait_for<Op>(from, row, number) => own")),
     fault("library.1", "a_pack_too_many", "padded_packs 1x1000",

@@ -122,7 +122,7 @@ def test_several_gpus(lessons: Repository) -> None:
     text = block("several_gpus shapes=f32:8x64")
     assert filled(lessons, text).startswith("*Not measured yet")
     data = {"recorded": lessons.data()["recorded"], "machine": {"gpu": "NVIDIA Fake 1"}, "results": [
-        of_several("chunked", time_us=6.0),
+        of_several("host_collectives", time_us=6.0),
         of_several("device_exchange", time_us=None, copy_us=None, status="not applicable", reason="cols > 2048"),
         of_several("copy", stage="", time_us=4.0, copy_us=None),
         {name: value for name, value in of_several("torch_eager", time_us=40.0).items() if name not in ("reason", "copy_us")},
@@ -133,21 +133,21 @@ def test_several_gpus(lessons: Repository) -> None:
 
     record()
     rows = [row.strip("| ").split(" | ") for row in filled(lessons, text).splitlines()]
-    assert rows[2:6] == [["chunked", "6.00, 50 %"], ["device_exchange", "–<sup>a</sup>"], ["copy", "4.00, 100 %"], ["torch eager", "40.0, 10 %"]]
+    assert rows[2:6] == [["host_collectives", "6.00, 50 %"], ["device_exchange", "–<sup>a</sup>"], ["copy", "4.00, 100 %"], ["torch eager", "40.0, 10 %"]]
     assert "2 × NVIDIA Fake 1" in rows[-1][0]
-    data["results"] += [of_several(name, time_us=9.0) | {"gpus": gpus} for gpus in (2, 4) for name in ("two_all_reduces", "host_collectives")]
-    data["results"] += [of_several(name, time_us=4.0) | {"gpus": 4} for name in ("chunked", "device_exchange", "copy")]
+    data["results"] += [of_several("two_all_reduces", time_us=9.0) | {"gpus": gpus} for gpus in (2, 4)]
+    data["results"] += [of_several(name, time_us=4.0) | {"gpus": 4} for name in ("host_collectives", "device_exchange", "copy")]
     record()
     picture, _, *rows = [row.strip("| ").split(" | ") for row in filled(lessons, block("predicted_gpus shape=f32:8x64")).splitlines()]
     assert picture[0].endswith("by number of GPUs](common/results/several-gpus.svg)")
     assert "Softmax, f32 8 × 64, columns split over GPUs" in (lessons.results / "several-gpus.svg").read_text(encoding="utf-8")
     assert rows[0] == ["µs", "2 GPUs, predicted", "2 GPUs, measured", "4 GPUs, predicted", "4 GPUs, measured"]
-    # 2 copies of 4 µs and 2 exchanges of 15 µs; 1.5 and 1; 1 and 1; 1 and none.
-    predicted = {row[0]: row[1::2] for row in rows[2:6]}
-    assert predicted == {"two_all_reduces": ["38.0"] * 2, "host_collectives": ["21.0"] * 2, "chunked": ["19.0"] * 2, "device_exchange": ["4.00"] * 2}
-    assert (rows[2][2::2], rows[5][2::2], "2 and 4 × NVIDIA Fake 1" in rows[-1][0]) == (["9.00"] * 2, ["–", "4.00"], True)
+    # 2 copies of 4 µs and 2 exchanges of 15 µs; 1.5 and 1; 1 and none.
+    predicted = {row[0]: row[1::2] for row in rows[2:5]}
+    assert predicted == {"two_all_reduces": ["38.0"] * 2, "host_collectives": ["21.0"] * 2, "device_exchange": ["4.00"] * 2}
+    assert (rows[2][2::2], rows[4][2::2], "2 and 4 × NVIDIA Fake 1" in rows[-1][0]) == (["9.00"] * 2, ["–", "4.00"], True)
     lessons.page(block("several_gpus shapes=f32:8x65"))
-    lessons.tool("generate", 1, "no chunked of softmax at f32:8x65 on 2 GPUs in nvidia-fake-1-several.json")
+    lessons.tool("generate", 1, "no host_collectives of softmax at f32:8x65 on 2 GPUs in nvidia-fake-1-several.json")
     data["results"][0]["time_us"] = 0
     record()
     lessons.tool("generate", 2, "nvidia-fake-1-several.json is no results file: result 1: 'time_us' is ")

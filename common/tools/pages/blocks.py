@@ -568,7 +568,7 @@ def ratio_value(context: Context, a: str, b: str, shape: Shape) -> str:
 
 
 # By variant, as the lesson derives it: copies of a part, and exchanges that a GPU waits for.
-PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "chunked": (1.0, 1), "device_exchange": (1.0, 0)}
+PREDICTED = {"two_all_reduces": (2.0, 2), "host_collectives": (1.5, 1), "device_exchange": (1.0, 0)}
 EXCHANGE_US = 15.0
 
 
