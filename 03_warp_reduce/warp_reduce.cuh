@@ -75,8 +75,8 @@ void launch_warp_softmax(Load load, Store store, Shape shape, cudaStream_t strea
   CUDA_CHECK(cudaGetLastError());
 }
 
-/// Calls launch.template operator()<n>() with the first power of two that is at least `needed`, or with
-/// `most`.
+/// Makes a number that is known only at run time into a template argument: calls launch.template
+/// operator()<n>() with the first power of two that is at least `needed`, or with `most`.
 template <int most, int n = 1, class Launch>
 void with_power_of_two(std::int64_t needed, Launch launch) {
   if constexpr (n < most) {

@@ -25,11 +25,12 @@ Stage stage() {
       .changes = Number::bank_conflicts,
       .variants = {
           variant<SharedMemorySoftmax<InterleavedScalarLayout>>(
-              "interleaved_scalar_layout", "[num_packs][pack], word by word: conflicts", two_passes(4, 8)),
+              "interleaved_scalar_layout", "[num_packs][pack_size], word by word: conflicts",
+              two_passes(4, 8)),
           variant<SharedMemorySoftmax<InterleavedLayout>>(
-              "interleaved_layout", "[num_packs][pack], but nvcc may merge the words", two_passes(1, 2)),
-          variant<SharedMemorySoftmax<TransposedLayout>>("transposed_layout",
-                                                         "[pack][num_packs]: no conflicts", two_passes(1, 1)),
+              "interleaved_layout", "[num_packs][pack_size], but nvcc may merge the words", two_passes(1, 2)),
+          variant<SharedMemorySoftmax<TransposedLayout>>(
+              "transposed_layout", "[pack_size][num_packs]: no conflicts", two_passes(1, 1)),
           variant<SharedMemorySoftmax<VectorLayout>>(
               "vector_layout", "16 bytes per shared access: no conflicts, fewer instructions",
               two_passes(1, 1)),

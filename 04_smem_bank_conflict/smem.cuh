@@ -1,9 +1,9 @@
 // Stage 04: one block per row, and the row waits in shared memory between the three steps.
 //
 // Cost: 2 passes, for rows of up to about 58 000 columns (227 KiB of float on an H200). The layout of a pack
-// in shared memory matters now: 32 banks of 4 bytes serve one word each per cycle, and two lanes that want
+// in shared memory matters now: 32 banks of 4 bytes serve one word each per clock, and two lanes that want
 // different words of one bank wait for each other. Source: OneFlow's second softmax kernel (block size by
-// occupancy, layout [pack][num_packs]).
+// occupancy, layout [pack_size][num_packs]).
 #pragma once
 
 #include "02_fused_block/block_reduce.cuh"

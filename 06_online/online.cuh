@@ -73,10 +73,10 @@ struct OnlineSoftmax {
 
 /// Replaces a thread's elements of a row by their results. Each thread computes its exponentials relative to
 /// its own maximum, before the threads have exchanged anything; the maximum of all only changes a factor.
-/// merge(own) takes the thread's pair and returns the pair of the whole row. It is a parameter, because stage
+/// merge_row(own) takes the thread's pair and returns the pair of the whole row. It is a parameter, because stage
 /// 07 merges over more than a block. Missing elements are -inf.
-template <class Op, int count, class Merge>
-__device__ void replace_by_results(float (&values)[count], Merge merge) {
+template <class Op, int count, class MergeRow>
+__device__ void replace_by_results(float (&values)[count], MergeRow merge_row) {
   MaxSum own;
 #pragma unroll
   for (const float value : values) own.max = fmaxf(own.max, value);
@@ -88,7 +88,7 @@ __device__ void replace_by_results(float (&values)[count], Merge merge) {
   }
   // The row's result for the number shift: the factor exp(shift - m) / d, or for log-softmax an offset. The
   // factor is at most 1, because shift is at most the row's maximum, also in a thread that saw only -inf.
-  const float to_row = RowResult<Op>(merge(own))(shift);
+  const float to_row = RowResult<Op>(merge_row(own))(shift);
 #pragma unroll
   for (float& value : values) value = Op::finish_part(value, to_row);
 }

@@ -158,6 +158,7 @@ template <class Op>
 __device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage)[32]) {
   using Slot = cuda::atomic_ref<PairBits, cuda::thread_scope_device>;
   const auto slot = [&](unsigned to, unsigned from) { return Slot(slots[to * gridDim.x + from]); };
+  // Thread i sends to block i, and later waits for the pair of block i; the loops are for more than 256 blocks.
   for (unsigned to = threadIdx.x; to < gridDim.x; to += split_block_size) {
     slot(to, blockIdx.x).store(cuda::std::bit_cast<PairBits>(pair), cuda::memory_order_relaxed);
   }
@@ -210,6 +211,7 @@ struct RowPart {
 };
 constexpr RowPart narrow_part{16, 6};
 constexpr RowPart wide_part{32, 3};
+/// Measured on an H200: up to 48 parts, narrow ones are faster.
 constexpr std::int64_t most_narrow_cols = 48 * narrow_part.cols();
 
 /// Softmax (or log-softmax) of rows that fit in the registers of the GPU; any alignment. Only the number of

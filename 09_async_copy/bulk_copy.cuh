@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(1024) bulk_copy_softmax(const T* x, T* y, Shap
     const auto bytes = static_cast<std::uint32_t>(shape.cols * sizeof(T));
     ptx::mbarrier_init(&arrived, 1);            // expects one arrival, that of this thread
     ptx::fence_proxy_async(ptx::space_shared);  // makes the mbarrier visible to the copy unit
-    // This thread arrives, and announces the bytes. The release shows its earlier writes to the threads of
-    // the block (scope_cta) that wait.
+    // This thread arrives, and announces the bytes. The release makes the initialisation visible to the
+    // threads of this block (scope_cta) that wait.
     (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                          bytes);
     // The target may be in any block of a cluster. Here it is in this block.

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(1024) cluster_softmax(const T* x, T* y, Shape 
   exchange.start();
 
   const cg::cluster_group cluster = cg::this_cluster();
-  const std::int64_t row = blockIdx.x / cluster.num_blocks();
+  const std::int64_t row = blockIdx.x / cluster.num_blocks();  // neighbouring blocks form a cluster
   const int first_pack = static_cast<int>(cluster.block_rank()) * part_packs;
   // If the row ends before this part begins, num_packs is negative, and the loops below do nothing.
   const int num_packs = min(part_packs, static_cast<int>(shape.cols / N) - first_pack);

@@ -27,7 +27,8 @@ struct ReducesToMaxSum {
 struct Softmax : ReducesToMaxSum {
   static constexpr const char* name = "softmax";
   /// The value that a kernel may keep of an element between the sum and the last step, so that each element
-  /// costs one exponential; and the term that the element adds to the sum.
+  /// costs one exponential; and the term that the element adds to the sum. Both are the exponential here;
+  /// they differ for log-softmax.
   static __device__ float kept(float x, float max) { return __expf(x - max); }
   static __device__ float summand(float kept) { return kept; }
 

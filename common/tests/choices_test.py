@@ -51,7 +51,7 @@ def test_a_sweep_that_disagrees_by_more_than_3_points_is_named(tmp_path: Path) -
     assert choices.disagreements(recorded(tmp_path, [result(head, 90), result(other, 93)])) == []
     root = recorded(tmp_path, [result(head, 90), result(other, 93.1)])
     assert choices.disagreements(root) == [
-        "softmax 64 x 1001, 4 bytes an element: the table takes head_and_tail, which is 3.1 points behind the best stage"
+        "softmax 64 x 1001, 4 bytes per element: the table takes head_and_tail, which is 3.1 points behind the best stage"
     ]
     with pytest.raises(ToolError, match="disagree with the table"):
         choices.main(["--check", "--root", str(root)])
@@ -230,7 +230,7 @@ def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> Non
     table = (root / choices.TABLE).read_text()
     (root / choices.TABLE).write_text(table.replace("46000, .kernel = Forward::fused", "46000, .kernel = Forward::row_in_flight"))
     assert choices.disagreements(root) == [
-        "softmax 4096 x 32768, 4 bytes an element: the table takes row_in_flight, which is 35.0 points behind the best of those that "
+        "softmax 4096 x 32768, 4 bytes per element: the table takes row_in_flight, which is 35.0 points behind the best of those that "
         "need no clusters"
     ]
 

@@ -576,7 +576,7 @@ def judged(root: Path, gpu: str = "") -> list[tuple[float, str]]:
             compared += [(cell, "the best of those that need no clusters") for cell in without_clusters(in_clusters)]
             for cell, best in compared:
                 behind = _behind(cell, of_part)
-                shape = f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes an element"
+                shape = f"{work.operation} {cell.rows} x {cell.cols}, {part.element_bytes} bytes per element"
                 words = f"{shape}: the table takes {chosen(of_part, cell)}, which is {behind:.1f} points behind {best}"
                 found.append((behind, words))
     return found

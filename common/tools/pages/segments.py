@@ -31,7 +31,7 @@ NAMES = {
     "unaligned_cluster": "unaligned",
 }
 COLOURS = {"03": "#b6e3ff", "06": "#d8dee4", "07": "#ffd8b5", "08": "#aceebb", "10": "#e3d2ff"}
-PANELS = {Part(4, True): "4 bytes an element, rows of whole packs", Part(2, True): "2 bytes an element, rows of whole packs"}
+PANELS = {Part(4, True): "4 bytes per element, rows of whole packs", Part(2, True): "2 bytes per element, rows of whole packs"}
 
 
 class Box(NamedTuple):
