@@ -173,19 +173,9 @@ __device__ MaxSum merge_over_grid(MaxSum pair, PairBits* slots, MaxSum (&storage
   return block_merge<Op>(total, storage);
 }
 
-/// For __launch_bounds__, which makes the compiler use few enough registers that an SM holds this many
-/// blocks. An SM of compute capability 7.5 holds 1024 threads, and all later ones hold at least 1536.
-constexpr int promised_blocks(int blocks_per_sm) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  return blocks_per_sm < 1024 / split_block_size ? blocks_per_sm : 1024 / split_block_size;
-#else
-  return blocks_per_sm;
-#endif
-}
-
 /// blockIdx.x: the part, blockIdx.y: the row, or the first of several rows.
-template <class Op, int pack_size, int elements, int blocks_per_sm, class T>
-__global__ void __launch_bounds__(split_block_size, promised_blocks(blocks_per_sm))
+template <class Op, int pack_size, int elements, class T>
+__global__ void __launch_bounds__(split_block_size)
     exchange_softmax(const T* x, T* y, PairBits* slots, Shape shape, std::int64_t part_cols) {
   __shared__ MaxSum storage[32];
   const PartOfRow part(part_cols, shape.cols);
@@ -202,29 +192,24 @@ __global__ void __launch_bounds__(split_block_size, promised_blocks(blocks_per_s
   }
 }
 
-/// The columns of a part, and how many such parts an SM holds. Every block of a row sends a pair to every
-/// other, so a row must not have too many parts.
-struct RowPart {
-  int elements_per_thread;
-  int blocks_per_sm;
-  [[nodiscard]] constexpr std::int64_t cols() const { return split_block_size * elements_per_thread; }
-};
-constexpr RowPart narrow_part{16, 6};
-constexpr RowPart wide_part{32, 3};
-/// Measured on an H200: up to 48 parts, narrow ones are faster.
-constexpr std::int64_t most_narrow_cols = 48 * narrow_part.cols();
+/// Elements per thread. Narrow parts keep more SMs busy. But every block of a row sends a pair to every other:
+/// measured on an H200, more than 48 narrow parts are slower than half as many wide ones.
+constexpr int narrow = 16;
+constexpr int wide = 32;
+constexpr std::int64_t most_narrow_cols = std::int64_t{48} * narrow * split_block_size;
 
 /// Softmax (or log-softmax) of rows that fit in the registers of the GPU; any alignment. Only the number of
 /// columns decides how a row is split. Throws CudaError for wider rows, and if the GPU cannot hold the blocks
 /// of a row together. The workspace is 0 before and after.
 struct RowExchange {
   static Split split(std::int64_t cols) {
-    const RowPart tile = cols <= most_narrow_cols ? narrow_part : wide_part;
-    return split_columns(cols, divide_up(cols, tile.cols()));
+    const int elements = cols <= most_narrow_cols ? narrow : wide;
+    return split_columns(cols, divide_up(cols, elements * split_block_size));
   }
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    return at_most_columns(wide_part.blocks_per_sm * gpu.multiprocessors * wide_part.cols(), matrix,
-                           Why::registers_of_gpu);
+    const std::int64_t blocks =
+        std::int64_t{3} * gpu.multiprocessors;  // an SM has registers for three wide ones
+    return at_most_columns(blocks * wide * split_block_size, matrix, Why::registers_of_gpu);
   }
   static Need needs(const Matrix& matrix) {
     const std::int64_t parts = split(matrix.cols).parts;
@@ -239,17 +224,17 @@ struct RowExchange {
     const DirectStore<T> store{tensors.y, tensors.shape.cols};
     with_widest_packs(load, store, [&]<int pack_size>() {
       if (tensors.shape.cols <= most_narrow_cols) {
-        launch_tile<Op, pack_size, narrow_part>(tensors, stream);
+        launch_parts<Op, pack_size, narrow>(tensors, stream);
       } else {
-        launch_tile<Op, pack_size, wide_part>(tensors, stream);
+        launch_parts<Op, pack_size, wide>(tensors, stream);
       }
     });
   }
-  template <class Op, int pack_size, RowPart tile, class T>
-  static void launch_tile(const Tensors<T>& tensors, cudaStream_t stream) {
+  template <class Op, int pack_size, int elements, class T>
+  static void launch_parts(const Tensors<T>& tensors, cudaStream_t stream) {
     const Shape shape = tensors.shape;
     const auto [parts, part_cols] = split(shape.cols);
-    const auto kernel = exchange_softmax<Op, pack_size, tile.elements_per_thread, tile.blocks_per_sm, T>;
+    const auto kernel = exchange_softmax<Op, pack_size, elements, T>;
     int blocks_per_sm = 0;
     CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, split_block_size, 0));
     // The GPU holds the blocks of this many rows together, and the kernel loops over the other rows. If it

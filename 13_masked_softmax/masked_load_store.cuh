@@ -108,8 +108,8 @@ struct MaskedLoad {
 
 // ---- After the softmax.
 
-/// Stores dx, and only masks. Masked elements become `masked`, even in a row that sees
-/// nothing or has a NaN.
+/// Stores and only masks, for dx and for the unfused kernels. Masked elements become `masked`, even in a row
+/// that sees nothing or has a NaN.
 template <class T>
 struct MaskedStore : DirectStore<T> {
   Mask mask;
@@ -149,7 +149,7 @@ struct SoftmaxAndDropoutStore {
   }
 };
 
-// ---- For the gradient.
+// ---- For the gradient. (At a first reading, stop here.)
 
 /// A pack of which only some elements were kept.
 template <class T, int N>

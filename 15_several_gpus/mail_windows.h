@@ -44,7 +44,7 @@ class MailWindows {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] Mail mail(std::size_t i) const {
     return {.window = own_[i].window,
-            .bytes_of_turn = bytes_,
+            .bytes_of_launch = bytes_,
             .launch = static_cast<unsigned*>(own_[i].launch.get()),
             .overdue = overdue_,
             .rank = ranks_[i].number,

@@ -54,8 +54,8 @@ inline constexpr long long most_cycles_to_wait = 20'000'000'000;
 /// launch 3 had ended, so no rank still reads messages of launch 3.
 struct Mail {
   ncclWindow_t window{};
-  std::size_t bytes_of_turn = 0;  ///< the size of the places of one launch, half of the window
-  unsigned* launch = nullptr;     ///< the number of this launch; the kernel adds 1 for the next one
+  std::size_t bytes_of_launch = 0;  ///< the size of the places of one launch, half of the window
+  unsigned* launch = nullptr;       ///< the number of this launch; the kernel adds 1 for the next one
   Overdue* overdue = nullptr;
   int rank = 0;  ///< the rank of this kernel
   int ranks = 1;
@@ -65,7 +65,7 @@ struct Mail {
   __device__ Letter<Op>* place(int at, std::int64_t row, int from, unsigned number) const {
     const std::size_t letter = static_cast<std::size_t>(row * ranks + from);
     return static_cast<Letter<Op>*>(
-        ncclGetLsaPointer(window, number % 2 * bytes_of_turn + letter * sizeof(Letter<Op>), at));
+        ncclGetLsaPointer(window, number % 2 * bytes_of_launch + letter * sizeof(Letter<Op>), at));
   }
 
   /// Waits until the message of another rank about the row is in this rank's window.

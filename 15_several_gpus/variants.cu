@@ -90,7 +90,7 @@ Variant host_collectives(const Gpus& gpus) {
 }
 
 std::string not_for_device_exchange(const Problem& problem, const Device& /*device*/) {
-  if (problem.devices < 2) return "needs another GPU: of one, stage 10 has the kernel";
+  if (problem.devices < 2) return "needs another GPU: for one GPU, use stage 10";
   if (const Refusal refusal = has_clusters(current_gpu())) return words(refusal);
   const int here = std::min(problem.devices, count_devices());  // those of other machines say so themselves
   for (int i = 0; i < here; ++i) {
@@ -116,7 +116,7 @@ std::string not_for_device_exchange(const Problem& problem, const Device& /*devi
     clusters = DeviceExchange::clusters<Op, T>(widest.cols);
     return Plan{};
   });
-  return clusters > 0 ? "" : "the GPU holds no cluster of so many such blocks";
+  return clusters > 0 ? "" : "the GPU holds no cluster of that many blocks of this size";
 }
 
 Variant device_exchange(const Gpus& gpus) {

@@ -32,11 +32,9 @@ def allowed_in(file: str) -> str:
     if stage:
         earlier = "|".join(f"{number:02}" for number in range(1, int(stage[1]) + 1))
         exercise = "|common/exercise/.*" if "/exercise/" in file else ""
-        # 14 is about the library's dispatch, and 15 draws rows as a kernel of the library does.
-        library = {"14": "|common/rowwise/dispatch/.*", "15": "|common/rowwise/kernels/.*"}.get(stage[1], "")
-        # A header of kernels does without the harness, which tests them. (One of stage 15 has streams of its own.)
-        is_of_kernels = file.endswith(".cuh") and file != "15_several_gpus/gathered_pairs.cuh"
-        shared = "kernel" if is_of_kernels else "(kernel|harness)"
+        library = "|common/rowwise/dispatch/.*" if stage[1] == "14" else ""  # the stage is about it
+        # A header of kernels does without the harness, which tests them.
+        shared = "kernel" if file.endswith(".cuh") else "(kernel|harness)"
         return rf"common/{shared}/.*|({earlier})_\w+/.*{exercise}{library}"
     if file == "common/harness/launches.cuh":  # for stages, not for the harness
         return r"common/(kernel|harness)/.*"

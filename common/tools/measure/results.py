@@ -494,9 +494,9 @@ class Recorded:
         known = ", ".join(r["variant"] for r in self.variants(stage, shape, op))
         raise ToolError(f"{stage} has no variant '{variant}' at {shape}; it has: {known}")
 
-    def copy(self, shape: Shape) -> Json:
+    def copy(self, shape: Shape, op: str = "softmax") -> Json:
         """The copy ceiling at one shape."""
-        for result in self.at(shape):
+        for result in self.at(shape, op):
             if result["stage"] == "":
                 return result
         raise ToolError(f"no copy ceiling at {shape} in {self.path.name}")

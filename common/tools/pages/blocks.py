@@ -11,7 +11,7 @@ import re
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 from command import ToolError
 from measure import explanations, hardware_table, profiling, quantities, results
@@ -252,25 +252,65 @@ def sweep_block(context: Context, name: str) -> str:
     return swept_text(table, sweep, peers, "softmax")
 
 
-def libraries_block(context: Context, name: str, op: str) -> str:
-    """A table of a sweep with the best of the libraries at each shape in one column."""
+def of_operation(context: Context, op: str, make: Callable[[Recorded], str]) -> str:
+    """A block that is made of an operation's sweep."""
     path = results.file_of(context.results, known("nobody sweeps", op, results.SWEEPS), context.gpu)
     if not path:
         return f"*Not measured yet: `./run sweep --op {op}`, on a GPU with the libraries, fills in this table.*"
-    sweep = Recorded(path)
-    table = Table(1, "shape", "ceiling (µs)", "rowwise, % of the ceiling", "best of the others, % of the ceiling")
+    return make(Recorded(path))
+
+
+def beside_libraries(sweep: Recorded, op: str, table: Table, places: Iterable[tuple[list[str], Shape, Sequence[str]]]) -> str:
+    """Adds a row for each place: its first cells, the best results of these stages at the shape, and the best of the peers."""
     peers = set()
-    for shape in charts.table_of(sweep, name)[1]:
+    for first, shape, stages in places:
+        if (shape, op) not in sweep:
+            raise ToolError(f"{shape} is in no table of the sweep of {op}")
         found = sweep.at(shape, op)
-        ceiling, library = (results.fastest(r for r in found if r["kind"] == kind) for kind in ("copy", "peer"))
-        variant = results.fastest(r for r in found if r["stage"] == results.DISPATCH)
-        leaders = results.leaders(r for r in (variant, library) if r)
-        cells = [swept_cell(result, result in leaders) for result in (variant, library)]
-        if library:
-            cells[1] = f"{PEER_NAMES[library['stage']]} {cells[1]}"
-            peers.add(library["stage"])
-        table.rows.append([shape_text(shape), time_text(ceiling["time_us"]) if ceiling else NOTHING, *cells])
+        best = [results.fastest(r for r in found if r["stage"] == stage) for stage in stages]
+        peer = results.fastest(r for r in found if r["kind"] == "peer")
+        leaders = results.leaders(r for r in (*best, peer) if r)
+        cells = [swept_cell(result, result in leaders) for result in (*best, peer)]
+        if peer:
+            cells[-1] = f"{PEER_NAMES[peer['stage']]} {cells[-1]}"
+            peers.add(peer["stage"])
+        table.rows.append([*first, *cells])
     return swept_text(table, sweep, [peer for peer in PEER_NAMES if peer in peers], op)
+
+
+def libraries_block(context: Context, name: str, op: str) -> str:
+    """A table of a sweep with the best of the libraries at each shape in one column."""
+
+    def make(sweep: Recorded) -> str:
+        table = Table(1, "shape", "ceiling (µs)", "rowwise, % of the ceiling", "best of the others, % of the ceiling")
+        shapes = charts.table_of(sweep, name)[1]
+        first = {shape: [shape_text(shape), time_text(sweep.copy(shape, op)["time_us"])] for shape in shapes}
+        return beside_libraries(sweep, op, table, ((first[shape], shape, [results.DISPATCH]) for shape in shapes))
+
+    return of_operation(context, op, make)
+
+
+# The shapes at which a lesson shows its variants first.
+STAGE_BLOCK = re.compile(r"<!-- generated: stage (\S+) shapes=(\S+) -->")
+
+
+def lessons_block(context: Context, op: str) -> str:
+    """Each lesson's best variant, the library, and the best of the other libraries: at the lesson's shapes, in one run."""
+
+    def places() -> Iterator[tuple[list[str], Shape, Sequence[str]]]:
+        for stage in context.lessons:
+            page = context.root / stage / "README.md"
+            shown = STAGE_BLOCK.search(page.read_text(encoding="utf-8")) if page.is_file() else None
+            if shown and FIRST_WITH_LIBRARY <= stage < results.DISPATCH and op in results.operations_of(stage):
+                link = f"[{stage}]({context.link(stage)}/)"
+                for number, shape in enumerate(shapes_in(shown[2])):
+                    yield ["" if number else link, shape_text(shape)], shape, (stage, results.DISPATCH)
+
+    def make(sweep: Recorded) -> str:
+        table = Table(2, "lesson", "shape", "its best, % of copy", "the library, % of copy", "best of the others, % of copy")
+        return beside_libraries(sweep, op, table, places())
+
+    return of_operation(context, op, make)
 
 
 def swept_text(table: Table, sweep: Recorded, peers: list[str], op: str) -> str:
@@ -669,6 +709,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "counted": counted_block,
     "hardware_table": hardware_table_block,
     "sweep": sweep_block,
+    "lessons": lessons_block,
     "libraries": libraries_block,
     "several_gpus": several_gpus_block,
     "predicted_gpus": predicted_gpus_block,
