@@ -265,7 +265,7 @@ def beside_libraries(sweep: Recorded, op: str, table: Table, places: Iterable[tu
     peers = set()
     for first, shape, stages in places:
         if (shape, op) not in sweep:
-            raise ToolError(f"{shape} is in no table of the sweep of {op}")
+            raise ToolError(f"{shape} is in no recorded table of the sweep of {op}")
         found = sweep.at(shape, op)
         best = [results.fastest(r for r in found if r["stage"] == stage) for stage in stages]
         peer = results.fastest(r for r in found if r["kind"] == "peer")
