@@ -264,7 +264,7 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
     dates = ", ".join(dict.fromkeys(r.recorded["date_utc"][:10] for r in recordings))
     about = f"{first.machine['gpu']}, {first.settings['l2']} L2, best variant of each stage, recorded {dates}"
     note = ("From left: wider and wider rows, widths that no pack divides, few rows. –: cannot do that shape.\n"
-            "Bold: the fastest stage there, and whatever is as fast within a point.")
+            "Bold: the fastest of the stages and the library, and whatever is as fast within a point.")
     reached = "; ".join(f"{line['label']} {percent_text(max(filter(None, line['percent']), default=0))}" for line in of_stages)
     data = {"groups": [[shape_text(shape) for shape in group] for group in groups], "stages": of_stages, "peers": peers}
     return Chart("heat_map", title, about, note, f"{title}, by stage and shape. At its best shape: {reached}", data)
