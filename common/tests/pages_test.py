@@ -380,6 +380,20 @@ def test_the_best_library_beside_the_best_variant(lessons: Repository) -> None:
     refuse(lessons, block("libraries oneflow op=max"), "nobody sweeps 'max'; there are: softmax, softmax_backward")
 
 
+def test_each_lesson_beside_the_libraries(lessons: Repository) -> None:
+    data = synthetic_sweep.sweep()
+    lessons.page(json.dumps(data), "common/results/nvidia-fake-1-sweep.json")
+    for stage in ("02_fused_block", "03_warp_reduce", "14_dispatch"):
+        lessons.page("", f"{stage}/main.cu")
+        lessons.page(block(f"stage {stage} shapes=f16:49152x32,f16:49152x64"), f"{stage}/README.md")
+    header, _, first, second, *_ = filled(lessons, block("lessons op=softmax")).splitlines()
+    assert header == "| lesson | shape | its best, % of copy | the library, % of copy | best of the others, % of copy |"
+    assert first == "| [03_warp_reduce](03_warp_reduce/) | f16 49152\u00a0×\u00a032 | **97.9** packs | **97.4** | quack 90.0 softmax |"
+    assert second.startswith("|  | f16 49152\u00a0×\u00a064 | ")
+    lessons.page(block("stage 03_warp_reduce shapes=f16:49152x33"), "03_warp_reduce/README.md")
+    refuse(lessons, block("lessons op=softmax"), "f16:49152x33 is in no recorded table of the sweep of softmax")
+
+
 # --- The numbers of the charts ---------------------------------------------------------------------
 
 

@@ -198,6 +198,14 @@ def test_numbers(world: World) -> None:
     assert {r["round_difference_percent"] for r in data["results"]} == {None}
 
 
+@pytest.mark.parametrize("op", results.SWEEPS)
+def test_every_lesson_s_shapes_are_in_a_table(op: str) -> None:
+    context = blocks.Context(Path(__file__).resolve().parents[2], None)
+    shapes = [shape for _, shape, _ in blocks.lesson_places(context, op)]
+    assert shapes
+    assert set(shapes) <= set(sweep_options.all_shapes(sweep_options.tables_of(op)))
+
+
 def test_a_peer_is_known_wherever_peers_are_named() -> None:
     known = sorted(peers.PEERS)
     assert sorted([*peers._FILES, *on_torch.LIBRARIES]) == known, "measure/peers: what measures a peer, and PEERS"

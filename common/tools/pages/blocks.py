@@ -294,21 +294,23 @@ def libraries_block(context: Context, name: str, op: str) -> str:
 STAGE_BLOCK = re.compile(r"<!-- generated: stage (\S+) shapes=(\S+) -->")
 
 
+def lesson_places(context: Context, op: str) -> Iterator[tuple[list[str], Shape, Sequence[str]]]:
+    """The rows of lessons_block: the link to a lesson in the first of its rows, and a shape at which it shows its variants."""
+    for stage in context.lessons:
+        page = context.root / stage / "README.md"
+        shown = STAGE_BLOCK.search(page.read_text(encoding="utf-8")) if page.is_file() else None
+        if shown and FIRST_WITH_LIBRARY <= stage < results.DISPATCH and op in results.operations_of(stage):
+            link = f"[{stage}]({context.link(stage)}/)"
+            for number, shape in enumerate(shapes_in(shown[2])):
+                yield ["" if number else link, shape_text(shape)], shape, (stage, results.DISPATCH)
+
+
 def lessons_block(context: Context, op: str) -> str:
     """Each lesson's best variant, the library, and the best of the other libraries: at the lesson's shapes, in one run."""
 
-    def places() -> Iterator[tuple[list[str], Shape, Sequence[str]]]:
-        for stage in context.lessons:
-            page = context.root / stage / "README.md"
-            shown = STAGE_BLOCK.search(page.read_text(encoding="utf-8")) if page.is_file() else None
-            if shown and FIRST_WITH_LIBRARY <= stage < results.DISPATCH and op in results.operations_of(stage):
-                link = f"[{stage}]({context.link(stage)}/)"
-                for number, shape in enumerate(shapes_in(shown[2])):
-                    yield ["" if number else link, shape_text(shape)], shape, (stage, results.DISPATCH)
-
     def make(sweep: Recorded) -> str:
         table = Table(2, "lesson", "shape", "its best, % of copy", "the library, % of copy", "best of the others, % of copy")
-        return beside_libraries(sweep, op, table, places())
+        return beside_libraries(sweep, op, table, lesson_places(context, op))
 
     return of_operation(context, op, make)
 
