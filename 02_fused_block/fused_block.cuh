@@ -67,7 +67,7 @@ __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict
     const std::int64_t index = row * cols + threadIdx.x;
     const float value = has_column ? static_cast<float>(x[index]) : MaxOp::identity;
     const float max = WarpThenShared::all_reduce<MaxOp>(value, storage);
-    // A thread without a column adds 0, also where the maximum is -inf and exp(-inf - -inf) would be NaN.
+    // A thread without a column adds 0, even if the maximum is -inf and exp(-inf - -inf) would be NaN.
     const float sum = WarpThenShared::all_reduce<SumOp>(has_column ? __expf(value - max) : 0.0f, storage);
     if (has_column) y[index] = static_cast<T>(RowResult<Op>(max, sum)(value));
   }

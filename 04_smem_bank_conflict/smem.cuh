@@ -90,11 +90,11 @@ struct VectorLayout {
 
 // ---- The kernel. Each thread touches only its own packs of the buffer, in all three steps, so the only
 // barriers are those of the two block reductions.
-constexpr int packs_in_flight = 4;  // of each thread
+constexpr int packs_in_flight = 4;  // per thread
 
 template <class Op, int pack_size, class Layout, class Load, class Store>
 __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
-  // One row. The third parameter of the launch, after the grid and the block, is its size in bytes.
+  // It holds one row. The third parameter of the launch, after the grid and the block, is its size in bytes.
   extern __shared__ __align__(16) float buffer[];
   __shared__ WarpThenShared::Storage storage;
   const int num_packs = static_cast<int>(shape.cols / pack_size);
@@ -102,7 +102,7 @@ __global__ void shared_memory_softmax(Load load, Store store, Shape shape) {
   const int step = static_cast<int>(blockDim.x);
 
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    // Several loads in flight before the first is used.
+    // Several loads are in flight before the first is used.
     float max = MaxOp::identity;
     for (int pack = first_pack; pack < num_packs; pack += packs_in_flight * step) {
       Fetched<Load, pack_size> fetched[packs_in_flight] = {};
@@ -162,7 +162,7 @@ template <class Op, int pack_size, class Layout, class Load, class Store>
 void launch_with_packs(Load load, Store store, Shape shape, cudaStream_t stream) {
   const auto kernel = shared_memory_softmax<Op, pack_size, Layout, Load, Store>;
   const auto shared_bytes = static_cast<int>(row_buffer_bytes(shape.cols));
-  // Above 48 KiB a kernel must be told that it may; below, this changes nothing.
+  // Above 48 KiB a kernel needs this permission; below, the call changes nothing.
   CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
 
   // Shared memory limits the number of rows per SM. Among the block sizes that reach that number take the

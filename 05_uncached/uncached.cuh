@@ -1,7 +1,7 @@
 // Stage 05: rows of any width. The row is kept nowhere: it is read again for each of the three steps.
 //
 // Cost: 4 passes requested, 3 reads and 1 write. From DRAM it is nearer to 2 while the rows that all blocks
-// work on at a time fit the L2 cache together, because then the second and third read are answered there.
+// work on at a time fit in the L2 together, because then the second and third read are answered there.
 // Variants: a small and a large block (how many rows are in flight), the second step walking backwards (the
 // last packs read are still in the cache), and cache hints (which mark data that is not needed again).
 // Source: OneFlow's third softmax kernel.

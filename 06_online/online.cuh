@@ -1,8 +1,8 @@
 // Stage 06: the maximum and the sum in one pass. When a larger maximum turns up, the sum so far is rescaled.
 //
 // Cost: 3 passes, 2 reads and 1 write, for rows of any width; 2 if the row fits in the registers of a block
-// (fused). Rescaling for every element costs two exponentials per element. Rescaling once per pack costs
-// little more than one.
+// (fused). For the sum, rescaling for every element costs two exponentials per element; rescaling once per
+// pack costs little more than one.
 // Sources: the Triton article on softmax, which has both steps; Milakov and Gimelshein, "Online normalizer
 // calculation for softmax".
 #pragma once
@@ -116,7 +116,7 @@ __device__ void load_row(const Load& load, std::int64_t row, int cols, float (&v
   }
 }
 
-/// Stores those elements; missing ones are skipped.
+/// Stores this thread's elements of a row; missing ones are skipped.
 template <int pack_size, int threads, int count, class Store>
 __device__ void store_row(const Store& store, std::int64_t row, int cols, float (&values)[count]) {
 #pragma unroll

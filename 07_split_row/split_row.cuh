@@ -45,7 +45,7 @@ struct PartOfRow {
 // ---- Two kernels.
 
 /// When the second kernel may begin: after the end of the first, or as soon as all blocks of the first have
-/// called cudaTriggerProgrammaticLaunchCompletion() and an SM has space.
+/// called cudaTriggerProgrammaticLaunchCompletion() and an SM has space for a block.
 enum class Dependence { complete, programmatic };
 
 /// First kernel: a pair for each part of each row. pairs: rows x gridDim.x.
@@ -146,8 +146,9 @@ struct TwoKernels {
 // ---- One kernel, whose blocks wait for each other. So all blocks of the grid must be on the GPU together. A
 // cooperative launch refuses a grid that does not fit; a plain launch of it would hang.
 
-/// A pair as one word, which is written and read in one piece. No pair is 0: the sum of a part whose maximum
-/// is above -inf is at least 1, and the bits of -inf are not 0. So a slot that is not 0 holds a pair.
+/// A pair as one word, which is written and read in one piece. No pair consists of 64 zero bits: with a finite
+/// maximum, the sum is at least 1, and the pair (-inf, 0) contains the bits of -inf. So a slot that is not 0
+/// holds a pair.
 using PairBits = unsigned long long;
 
 /// Merges the pairs of all blocks of a row, in the same order in each block; every thread gets the result.

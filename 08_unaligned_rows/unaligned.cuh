@@ -1,4 +1,4 @@
-// Stage 08: rows whose width no pack of 16 bytes divides, so that each row begins elsewhere between two
+// Stage 08: rows whose width no pack of 16 bytes divides, so that rows begin at different distances from the
 // 16-byte boundaries.
 //
 // Cost: 2 passes. The row stays in the registers of a block, and the arithmetic is that of stage 06's
@@ -36,7 +36,7 @@ struct Cut {
   __device__ int col_of_single(int single) const { return single < head ? single : single + num_packs * N; }
 };
 
-/// One block per row. x and y are equally far past a boundary, so that one cut serves both.
+/// One block per row. x and y must be equally far past a boundary, because one cut serves both.
 template <class Op, int packs_per_thread, int warps, class T>
 __global__ void __launch_bounds__(32 * warps) head_and_tail_softmax(const T* x, T* y, int cols) {
   __shared__ MaxSum storage[32];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(32 * warps) head_and_tail_softmax(const T* x, 
   if (has_single) row_y[col_of_single] = static_cast<T>(values[packs_per_thread * N]);
 }
 
-// ---- The launchers: rows that the registers of a block hold; rows = 0 does nothing. They throw CudaError.
+// ---- The launchers take rows that the registers of a block hold; rows = 0 does nothing. They throw CudaError.
 
 struct Scalar {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) { return FusedSoftmax::refuses(matrix, gpu); }

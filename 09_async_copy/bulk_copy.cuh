@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(1024) bulk_copy_softmax(const T* x, T* y, Shap
     // threads of this block (scope_cta) that wait.
     (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                          bytes);
-    // The target may be in any block of a cluster. Here it is in this block.
+    // The target may be in any block of a cluster (see stage 10). Here it is in this block.
     ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, slot, x + begin, bytes, &arrived);
   }
   __syncthreads();  // No thread waits at an mbarrier that is not initialised yet.

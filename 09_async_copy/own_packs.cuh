@@ -1,5 +1,5 @@
-// Stage 09: a row goes from global to shared memory by itself (cp.async). The copies take no registers, and
-// no thread waits for them until it needs the row.
+// Stage 09: asynchronous copies (cp.async) bring a row from global to shared memory. They take no registers,
+// and no thread waits for them until it needs the row.
 //
 // Cost: 2 passes. The row is kept in the matrix's own type, so 227 KiB hold a 16-bit row twice as wide as
 // stage 04's. Each thread requests some packs, and rereads exactly these: once a thread has waited for its own
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(1024) two_rows_softmax(const T* x, T* y, Shape
   }
 }
 
-/// Launches a kernel whose blocks hold shared_bytes of the rows. Persistent blocks are as many as the GPU
-/// holds, others one per row.
+/// Launches a kernel whose blocks keep rows in shared_bytes of shared memory: as many persistent blocks as
+/// the GPU holds, or one block per row.
 template <class T>
 void launch_in_shared_memory(void (*kernel)(const T*, T*, Shape), const Tensors<T>& tensors,
                              std::int64_t shared_bytes, bool persistent, cudaStream_t stream) {
@@ -108,7 +108,8 @@ void launch_in_shared_memory(void (*kernel)(const T*, T*, Shape), const Tensors<
   CUDA_CHECK(cudaGetLastError());
 }
 
-/// Takes whole packs, if a block's shared memory holds `rows` of the rows, each in lines of 128 bytes.
+/// Accepts rows of whole packs, if a block's shared memory holds `rows` of them, each from a line of 128
+/// bytes on.
 inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1) {
   if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
   const std::int64_t cols = gpu.dynamic_bytes() / rows / 128 * 128 / matrix.element_bytes;
@@ -129,7 +130,7 @@ struct OwnPacks {
   }
 };
 
-/// The same, if shared memory holds two rows.
+/// Softmax (or log-softmax) of each row, if a block's shared memory holds two rows; rows = 0 does nothing.
 struct TwoRows {
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) { return fits_shared_memory(matrix, gpu, 2); }
   template <class Op, class T>

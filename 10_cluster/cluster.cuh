@@ -60,12 +60,14 @@ struct OneWay {
     if (threadIdx.x == 0) {
       const auto bytes = static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State));
       ptx::mbarrier_init(&arrived, 1);
-      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);  // shows it to the other blocks
+      // Other blocks see the initialised mbarrier once they have passed the barrier that begins below.
+      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
       // scope_cta: only threads of this block wait for the mbarrier.
       (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                            bytes);
     }
-    // Relaxed: the fence has already released all that other blocks need, and a second release costs time.
+    // Relaxed: by default, the barrier would also publish all that this thread has written, and that takes
+    // time. Other blocks must see only the mbarrier, which the fence has made visible.
     ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   }
 
@@ -82,7 +84,7 @@ struct OneWay {
       ptx::st_async(cluster.map_shared_rank(&pairs[cluster.block_rank()], threadIdx.x), own,
                     cluster.map_shared_rank(&arrived, threadIdx.x));
     }
-    // The acquire reaches across the cluster, because other blocks wrote the pairs that are read next.
+    // The acquire makes the writes of the other blocks visible: the pairs that are read next.
     while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0)) {
     }
     return warp_merge<Op>(lane < cluster.num_blocks() ? pairs[lane] : State{});

@@ -1,5 +1,5 @@
-// Cross-entropy and its gradient, as operations on a row. Both need the pair (m, d) of the row, and few steps
-// more.
+// Cross-entropy and its gradient, as operations on a row. Both need the pair (m, d) of the row, and a few
+// further steps.
 #pragma once
 
 #include "common/kernel/constants.h"
@@ -38,7 +38,7 @@ __device__ inline float gradient_of(float probability, std::int64_t label, std::
 }
 
 /// Whether this thread has the element at the label, if pack i of N elements belongs to thread i %
-/// blockDim.x. It writes this element a second time: its gradient is less by 1.
+/// blockDim.x. That thread writes this element a second time, with 1 subtracted.
 template <int N>
 __device__ bool has_label(std::int64_t label, std::int64_t cols) {
   return is_column(label, cols) && static_cast<unsigned>(label / N) % blockDim.x == threadIdx.x;

@@ -27,6 +27,7 @@ struct Turn {
 /// last ticket adds 1 to the number of the launch; by then, all others have read it.
 __device__ inline Turn take_turn(TicketCounter* tickets, unsigned* launch, std::int64_t rows) {
   const cuda::atomic_ref<unsigned, cuda::thread_scope_device> number(*launch);
+  // Acquire: the number is read before the ticket is drawn.
   Turn turn{.row = 0, .launch = number.load(cuda::memory_order_acquire)};
   turn.row = draw_ticket(tickets, rows);
   if (turn.row == rows - 1) number.store(turn.launch + 1, cuda::memory_order_relaxed);

@@ -1,9 +1,9 @@
 // How kernels on several GPUs send each other messages. NCCL calls a GPU a rank. With NCCL's device API, each
 // rank has a window: memory that the kernels of all ranks can write to, over NVLink, by plain stores.
 //
-// The idea is in exchange_messages() and Mail::wait_for(). A kernel writes its message into the windows of
-// all other ranks, and polls its own window for theirs, as stage 07's blocks poll their slots. Polling reads
-// the GPU's own memory; only the stores cross the link.
+// The idea is in exchange_messages() and Mail::wait_for(); the rest can wait. A kernel writes its message into
+// the windows of all other ranks, and polls its own window for theirs, as stage 07's blocks poll their slots.
+// Polling reads the GPU's own memory; only the stores cross the link.
 #pragma once
 
 #include <nccl_device.h>
@@ -49,9 +49,11 @@ inline constexpr long long most_cycles_to_wait = 20'000'000'000;
 /// The windows of all ranks, as the kernel of one rank sees them.
 ///
 /// A window has two places per row and sender. Launches with an odd number use one, those with an even number
-/// the other. Two are enough. Say that a rank begins launch 5, and overwrites messages of launch 3. Its
-/// launch 4 has ended, so it has received messages of launch 4 from all ranks. They sent these after their
-/// launch 3 had ended, so no rank still reads messages of launch 3.
+/// the other.
+///
+/// Skip this at a first reading: why are two places enough? Say that a rank begins launch 5, and overwrites
+/// messages of launch 3. Its launch 4 has ended, so it has received messages of launch 4 from all ranks. They
+/// sent these after their launch 3 had ended, so no rank still reads messages of launch 3.
 struct Mail {
   ncclWindow_t window{};
   std::size_t bytes_of_launch = 0;  ///< the size of the places of one launch, half of the window
@@ -64,6 +66,7 @@ struct Mail {
   template <class Op>
   __device__ Letter<Op>* place(int at, std::int64_t row, int from, unsigned number) const {
     const std::size_t letter = static_cast<std::size_t>(row * ranks + from);
+    // The address of another rank's window, as this kernel sees it. LSA: load/store accessible.
     return static_cast<Letter<Op>*>(
         ncclGetLsaPointer(window, number % 2 * bytes_of_launch + letter * sizeof(Letter<Op>), at));
   }

@@ -32,6 +32,9 @@ constexpr std::array holders{
     Holder{Why::blocks_of_cluster, "the blocks of a cluster must hold the row"},
     Holder{Why::index, "a column must fit 32 bits"},
 };
+static_assert(holders.size() ==
+                  static_cast<std::size_t>(Why::index) - static_cast<std::size_t>(Why::columns) + 1,
+              "each limit of columns has its words");
 
 }  // namespace
 

@@ -15,6 +15,7 @@ from measure.results import software_versions  # noqa: E402
 PLACE = ("variant", "op", "multiprocessors", "offset", "rows", "cols")  # and dtype
 COUNTERS = ("passes", "global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors",
             "shared_wavefronts", "bank_conflicts", "shuffles", "block_barriers", "special_function_lanes", "atomics")  # fmt: skip
+HEADER = (*PLACE, "dtypes", *COUNTERS)
 Place = tuple[str, ...]
 Counts = tuple[str, ...]
 
@@ -45,7 +46,9 @@ def file_of(stage: str) -> Path:
 
 def read(stage: str) -> tuple[str, dict[Place, Counts]]:
     """The compiler of the recorded stage, and the stage's counts."""
-    comment, _, *lines = file_of(stage).read_text(encoding="utf-8").splitlines()
+    comment, header, *lines = file_of(stage).read_text(encoding="utf-8").splitlines()
+    if header != ",".join(HEADER):
+        sys.exit(f"{file_of(stage)} has other columns than COUNTERS of recorded_counts.py. Record again: {AGAIN}")
     recorded = {}
     for words in csv.reader(lines):
         place, dtypes, counts = words[: len(PLACE)], words[len(PLACE)], words[len(PLACE) + 1 :]
@@ -60,7 +63,7 @@ def write(stage: str, made: str, rows: list[Row]) -> Path:
         dtypes.setdefault((place_of(row)[:-1], counts_of(row)), []).append(row.dtype)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*PLACE, "dtypes", *COUNTERS))
+    table.writerow(HEADER)
     lines = ((*place, " ".join(of), *counts) for (place, counts), of in dtypes.items())
     table.writerows(sorted(lines, key=lambda line: line[:2]))  # a variant's together
     file_of(stage).write_text(f"# {AGAIN}: {made}\n{text.getvalue()}", encoding="utf-8")
