@@ -6,7 +6,7 @@
 Stage stage() {
   return {
       .name = "09_async_copy",
-      .idea = "loads that take no registers and make no thread wait",
+      .idea = "loads that need no registers",
       .variants = {
           variant<OwnPacks<>>("own_packs", "the row in shared memory; each thread rereads its own copies",
                               whole_passes(1, 1, {.barriers = 1, .bank_conflicts = {}})),

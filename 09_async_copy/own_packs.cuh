@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(1024) two_rows_softmax(const T* x, T* y, Shape
   request_row(slot, x + blockIdx.x * shape.cols, num_packs);
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t next_row = row + gridDim.x;
-    // After the last row this is an empty group, which counts like the others.
+    // If this row is the block's last one, the group is empty, but it counts like the others.
     request_row(next_slot, x + next_row * shape.cols, next_row < shape.rows ? num_packs : 0);
     __pipeline_wait_prior(1);
     const RowResult<Op> result(block_merge<Op>(reduce_packs<Op>(slot, num_packs), storage));

@@ -28,7 +28,7 @@ namespace ptx = cuda::ptx;
 template <class Op>
 struct TwoBarriers {
   using State = typename Op::State;
-  // The braces satisfy the compiler: nothing is initialised in shared memory.
+  // In shared memory, the braces initialise nothing: the pairs are undefined until they arrive.
   alignas(8) State pairs[most_blocks_of_cluster]{};  ///< pairs[i] is written by block i, all 8 bytes at once
 
   __device__ void start() {}

@@ -23,8 +23,9 @@ struct Turn {
   unsigned launch;
 };
 
-/// Takes the next turn. tickets: 0 before and after the launch, which draws one per row. The thread with the
-/// last ticket adds 1 to the number of the launch; by then, all others have read it.
+/// Returns the next row and the number of the launch; skip the body at a first reading. draw_ticket adds 1 to
+/// the counter `tickets`, and sets it back to 0 after the last row. The thread with the last ticket adds 1 to
+/// the number of the launch; by then, all others have read it.
 __device__ inline Turn take_turn(TicketCounter* tickets, unsigned* launch, std::int64_t rows) {
   const cuda::atomic_ref<unsigned, cuda::thread_scope_device> number(*launch);
   // Acquire: the number is read before the ticket is drawn.
@@ -53,6 +54,7 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t row = turn.row;
   exchange.start();
 
+  // first_col and num_packs of this block's piece, as stage 10 computes them.
   const PartOfCluster<N> piece(piece_packs, part.shape.cols);
   const T* piece_x = part.x + row * part.shape.cols + piece.first_col;
   T* kept = reinterpret_cast<T*>(buffer);

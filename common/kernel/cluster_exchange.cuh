@@ -58,7 +58,7 @@ template <class Op>
 struct ClusterExchange {
   using State = typename Op::State;
 
-  // The braces satisfy the compiler; nothing is initialised in shared memory.
+  // In shared memory, the braces initialise nothing.
   alignas(8) State pairs[2][most_blocks_of_cluster]{};
   State pairs_of_warps[32]{};
   State total{};

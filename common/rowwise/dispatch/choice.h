@@ -33,9 +33,9 @@ struct Choices {
 template <class Kernel>
 Choices<Kernel> choices_for(const Matrix& matrix);
 
-/// The kernel of the first line that holds the matrix, and can do it. If it would need clusters, and cannot, for lack of them or of a
-/// workspace, the search goes on in the lines without. The last can do anything that the operation is defined for; of gradients it
-/// needs a workspace.
+/// Returns the kernel of the first line that holds the matrix, if that kernel can compute it; otherwise the
+/// search goes on in the next line or, if a kernel with clusters cannot run (no clusters, no workspace), in
+/// `without_clusters`. The last line there takes every matrix; for softmax's gradient, only with a workspace.
 template <class Kernel>
 Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
   const double rows = static_cast<double>(matrix.rows) * recorded_multiprocessors / gpu.multiprocessors;

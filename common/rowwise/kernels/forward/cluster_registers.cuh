@@ -16,7 +16,7 @@ template <class Op, int warps>
 struct PairsOfWarps {
   using State = typename Op::State;
 
-  // The braces satisfy the compiler; nothing is initialised in shared memory.
+  // In shared memory, the braces initialise nothing.
   alignas(8) State pairs[most_blocks_of_cluster * warps]{};
   std::uint64_t received{};  ///< one arrival, by this block, and the bytes of all
 

@@ -72,8 +72,8 @@ __device__ void write_part(T* part, int count, float (&values)[most]) {
 }
 
 constexpr int flat_span_most_threads = 512;
-/// The minimum of such blocks per SM, for __launch_bounds__. Note N16: without it (0), nvcc 13.0 gives some
-/// threads of 43 columns 113 registers.
+/// The minimum of such blocks per SM, for __launch_bounds__. Note N16: without it (0), nvcc 13.0 gives each
+/// thread of some instantiations with 43 columns per thread 113 registers.
 constexpr int flat_span_least_blocks(int packs, int pack_size) {
   return packs * pack_size > 40 ? 2 : 0;
 }
