@@ -515,6 +515,8 @@ def check_recorded(executable: str, rows: list[Row], is_all: bool) -> None:
 
 def record(build: str) -> str:
     """All stages' whose counts are recorded."""
+    if missing := [stage for stage in RECORDED if not Path(build, stage).is_file()]:
+        raise Failure(f"not built: {', '.join(missing)}. Build everything first: ./test -N")
     written = []
     for stage, ops in RECORDED.items():
         executable = f"{build}/{stage}"
