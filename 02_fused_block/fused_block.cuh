@@ -78,7 +78,7 @@ __global__ void thread_per_column_softmax(const T* __restrict__ x, T* __restrict
 /// row.
 enum class LaunchShape { block_per_head, block_per_row };
 
-/// The same for rows of up to max_thread_per_column_cols columns; a thread has one column.
+/// This launcher does the same for rows of up to max_thread_per_column_cols columns, with a thread per column.
 template <LaunchShape launch_shape>
 struct ThreadPerColumn {
   static Refusal refuses(const Matrix& matrix, const Gpu& /*gpu*/) {

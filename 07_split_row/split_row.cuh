@@ -195,22 +195,24 @@ __global__ void __launch_bounds__(split_block_size)
 
 /// Elements per thread. Narrow parts keep more SMs busy. But every block of a row sends a pair to every other:
 /// measured on an H200, more than 48 narrow parts are slower than half as many wide ones.
-constexpr int narrow = 16;
-constexpr int wide = 32;
-constexpr std::int64_t most_narrow_cols = std::int64_t{48} * narrow * split_block_size;
+constexpr int narrow_part_elements = 16;
+constexpr int wide_part_elements = 32;
+constexpr std::int64_t most_narrow_cols = std::int64_t{48} * narrow_part_elements * split_block_size;
+/// An SM has 65536 registers. They are enough for three blocks with wide parts if a thread has at most 85, and
+/// it has 64.
+constexpr int wide_blocks_per_sm = 3;
 
 /// Softmax (or log-softmax) of rows that fit in the registers of the GPU; any alignment. Only the number of
 /// columns decides how a row is split. Throws CudaError for wider rows, and if the GPU cannot hold the blocks
 /// of a row together. The workspace is 0 before and after.
 struct RowExchange {
   static Split split(std::int64_t cols) {
-    const int elements = cols <= most_narrow_cols ? narrow : wide;
+    const int elements = cols <= most_narrow_cols ? narrow_part_elements : wide_part_elements;
     return split_columns(cols, divide_up(cols, elements * split_block_size));
   }
   static Refusal refuses(const Matrix& matrix, const Gpu& gpu) {
-    const std::int64_t blocks =
-        std::int64_t{3} * gpu.multiprocessors;  // an SM has registers for three wide ones
-    return at_most_columns(blocks * wide * split_block_size, matrix, Why::registers_of_gpu);
+    const std::int64_t blocks = std::int64_t{wide_blocks_per_sm} * gpu.multiprocessors;
+    return at_most_columns(blocks * wide_part_elements * split_block_size, matrix, Why::registers_of_gpu);
   }
   static Need needs(const Matrix& matrix) {
     const std::int64_t parts = split(matrix.cols).parts;
@@ -225,9 +227,9 @@ struct RowExchange {
     const DirectStore<T> store{tensors.y, tensors.shape.cols};
     with_widest_packs(load, store, [&]<int pack_size>() {
       if (tensors.shape.cols <= most_narrow_cols) {
-        launch_parts<Op, pack_size, narrow>(tensors, stream);
+        launch_parts<Op, pack_size, narrow_part_elements>(tensors, stream);
       } else {
-        launch_parts<Op, pack_size, wide>(tensors, stream);
+        launch_parts<Op, pack_size, wide_part_elements>(tensors, stream);
       }
     });
   }

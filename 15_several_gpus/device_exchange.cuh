@@ -3,7 +3,8 @@
 //
 // It is the kernel of stage 10: a cluster shares the part, each of its blocks keeps a piece of it, and they
 // merge their pairs by OneWay. (A whole row belongs to all GPUs, a part to one GPU, a piece to one block.)
-// exchange_messages() is the one new step, after that merge.
+// Two steps are new: a cluster draws its row at the beginning (take_turn), and the GPUs exchange messages
+// after the merge (exchange_messages).
 //
 // Cost: 2 passes, 1 read and 1 write (the loss 1 read), and 16 bytes per row to each other GPU. A message
 // takes about two microseconds. Other clusters on the SM hide this time if they read or write meanwhile.

@@ -284,8 +284,8 @@ def libraries_block(context: Context, name: str, op: str) -> str:
     def make(sweep: Recorded) -> str:
         table = Table(1, "shape", "ceiling (µs)", "rowwise, % of the ceiling", "best of the others, % of the ceiling")
         shapes = charts.table_of(sweep, name)[1]
-        first = {shape: [shape_text(shape), time_text(sweep.copy(shape, op)["time_us"])] for shape in shapes}
-        return beside_libraries(sweep, op, table, ((first[shape], shape, [results.DISPATCH]) for shape in shapes))
+        places = (([shape_text(shape), time_text(sweep.copy(shape, op)["time_us"])], shape, [results.DISPATCH]) for shape in shapes)
+        return beside_libraries(sweep, op, table, places)
 
     return of_operation(context, op, make)
 
