@@ -2,7 +2,8 @@
 // kernels on the other GPUs, by stores into their memory (mailbox.cuh).
 //
 // It is the kernel of stage 10: a cluster shares the part, each of its blocks keeps a piece of it, and they
-// merge their pairs by OneWay. (A whole row belongs to all GPUs, a part to one GPU, a piece to one block.)
+// merge their pairs by OneWay. The loops over packs are functions of stage 09. (A whole row belongs to all
+// GPUs, a part to one GPU, a piece to one block.)
 // Two steps are new: a cluster draws its row at the beginning (take_turn), and the GPUs exchange messages
 // after the merge (exchange_messages).
 //
@@ -13,6 +14,7 @@
 // the lesson.
 #pragma once
 
+#include "09_async_copy/own_packs.cuh"
 #include "10_cluster/cluster.cuh"
 #include "15_several_gpus/mailbox.cuh"
 #include "common/kernel/cluster_launch.cuh"
@@ -59,45 +61,29 @@ __global__ void __launch_bounds__(1024)
   const PartOfCluster<N> piece(piece_packs, part.shape.cols);
   const T* piece_x = part.x + row * part.shape.cols + piece.first_col;
   T* kept = reinterpret_cast<T*>(buffer);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int threads = static_cast<int>(blockDim.x);
-  for (int pack = thread; pack < piece.num_packs; pack += threads) {
-    __pipeline_memcpy_async(kept + pack * N, piece_x + pack * N, 16);
-  }
-  __pipeline_commit();
+  request_row(kept, piece_x, piece.num_packs);
   Message<Op> message{};
-  if constexpr (is_loss<Op>) message.x_label = part.at_label(row, 0, part.shape.cols);
-  __pipeline_wait_prior(0);
-
-  MaxSum own{};
-  for (int pack = thread; pack < piece.num_packs; pack += threads) {
-    float values[N];
-    unpack(load_pack<N>(kept + pack * N), values);
-    Op::add(own, values);
+  if constexpr (is_loss<Op>) {
+    if (is_first && threadIdx.x < 32) message.x_label = part.at_label(row, 0, part.shape.cols);
   }
+  __pipeline_wait_prior(0);
+  const MaxSum own = reduce_packs<Op>(kept, piece.num_packs);
   message.pair = exchange.merge(block_merge_once<Op>(own, pairs_of_warps));
 
   // Now each block has the pair of this GPU's part. The first block sends it to the other GPUs; every block
   // waits for theirs. The loss needs only the first block.
   if (is_loss<Op> && !is_first) return;
-  if (thread < 32) {
+  if (threadIdx.x < 32) {
     const Message<Op> of_row = exchange_messages<Op>(mail, message, is_first, row, turn.launch);
-    if (thread == 0) total = of_row.pair;
+    if (threadIdx.x == 0) total = of_row.pair;
     if constexpr (is_loss<Op>) {
-      if (thread == 0) part.write_loss(row, of_row.pair, of_row.x_label);
+      if (threadIdx.x == 0) part.write_loss(row, of_row.pair, of_row.x_label);
     }
   }
   if constexpr (!is_loss<Op>) {
     __syncthreads();
-    const RowResult<Op> result(total);
     T* piece_y = part.y + row * part.shape.cols + piece.first_col;
-    for (int pack = thread; pack < piece.num_packs; pack += threads) {
-      float values[N];
-      unpack(load_pack<N>(kept + pack * N), values);
-#pragma unroll
-      for (float& value : values) value = result(value);
-      store_pack(piece_y + pack * N, make_pack<T>(values));
-    }
+    write_packs(piece_y, kept, piece.num_packs, RowResult<Op>(total));
   }
 #endif
 }
