@@ -113,7 +113,7 @@ void launch_in_shared_memory(void (*kernel)(const T*, T*, Shape), const Tensors<
 inline Refusal fits_shared_memory(const Matrix& matrix, const Gpu& gpu, int rows = 1) {
   if (const Refusal refusal = in_whole_packs(matrix)) return refusal;
   const std::int64_t cols = gpu.dynamic_bytes() / rows / 128 * 128 / matrix.element_bytes;
-  return at_most_columns(cols, matrix, Why::shared_memory);
+  return at_most_columns(cols, matrix, rows == 1 ? Why::shared_memory : Why::shared_memory_for_two);
 }
 
 /// Softmax (or log-softmax) of each row; rows = 0 does nothing.

@@ -570,6 +570,18 @@ def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout) -> None:
     assert "    host.charts\n" in tested.expect(0, "./test").out
 
 
+LONG = "The long tests were left out; ./test --all runs them, too."
+
+
+@pytest.mark.parametrize("arguments, chosen, is_all", [("", "-LE ^long$ ", False), (" --all", "", True), (" -R some", "-R some ", True),
+                                                       (" --all -j 3", "-j 3 ", True)])  # fmt: skip
+def test_long_tests_run_if_asked_for(tested: Checkout, arguments: str, chosen: str, is_all: bool) -> None:
+    results(tested, "passed host.a")
+    done = tested.expect(0, f"./test{arguments}")
+    assert done.called(rf"ctest .*--parallel [0-9]+ {re.escape(chosen)}--output-junit ")
+    assert (LONG in done.err) != is_all
+
+
 @pytest.mark.parametrize("cases", [None, [], ["skipped gpu"]])
 def test_no_test_ran(tested: Checkout, cases: list[str] | None) -> None:
     if cases is not None:
