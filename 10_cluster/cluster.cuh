@@ -52,11 +52,12 @@ template <class Op>
 struct OneWay {
   using State = typename Op::State;
   alignas(8) State pairs[most_blocks_of_cluster]{};
-  std::uint64_t arrived{};  ///< an mbarrier: its phase ends when the bytes of all pairs have arrived
+  std::uint64_t arrived{};  ///< an mbarrier: its phase 0 ends when the bytes of all pairs have arrived
 
   /// All threads call it, before their loads: the barrier that begins here completes while the loads are on
   /// their way.
   __device__ void start() {
+    // 1. Initialise the mbarrier, for a single arrival (that of thread 0) and the bytes of all pairs.
     if (threadIdx.x == 0) {
       const auto bytes = static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State));
       ptx::mbarrier_init(&arrived, 1);
@@ -66,8 +67,9 @@ struct OneWay {
       (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                            bytes);
     }
-    // Relaxed: by default, the barrier would also publish all that this thread has written, and that takes
-    // time. Other blocks must see only the mbarrier, which the fence has made visible.
+    // 2. Arrive at the barrier of the cluster. Relaxed: by default, the barrier would also publish all that
+    // this thread has written, and that takes time. Other blocks must see only the mbarrier, which the fence
+    // has made visible.
     ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   }
 
@@ -79,12 +81,15 @@ struct OneWay {
   __device__ State merge(State own) {
     const cg::cluster_group cluster = cg::this_cluster();
     const unsigned lane = threadIdx.x % 32;
+    // 3. Wait for the barrier of the cluster.
     ptx::barrier_cluster_wait();  // All blocks have started and have initialised their mbarriers.
+    // 4. Send this block's pair to all blocks.
     if (threadIdx.x < cluster.num_blocks()) {
       ptx::st_async(cluster.map_shared_rank(&pairs[cluster.block_rank()], threadIdx.x), own,
                     cluster.map_shared_rank(&arrived, threadIdx.x));
     }
-    // The acquire makes the writes of the other blocks visible: the pairs that are read next.
+    // 5. Wait for the pairs. The acquire makes the writes of the other blocks visible: the pairs, which are
+    // read next.
     while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0)) {
     }
     return warp_merge<Op>(lane < cluster.num_blocks() ? pairs[lane] : State{});
