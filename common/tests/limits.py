@@ -2,7 +2,7 @@
 """Tests that each launcher of a stage computes every matrix that it does not refuse. At a launcher's limit of columns the result is
 verified; one column or one pack beyond, the launcher has to refuse.
 
-    limits.py STAGE
+    limits.py STAGE [DTYPE]
 
 Rows begin at a pack, in the middle of a pack, and one element after it. The limits are printed.
 
@@ -22,10 +22,10 @@ VERIFIED_COLS = 1 << 21  # wider rows take the simulator too long
 Key = tuple[str, str, str]  # variant, dtype, op
 
 
-def refusals(stage: str, cols: Iterable[int], offset: int, variant: str = "all") -> dict[Key, dict[int, str]]:
+def refusals(stage: str, cols: Iterable[int], offset: int, dtype: str, variant: str = "all") -> dict[Key, dict[int, str]]:
     """Why rows of each of these widths are refused, '' if they are not, by variant, dtype and operation."""
     widths = ",".join(map(str, sorted(set(cols))))
-    command = [stage, "--device", "sim", "--verify-only", "--rows", "0", "--cols", widths, "--dtype", "all", "--op", "all",
+    command = [stage, "--device", "sim", "--verify-only", "--rows", "0", "--cols", widths, "--dtype", dtype, "--op", "all",
                "--variant", variant, "--offset", str(offset), "--format", "csv"]  # fmt: skip
     done = check_stage.run(command)
     if done.returncode != 0:
@@ -36,9 +36,9 @@ def refusals(stage: str, cols: Iterable[int], offset: int, variant: str = "all")
     return found
 
 
-def check_offset(stage: str, offset: int) -> Iterable[str]:
+def check_offset(stage: str, offset: int, dtypes: str) -> Iterable[str]:
     limits: dict[Key, int] = {}
-    for key, reasons in refusals(stage, (WIDE, WIDE - 1), offset).items():
+    for key, reasons in refusals(stage, (WIDE, WIDE - 1), offset, dtypes).items():
         for limit in map(most_columns, reasons.values()):
             if limit is not None:
                 limits[key] = limit
@@ -48,7 +48,7 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
     near: dict[str, set[int]] = defaultdict(set)
     for (variant, _, _), limit in limits.items():
         near[variant].update(range(max(limit - 16, 1), limit + 17))
-    found = (refusals(stage, widths, offset, variant) for variant, widths in near.items())
+    found = (refusals(stage, widths, offset, dtypes, variant) for variant, widths in near.items())
     at_limit: dict[tuple[str, int], set[str]] = defaultdict(set)
     for (variant, dtype, op), reasons in (item for of_variant in found for item in of_variant.items()):
         if (limit := limits.get((variant, dtype, op))) is None:
@@ -71,9 +71,9 @@ def check_offset(stage: str, offset: int) -> Iterable[str]:
             raise Failure(f"{' '.join(command)}: verified {sorted(verified)} alone")
 
 
-def check(stage: str) -> str:
-    return "\n".join(line for offset in (0, 2, 1) for line in check_offset(stage, offset))
+def check(stage: str, dtypes: str = "all") -> str:
+    return "\n".join(line for offset in (0, 2, 1) for line in check_offset(stage, offset, dtypes))
 
 
 if __name__ == "__main__":
-    sys.exit(check_stage.print_or_fail(lambda: check(sys.argv[1])))
+    sys.exit(check_stage.print_or_fail(lambda: check(*sys.argv[1:])))

@@ -640,9 +640,9 @@ def compile_with(command: list[object], folder: Path) -> None:
         raise Failure(f"exit code {done.returncode}: {shlex.join(words)}\n{done.stdout}")
 
 
-def build_executable(build: Path, name: str, stage: str) -> Path:
+def build_executable(build: Path, name: str, stage: str, changed: dict[str, str], header: Path | None = None) -> Path:
+    """The stage with changed files, which may all include a header first, in BUILD/mutants/NAME."""
     folder = build / "mutants" / name
-    changed = changed_files(stage, GROUPS[name])
     # What the mistakes of an earlier build changed is nobody's source any more.
     for path in (folder / "changed").rglob("*.*"):
         if path.relative_to(folder / "changed").as_posix() not in changed:
@@ -664,8 +664,8 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
     commands = json.loads(database.read_text(encoding="utf-8"))
     like = SOURCE / COMPILED_LIKE.get(stage, main_of(stage))
     command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == like))
-    executable, object_file, harness = folder / stage, folder / "main.o", build / "libharness.a"
-    if is_up_to_date(executable, main, harness, database, Path(__file__), *parts):
+    executable, object_file, harness = folder / stage, folder / "main.o", (build / "libharness.a", build / "libharness_core.a")
+    if is_up_to_date(executable, main, *harness, database, Path(__file__), Path(sys.argv[0]), *parts, *filter(None, [header])):
         return executable
 
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.
@@ -675,10 +675,11 @@ def build_executable(build: Path, name: str, stage: str) -> Path:
     command = [str(changed_main if changed_main.exists() else main) if word == str(like) else word for word in command]
     options = next(i for i, word in enumerate(command) if word.startswith("-"))
     command[options:options] = ["-I" + str(folder / "changed"), "--generate-code=arch=compute_90,code=compute_90"]
+    command[options:options] = ["-include", str(header)] * bool(header)
     executable.unlink(missing_ok=True)
     compile_with([*command, "-o", object_file], build)
     compiler = [*command[:options], *(word for word in command if word.startswith("-ccbin"))]
-    compile_with([*compiler, "-cudart", "shared", object_file, *parts, harness, "-ldl", "-o", executable], build)
+    compile_with([*compiler, "-cudart", "shared", object_file, *parts, *harness, "-ldl", "-o", executable], build)
     return executable
 
 
@@ -711,7 +712,7 @@ def caught(mistake: Mistake, executable: Path) -> str:
 
 def check(build: Path, name: str) -> str:
     stage = re.sub(r"_\d+$", "", name)
-    executable = build_executable(build, name, stage)
+    executable = build_executable(build, name, stage, changed_files(stage, GROUPS[name]))
     # As seen from here: the loader splits at colons, which the path of a checkout may have.
     if stage == SEVERAL_GPUS:
         os.environ["SIM_DEVICES"] = "2"

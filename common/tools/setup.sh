@@ -296,7 +296,7 @@ say_how_long() {
     [[ $target != exercise_* || -e build/exercise/${target#exercise_} ]] || ((seconds += 20))
   done
   ((seconds > 0)) || return 0
-  [[ -e build/libharness.a ]] || ((seconds += 110))
+  [[ -e build/libharness_core.a ]] || ((seconds += 110))
   ! has_gpu || ((seconds = seconds * 3 / 2))
   minutes=$((seconds / 60 / $(nproc) + 1))
   say "Building the missing parts: about $minutes minute$( ((minutes == 1)) || echo s)."
