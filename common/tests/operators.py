@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Deletes each barrier of a stage's kernels, makes each `<` a `<=` and each `<=` a `<`, one at a time: the suite's checks must notice
-all of these mistakes except the survivors below, which make no difference. Of the library's kernels only barriers are deleted: most of
-its comparisons choose among kernels that are all right. mutants.py has mistakes that need a thought.
+all of these mistakes except the survivors below, which make no difference. In the library's kernels it only deletes barriers: most
+of their comparisons choose among kernels that are all right. mutants.py has mistakes that need a thought.
 
     operators.py BUILD STAGE
 
@@ -34,7 +34,7 @@ RUNS = (
     "--rows 2,3 --cols 1,33,128,1000",
     "--rows 1,7,100 --cols 31,1025,2048 --input normal,neg_inf_prefix",
 )
-# So many rows that each block of a small GPU goes on to other rows; and matrices that begin at different places between two packs.
+# Each block of a small GPU has several rows; and the matrices begin at different places between two packs.
 MORE_RUNS = {
     mutants.LIBRARY: (
         "SIM_MULTIPROCESSORS=4 --rows 3001 --cols 3,33",
