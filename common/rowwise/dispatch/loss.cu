@@ -1,13 +1,10 @@
-// Cross-entropy, alone and with its gradient: the launchers of the kernels, whose idea is that of stage 12.
+// Cross-entropy without its gradient: the launchers of the kernels, whose idea is that of stage 12.
 #include "common/rowwise/dispatch/launchers.cuh"
 #include "common/rowwise/kernels/loss/cluster_loss.cuh"
-#include "common/rowwise/kernels/loss/in_registers.cuh"
-#include "common/rowwise/kernels/loss/kept_row.cuh"
 #include "common/rowwise/kernels/loss/loss.cuh"
 #include "common/rowwise/kernels/loss/narrow_rows.cuh"
 #include "common/rowwise/kernels/loss/span_loss.cuh"
 #include "common/rowwise/kernels/loss/split_loss.cuh"
-#include "common/rowwise/kernels/loss/unaligned_cluster.cuh"
 
 namespace rowwise {
 
@@ -19,17 +16,8 @@ SplitLoss launcher_of(Is<Loss::split_row>);
 ClusterLoss launcher_of(Is<Loss::cluster_loss>);
 ClusterAtOnce launcher_of(Is<Loss::cluster_registers>);
 
-NarrowRows launcher_of(Is<Gradient::narrow_rows>);
-SpanOfRows launcher_of(Is<Gradient::flat_span>);
-InRegisters launcher_of(Is<Gradient::in_registers>);
-UnalignedInCluster launcher_of(Is<Gradient::unaligned_cluster>);
-KeptRows launcher_of(Is<Gradient::kept_row>);
-
 ROWWISE_COMPILE(Loss)
 ROWWISE_COMPILE_LAUNCH(Loss, CrossEntropy)
 ROWWISE_COMPILE_LAUNCH(Loss, SmoothedCrossEntropy)
-ROWWISE_COMPILE(Gradient)
-ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<CrossEntropy>)
-ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<SmoothedCrossEntropy>)
 
 }  // namespace rowwise
