@@ -17,10 +17,12 @@
 #include "common/kernel/shape.h"
 #include "common/kernel/tensors.h"
 
-/// Requests this thread's packs of a row, as one group.
+/// Requests this thread's packs of a row, as one group. In an unrolled loop, lanes with fewer packs than others would
+/// request them by themselves.
 template <class T>
 __device__ void request_row(T* slot, const T* row, int num_packs) {
   constexpr int N = elements_per_16_bytes<T>;
+#pragma unroll 1
   for (int pack = static_cast<int>(threadIdx.x); pack < num_packs; pack += static_cast<int>(blockDim.x)) {
     __pipeline_memcpy_async(slot + pack * N, row + pack * N, 16);
   }

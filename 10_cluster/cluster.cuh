@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(1024) cluster_softmax(const T* x, T* y, Shape 
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
 
+#pragma unroll 1  // unrolled, lanes with fewer packs would request them by themselves
   for (int pack = thread; pack < num_packs; pack += threads) {
     __pipeline_memcpy_async(kept + pack * N, part_x + pack * N, 16);
   }
@@ -132,6 +133,7 @@ __global__ void __launch_bounds__(1024) cluster_softmax(const T* x, T* y, Shape 
   }
   const RowResult<Op> result(exchange.merge(block_merge_once<Op>(own, pairs_of_warps)));
 
+#pragma unroll 1
   for (int pack = thread; pack < num_packs; pack += threads) {
     float values[N];
     unpack(load_pack<N>(kept + pack * N), values);
