@@ -26,6 +26,8 @@ SWITCH = 1_000_000_000  # of switched.cuh
 HEADER = mutants.SOURCE / "common/tests/stages/switched.cuh"
 # A statement of one line that makes threads or copies wait, or their writes visible.
 WAIT = re.compile(r"^( *)((?:__sync\w+|__threadfence\w*|cluster\.sync|(?:ptx::)?\w*(?:wait|fence|arrive)\w*)\([^;]*\);)(.*)$")
+# Code that does not run: texts, and comparisons of constants.
+AT_COMPILE_TIME = re.compile(r'"|^ *(#|static_assert)|constexpr|<\(')
 IS_SET = re.compile(r"[A-Z_]+=").match
 COMPARISON = re.compile(r" (<=?) ")
 
@@ -135,7 +137,7 @@ def switched(file: str, text: str, compares: bool, sites: list[Site]) -> str:
         if wait:
             code = f"{wait[1]}if (!is_on<{len(sites) + 1}>()) {wait[2]}{wait[3]}"
             sites.append(Site(file, line.strip(), "deleted"))
-        elif compares and '"' not in code and not code.lstrip().startswith(("#", "static_assert")) and "constexpr" not in code and "<(" not in code:
+        elif compares and not AT_COMPILE_TIME.search(code):
             code = COMPARISON.sub(partial(comparison, file, line.strip(), sites), code)
         lines.append(code + slashes + comment)
     return "\n".join(lines)
