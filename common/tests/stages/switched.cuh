@@ -6,7 +6,7 @@
 /// In an executable, PTX is text. There, operators.py replaces this number by 1000000000 and the mistake's number.
 __device__ unsigned switched_on = 1000000000;
 
-/// The same for code of the host.
+/// The number of the mistake that is switched on in code of the host, or 0.
 inline unsigned switched_on_host() {
   const char* number = std::getenv("MISTAKE");
   return number != nullptr ? static_cast<unsigned>(std::atoi(number)) : 0;
