@@ -93,6 +93,7 @@ def wrong_count(group: str, name: str, run: str, says: str, *changes: Change, at
     return Mistake(group, name, run, says, changes, 1, at, changes[0][0], counted=True)
 
 
+TOO_NARROW = "of block or cluster scope, which does not reach so far"
 ON_ITS_WAY = "read of 16 bytes of shared memory at .*on its way"
 NOT_STARTED = "which need not have started"
 
@@ -244,6 +245,8 @@ MISTAKES = [
     fault("07.4", "one_place_for_the_pairs_of_all_rows", "two_kernels 2x10000", "race: write of (4|8) bytes of global memory",
         ("07_split_row/split_row", "pairs[row * gridDim.x + blockIdx.x] = pair; => pairs[blockIdx.x] = pair;"),
         at="pairs[blockIdx.x] = pair;"),
+    fault("07.4", "pairs_reach_their_own_block_alone", "row_exchange 7x10000", TOO_NARROW,
+        ("07_split_row/split_row", "cuda::thread_scope_device => cuda::thread_scope_block")),
     wrong_result("08.1", "tail_is_forgotten", "head_and_tail 2x1001", "[0-9]+ of 2002 elements never written",
         ("08_unaligned_rows/unaligned", "tail = (cols - head) % N; => tail = 0;")),
     wrong_result("08.1", "threads_without_a_single_element_have_a_0", "head_and_tail 2x1000 --input very_negative",
@@ -297,6 +300,8 @@ MISTAKES = [
     fault("10.4", "the_bytes_of_one_pair_are_expected", "one_way_4 3x2048", "read of .* bytes of shared memory at .*",
         ("10_cluster/cluster", "static_cast<unsigned>(cg::this_cluster().num_blocks() * sizeof(State)); => "
                                "static_cast<unsigned>(sizeof(State));")),
+    fault("10.5", "pairs_of_others_are_not_acquired", "one_way_4 3x2048", "a wait of block scope for what another block",
+        ("10_cluster/cluster", "ptx::sem_acquire, ptx::scope_cluster => ptx::sem_acquire, ptx::scope_cta")),
     wrong_count("11.1", "a_reduction_for_each_pack", "--variant warp_registers 3x256,1000", "^warp_registers: shuffles: ",
         ("11_backward/in_registers", "  const float sum = warp_all_reduce<SumOp, 32>(sum_of_packs<Op>(y_packs, dy_packs)); => "
                                      "  float sum = 0;\n  for (int i = 0; i < packs; ++i) {\n"
@@ -398,6 +403,8 @@ MISTAKES = [
         ("15_several_gpus/host_collectives", "messages[row_of_rank * pieces + i % pieces].pair => messages[row * pieces + i % pieces].pair")),
     wrong_result("15.1", "what_others_say_is_not_read", "device_exchange 3x4096", "of 12288 elements wrong",
         ("mailbox", "from == mail.rank ? own : mail.wait_for<Op>(from, row, number) => own")),
+    fault("15.2", "letters_do_not_reach_other_GPUs", "device_exchange 3x4096", "is not of system scope",
+        ("mailbox", "st.relaxed.sys.b128 => st.relaxed.gpu.b128")),
     fault("library.1", "a_pack_too_many", "padded_packs 1x1000",
         "read of 16 bytes of global memory at .*, which nobody has written yet: byte 4000 of",
         ("forward/warp_reduce", "col_of_pack(pack) < cols) => col_of_pack(pack) <= cols)"), at="load.template fetch<"),
@@ -486,6 +493,10 @@ MISTAKES = [
     fault("library.8", "no_barrier_before_the_gradients_leave", "backward_flat_span 64x33 --op softmax_backward",
         "race: read of 16 bytes of shared memory",
         ("backward/flat_span", "    __syncthreads();\n    copy_out => \n    copy_out"), at="copy_out(dx + first, span_of_dy"),
+    fault("library.8", "pairs_reach_their_own_block_alone", "row_exchange 7x10000", TOO_NARROW,
+        ("forward/row_exchange", "cuda::thread_scope_device => cuda::thread_scope_block")),
+    fault("library.8", "pairs_of_others_are_not_acquired", "cluster_2 3x2048", "a wait of block scope for what another block",
+        ("cluster_exchange", "ptx::sem_acquire, ptx::scope_cluster => ptx::sem_acquire, ptx::scope_cta")),
     wrong_result("library.8", "the_tail_is_forgotten", "backward_unaligned 2x1001 --op softmax_backward",
         "[0-9]+ of 2002 elements never written",
         ("cut", "tail = (count - head) % N; => tail = 0;")),

@@ -61,7 +61,6 @@ OPERATIONS = {
 # The mistakes that survive: the line of the file as it is, and the reason why no check that runs here can notice.
 ARRAY = "a thread has no such register: the compiler takes that step for impossible"
 EITHER = "at this width both sizes are right"
-FENCE = "the simulator makes every write visible at once"
 SURVIVORS: dict[str, dict[str, str]] = {
     "01_naive": {
         "for (std::int64_t chunk = 0; chunk < shape.cols; chunk += chunk_cols) {": "one more chunk, which is empty",
@@ -84,11 +83,7 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "for (int i = 0; i < packs_per_thread; ++i) unpack(fetched[i], values_of_pack<N>(values, i));": ARRAY,
     },
     "09_async_copy": {
-        "ptx::fence_proxy_async(ptx::space_shared);  // makes the mbarrier visible to the copy unit": FENCE,
         "if (gpu.compute_capability < 9) return {Why::bulk_copies};": "the variant would be missing from the recorded counts: count --check notices",
-    },
-    "10_cluster": {
-        "ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);": FENCE,
     },
     "11_backward": {
         "for (int pack = 0; pack < packs; ++pack) {": ARRAY,
@@ -108,11 +103,8 @@ SURVIVORS: dict[str, dict[str, str]] = {
         "if (is_first && threadIdx.x < 32) message.x_label = part.at_label(row, 0, part.shape.cols);": "one more thread loads it",
         "while (cluster_size < most_blocks_of_cluster &&": "rows of 16 blocks are refused then, and no test says which rows must be taken",
         ".packs_per_thread = piece_packs <= 8 * 1024 ? 8 : 16,  // a block has at most 1024 threads": EITHER,
-        "__threadfence_system();": FENCE,
+        "__threadfence_system();": "it makes a message for the host visible before the kernel ends in an error: the simulator makes every write so",
         "const float at_label = 0 <= label && label < row_cols ? x_label : NAN;": "no label here is the number of columns",
-    },
-    mutants.LIBRARY: {
-        "ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);": FENCE,
     },
 }  # fmt: skip
 

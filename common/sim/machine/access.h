@@ -98,7 +98,7 @@ void check_is_there(const Warp& warp, int lane, const Block& other);
 void make_known(Warp& warp, const Block& block, std::size_t offset);
 void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset);
 void complete_phase(const Block& block, std::size_t offset);
-void learn(Warp& warp, const Block& block, std::size_t offset);
+void learn(Warp& warp, const Block& block, std::size_t offset, Scope scope);
 
 /// Those of a launch, in the order in which they see an access.
 std::vector<std::unique_ptr<AccessObserver>> access_observers();

@@ -89,6 +89,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   read_by_others = false;
   initialised.clear();
   fenced.clear();
+  unseen_by_copies.clear();
   in_flight.clear();
   being_sent.clear();
   flights = 0;
@@ -115,6 +116,7 @@ void Block::start(std::uint64_t block_number, Cluster& of_cluster, std::uint32_t
   }
   acquired.clear();
   for (const std::uint32_t knowledge : launch.knows) acquired.add(knowledge);
+  fence_times = {};
   arrived.fill(0);
   for (Warp& warp : warps) warp.start();
   order();
@@ -130,7 +132,7 @@ void Block::order() {
   // Every block that learns from this one gets the list, at each of many barriers.
   constexpr std::size_t long_list = 64;
   if (const auto& list = acquired.list(); list.size() > long_list) {
-    acquired.replace(launch.order.add({id, last_barrier, 0, 0, list}));
+    acquired.replace(launch.order.add(Knowledge::until(id, last_barrier, list)));
   }
 }
 
@@ -143,6 +145,7 @@ void Block::forget_order() {
   turn_begin = launch.memory.now();
   begin = turn_begin;
   last_barrier = turn_begin;
+  fence_times = {};
   shared_shadow.clear();
   acquired.clear();
   launch.order.begin_turn(id, turn_begin);

@@ -60,6 +60,7 @@ class Block {
   Stamp turn_begin = 0;
   Stamp first_turn_begin = 0;  ///< 0: there has been none
   Stamp last_barrier = 0;
+  Stamps4 fence_times{};  ///< the last of its warps'
   Acquired acquired;
 
   // ---- Its cluster
@@ -71,6 +72,12 @@ class Block {
   /// cluster's next barrier all threads know of these, even if they know nothing else.
   std::vector<std::size_t> initialised;
   std::vector<std::size_t> fenced;
+  /// Those that a warp has initialised without a fence that bulk copies see.
+  struct Initialised {
+    std::size_t mbarrier = 0;
+    const Warp* by = nullptr;
+  };
+  std::vector<Initialised> unseen_by_copies;
 
   // ---- Copies that are on their way
   ByteSet in_flight;   ///< of shared memory: the bytes that they will write

@@ -69,7 +69,7 @@ void Cluster::make_known(bool releases) {
   std::vector<std::uint32_t> known;
   for (const Block& block : blocks) {
     const Stamp before = releases ? block.last_barrier : block.begin + 1;
-    known.push_back(order.add({block.id, before, 0, 0, block.acquired.list()}));
+    known.push_back(order.add(Knowledge::until(block.id, before, block.acquired.list())));
   }
   for (Block& block : blocks) {
     for (const std::uint32_t index : known) block.acquired.add(index);

@@ -166,6 +166,16 @@ void count_bulk(Warp& warp, std::uint64_t address, std::size_t bytes, bool store
   count_piece(counters.accesses, address, bytes);
 }
 
+/// The initialisation of a barrier, too.
+void check_proxy(Warp& warp, int lane, const Block& block, std::size_t barrier) {
+  for (const Block::Initialised& initialised : block.unseen_by_copies) {
+    if (initialised.mbarrier != barrier) continue;
+    suspect(warp, lane, FaultKind::race,
+            "a bulk copy arrives at a mbarrier that was initialised without a fence.proxy.async or a "
+            "fence.mbarrier_init after it");
+  }
+}
+
 void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   for_each_lane(lanes, [&](int lane) {
     const std::size_t bytes = warp.lanes_of<std::uint32_t>(instruction.operands[2])[lane];
@@ -204,6 +214,7 @@ void bulk_to_shared(Warp& warp, const Instruction& instruction, LaneMask lanes) 
       block.in_flight.add(to.offset, bytes);
       ++block.flights;
       Block& waiting = multicast ? block : *barrier.owner;
+      check_proxy(warp, lane, waiting, barrier_offset);
       waiting.arrivals.push_back(
           {barrier_offset, {&block, to.offset, {from.data, from.data + bytes}}, nullptr, 0, 0});
     }
@@ -377,13 +388,22 @@ void initial_state(const Warp& warp, const Instruction& instruction, int lane, s
   barrier.expected = barrier.pending = warp.lanes_of<std::uint32_t>(instruction.operands[2])[lane];
   barrier.store(to);
 }
+/// Of cuda::barrier, whose copies (cuda::memcpy_async) come without a fence: the library relies on that.
+bool is_of_barrier_class(const Warp& warp) {
+  const Program& program = warp.block.launch.program;
+  const auto file = program.files.find(program.locations[program.location_of[warp.pc]].file);
+  return file != program.files.end() && file->second.find("/__barrier/") != std::string::npos;
+}
+
 void init(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto initialise = [&](int lane, const BarrierAt& at) {
     initial_state(warp, instruction, lane, at.data);
     if (Mbarrier::load(at.data).expected == 0) {
       fault(warp, lane, FaultKind::barrier, "a mbarrier that nobody arrives at: its count is 0");
     }
-    if (at.block == &warp.block) at.block->initialised.push_back(at.offset);
+    if (at.block != &warp.block) return;
+    at.block->initialised.push_back(at.offset);
+    if (!is_of_barrier_class(warp)) at.block->unseen_by_copies.push_back({at.offset, &warp});
   };
   for_each_barrier(warp, instruction, lanes, AccessKind::store, initialise, &initial_state);
 }
@@ -432,7 +452,7 @@ void mbarrier_arrive(Warp& warp, const Instruction& instruction, LaneMask lanes)
 }
 
 /// Everything that the barrier waits for and that is on its way has arrived now, when a lane looks.
-void deliver(Warp& warp, int lane, const BarrierAt& at) {
+void deliver(Warp& warp, int lane, const BarrierAt& at, Scope scope) {
   std::vector<Arrival> delivered;
   auto& arrivals = at.block->arrivals;
   const auto first = std::stable_partition(arrivals.begin(), arrivals.end(), [&](const Arrival& arrival) {
@@ -441,7 +461,14 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
   delivered.assign(std::make_move_iterator(first), std::make_move_iterator(arrivals.end()));
   arrivals.erase(first, arrivals.end());
   for (const Arrival& arrival : delivered) {
-    if (arrival.sender != LaunchOrder::none) make_known(arrival.sender, *at.block, at.offset);
+    if (arrival.sender == LaunchOrder::none) continue;
+    const LaunchOrder& order = warp.block.launch.order;
+    if (order.distance(order.known(arrival.sender).block, at.block->id) > scope) {
+      suspect(warp, lane, FaultKind::race,
+              "race: a wait of block scope for what another block of the cluster sends (scope_cluster would "
+              "acquire it)");
+    }
+    make_known(arrival.sender, *at.block, at.offset);
   }
   for (const Arrival& arrival : delivered) {
     if (arrival.warp != nullptr) {
@@ -465,7 +492,7 @@ void deliver(Warp& warp, int lane, const BarrierAt& at) {
 void test_wait(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   LaneMask passed = 0;
   for_each_barrier(warp, instruction, lanes, AccessKind::load, [&](int lane, const BarrierAt& at) {
-    deliver(warp, lane, at);
+    deliver(warp, lane, at, instruction.scope);
     bool phase = false;
     if (instruction.option != 0) {
       phase = (warp.lanes_of<std::uint32_t>(instruction.operands[2])[lane] & 1U) != 0;
@@ -474,7 +501,7 @@ void test_wait(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     }
     if (Mbarrier::load(at.data).phase == phase) return;
     passed |= bit(lane);
-    learn(warp, *at.block, at.offset);
+    learn(warp, *at.block, at.offset, instruction.scope);
   });
   warp.set_mask(instruction.operands[0], lanes, passed);
   if (passed == 0) warp.poll(instruction, barrier_place, lanes);
@@ -518,7 +545,8 @@ void assemble_mbarrier(Assembler& a) {
   (void)a.take("noComplete");
   const bool relaxed = a.take("relaxed");
   (void)a.take_one_of({"release", "acquire"});
-  (void)a.take_one_of({"cta", "cluster"});
+  // Without a scope it is .cta; but kernels rely on it (CUTLASS's clusters do), and on all existing GPUs they may.
+  a.instruction.scope = a.take_scope(Scope::cluster);
   (void)a.take_one_of({"shared", "shared::cta", "shared::cluster"});
   const bool parity = a.take("parity");
   a.refuse_if(a.take_type() != Type::b64);
@@ -607,7 +635,7 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::size_t each = bytes / instruction.vector;
   // The bytes arrive with a release at the scope of the cluster.
   Launch& launch = warp.block.launch;
-  const std::uint32_t sender = launch.order.add(warp.knowledge(launch.next_time()));
+  const std::uint32_t sender = launch.order.add(warp.knowledge(true, Scope::cluster));
   for_each_lane(lanes, [&](int lane) {
     const auto l = static_cast<std::size_t>(lane);
     std::byte* data = nullptr;
@@ -622,6 +650,14 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     if (barrier.owner != to.owner) {
       fault(warp, lane, FaultKind::illegal_address,
             "an asynchronous store whose mbarrier is in the shared memory of another block than its address");
+    }
+    const auto barrier_offset = static_cast<std::size_t>(mbarrier - barrier.data);
+    if (barrier.shadow->races_with_write(barrier_offset, warp.stamp_of(lane, true),
+                                         warp.race_order(barrier.owner))) {
+      suspect(warp, lane, FaultKind::race,
+              "race: an asynchronous store whose mbarrier another thread initialised, with nothing that "
+              "orders the two "
+              "(a fence.mbarrier_init before the cluster's barrier does)");
     }
     if (combines == nullptr) {
       if (to.owner->in_flight.contains_any(offset, bytes)) {
@@ -646,8 +682,7 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
     }
     to.owner->in_flight.add(offset, bytes);
     ++to.owner->flights;
-    to.owner->arrivals.push_back(
-        {static_cast<std::size_t>(mbarrier - barrier.data), std::move(flight), nullptr, 0, 0, sender});
+    to.owner->arrivals.push_back({barrier_offset, std::move(flight), nullptr, 0, 0, sender});
   });
 }
 

@@ -160,7 +160,7 @@ void assemble_atomic(Assembler& a) {
   const bool returns = a.opcode() == "atom";
   a.instruction.acquires = true;
   a.instruction.releases = a.take_one_of({"relaxed", "acquire", "release", "acq_rel"}).value_or(0) >= 2;
-  a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys"}) == std::size_t{3};
+  a.instruction.scope = a.take_scope(Scope::device);
   (void)a.take("noftz");
   const auto space = a.take_one_of({"global", "shared", "shared::cta", "shared::cluster"});
   a.instruction.space = !space        ? MemorySpace::generic

@@ -136,7 +136,7 @@ void take_ordering(Assembler& a) {
   const auto ordering = a.take_one_of({"release", "acquire", "relaxed", "volatile", "mmio"});
   (void)a.take("weak");
   const bool is_volatile = ordering >= std::size_t{3};
-  a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys"}) == std::size_t{3} || is_volatile;
+  a.instruction.scope = a.take_scope(is_volatile ? Scope::system : Scope::device);
   a.instruction.strong = a.instruction.acquires = ordering.has_value();
   a.instruction.releases = ordering == std::size_t{0};
 }
@@ -213,17 +213,23 @@ void assemble_st(Assembler& a) {
 void do_nothing(Warp& /*warp*/, const Instruction& /*instruction*/, LaneMask /*lanes*/) {}
 
 void fence(Warp& warp, const Instruction& instruction, LaneMask /*lanes*/) {
-  warp.fence(instruction.system);
+  warp.fence(instruction.scope);
+}
+/// The barriers that the warp has initialised.
+void show_copies(const Warp& warp) {
+  std::erase_if(warp.block.unseen_by_copies, [&](const Block::Initialised& any) { return any.by == &warp; });
 }
 /// Between accesses by loads and stores and those by bulk copies.
 void fence_proxy(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
   warp.proxy_fence_time = warp.block.launch.next_time();
+  show_copies(warp);
 }
 /// Orders nothing but mbarrier.init.
 void fence_of_init(Warp& warp, const Instruction& /*instruction*/, LaneMask /*lanes*/) {
   Block& block = warp.block;
   block.fenced.insert(block.fenced.end(), block.initialised.begin(), block.initialised.end());
   block.initialised.clear();
+  show_copies(warp);
 }
 
 void assemble_fence(Assembler& a) {
@@ -238,7 +244,7 @@ void assemble_fence(Assembler& a) {
   }
   const bool of_init_alone = a.take("mbarrier_init");
   (void)a.take_one_of({"sc", "acq_rel", "acquire", "release"});
-  a.instruction.system = a.take_one_of({"cta", "cluster", "gpu", "sys", "gl"}) == std::size_t{3};
+  a.instruction.scope = a.take_scope(Scope::device);
   a.refuse_if(a.operand_count() != 0);
   a.instruction.handler = of_init_alone ? &fence_of_init : &fence;
 }

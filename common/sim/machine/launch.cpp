@@ -227,14 +227,14 @@ void Launch::begin() {
   memory.begin_launch();
   order_begin = memory.launch_begin();
   dependent_begin = configuration.dependent ? memory.launch_before() : order_begin;
+  order.set_grid({configuration.grid, configuration.cluster});
 }
 
 void Launch::begin(DeviceWork work) {
   begin();
   work.what = program.demangled;
   work.device = configuration.device;
-  work.grid_x = configuration.grid.x;
-  work.grid_y = configuration.grid.y;
+  work.grid = {configuration.grid, configuration.cluster};
   first_block_id = several_devices_->begin(std::move(work), memory);
   several_devices_->launches.push_back(this);
   const DeviceWork& begun = order.work_of(first_block_id);
@@ -248,7 +248,7 @@ void Launch::teach(Clock& clock) {
   std::sort(learned.begin(), learned.end());
   learned.erase(std::unique(learned.begin(), learned.end()), learned.end());
   if (!learned.empty())
-    clock.learn(order.generation(), order.add({first_block_id, 0, 0, 0, std::move(learned)}));
+    clock.learn(order.generation(), order.add(Knowledge::until(first_block_id, 0, std::move(learned))));
 }
 
 bool Launch::is_idle() const {

@@ -24,13 +24,6 @@ class Block;
 class Cluster;
 class Launch;
 
-struct Dim3 {
-  std::uint32_t x = 1;
-  std::uint32_t y = 1;
-  std::uint32_t z = 1;
-  [[nodiscard]] std::uint64_t count() const { return std::uint64_t{x} * y * z; }
-};
-
 inline constexpr std::uint32_t dynamic_shared_align = 16;
 
 struct LaunchConfiguration {

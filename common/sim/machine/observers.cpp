@@ -117,6 +117,11 @@ std::uint64_t key(const Region& region, std::uint64_t address) {
   return region.owner != nullptr ? key(*region.owner, address - region.begin) : address;
 }
 
+/// Of a barrier, whose address is a multiple of 8: what reaches it from its own block, and from others of the cluster.
+std::uint64_t arrivals_from(Scope distance, std::uint64_t barrier) {
+  return distance == Scope::block ? barrier : barrier | 1U;
+}
+
 class Races : public AccessObserver {
  public:
   void see(const Access& access) override {
@@ -138,7 +143,7 @@ class Races : public AccessObserver {
         });
         return;
       }
-      if (strong && order.launch->has_several_devices()) return check_scopes(access, region, lanes, order);
+      if (strong && has_scope(access, region)) return check_scopes(access, region, lanes, order);
       for_each_lane(lanes, [&](int lane) { check(access, region, lane, strong, order); });
     });
     if (strong) release(access);
@@ -155,14 +160,15 @@ class Races : public AccessObserver {
     if (access.kind == AccessKind::store) return;
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       for_each_lane(lanes, [&](int lane) {
-        const LaunchOrder& order = warp.block.launch.order;
+        LaunchOrder& order = warp.block.launch.order;
         const std::uint32_t index = order.acquire(key(region, access.address_of(lane)));
         if (index == LaunchOrder::none) return;
         const Knowledge& known = order.known(index);
-        if (order.same_device(known.block, warp.block.id)) {
-          warp.acquired.add(index);
-        } else if (access.instruction.system && known.system_time != 0) {
-          warp.acquired.add(index | from_another_device);
+        const Scope distance = order.distance(known.block, warp.block.id);
+        if (distance <= access.instruction.scope && known.reaches(distance)) {
+          warp.acquired.add(acquired_over(distance, index));
+        } else {
+          order.fell_short = true;
         }
       });
     });
@@ -173,30 +179,44 @@ class Races : public AccessObserver {
     Warp& warp = access.warp;
     LaunchOrder& order = warp.block.launch.order;
     if (access.kind == AccessKind::load) return;
-    const bool adds = access.kind == AccessKind::atomic;
     const Instruction& instruction = access.instruction;
-    const Stamp known = instruction.releases ? warp.block.launch.next_time() : warp.fence_time;
-    const Stamp in_system = instruction.system ? instruction.releases ? known : warp.system_fence_time : 0;
+    const bool is_atomic = access.kind == AccessKind::atomic;
+    const bool has_something = instruction.releases || warp.fence_times.front() != 0;
+    if (!has_something && is_atomic) return;
+    const std::uint32_t known = has_something
+                                    ? order.add(warp.knowledge(instruction.releases, instruction.scope))
+                                    : LaunchOrder::none;
     access.for_each_region([&](const Region& region, LaneMask lanes) {
       for_each_lane(lanes, [&](int lane) {
         const std::uint64_t at = key(region, access.address_of(lane));
-        if (known != 0) {
-          const std::uint32_t all = order.release(at, warp.knowledge(known, in_system), adds);
-          warp.acquired.replace(all);
-        } else if (!adds) {
+        if (!has_something) {
           order.forget_release(at);
+        } else if (is_atomic && !instruction.acquires) {
+          make_known(known, *region.owner, access.address_of(lane) - region.begin);
+        } else {
+          order.release(at, known);
         }
       });
     });
+    if (has_something) warp.acquired.replace(known);
   }
 
-  /// Strong accesses, which other devices see only where both are of system scope.
+  /// Whether the scopes of strong accesses matter: a barrier's operations are of the block's scope, and reach each other.
+  static bool has_scope(const Access& access, const Region& region) {
+    const LaunchOrder& order = access.warp.block.launch.order;
+    const bool is_private = region.owner != nullptr && region.owner->cluster->blocks.size() == 1;
+    return access.instruction.counted_as != InstructionClass::mbarrier && !is_private &&
+           (order.has_several_devices() || order.has_narrow() || access.instruction.scope < Scope::device);
+  }
+
   static void check_scopes(const Access& access, const Region& region, LaneMask lanes, RaceOrder order) {
     LaunchOrder& launch = access.warp.block.launch.order;
-    order.system = access.instruction.system;
+    order.scope = access.instruction.scope;
+    const Scope all = launch.has_several_devices() ? Scope::system : Scope::device;
     for_each_lane(lanes, [&](int lane) {
-      order.narrow = launch.narrow_at(access.address_of(lane));
-      if (!order.system) launch.set_narrow(access.address_of(lane), access.warp.stamp_of(lane, true));
+      const std::uint64_t place = key(region, access.address_of(lane));
+      order.narrow = launch.narrow_at(place);
+      if (order.scope < all) launch.set_narrow(place, {access.warp.stamp_of(lane, true), order.scope});
       check(access, region, lane, true, order);
     });
   }
@@ -294,8 +314,11 @@ class Races : public AccessObserver {
     } else {
       by += " of the block " + did + " with no barrier between";
     }
-    if (other_block != LaunchOrder::no_block && launch.same_work(other_block, block.id))
+    if (other_block != LaunchOrder::no_block && launch.same_work(other_block, block.id)) {
+      const bool both_strong = (other & stamp_strong) != 0 && is_strong(access);
+      if (other_block != block.id && (both_strong || launch.fell_short)) by += LaunchOrder::too_narrow;
       by += lines_of_other(access, lane, thread, other_block == block.id, other_wrote);
+    }
     suspect(access.warp, lane, FaultKind::race, "race: " + access.describe(lane) + ", which " + by);
   }
 
@@ -388,20 +411,37 @@ class Counting : public AccessObserver {
 }  // namespace
 
 void make_known(Warp& warp, const Block& block, std::size_t offset) {
-  Launch& launch = warp.block.launch;
-  launch.order.release(key(block, offset), warp.knowledge(launch.next_time()), true);
+  LaunchOrder& order = warp.block.launch.order;
+  make_known(order.add(warp.knowledge(true, Scope::cluster)), block, offset);
 }
 void make_known(std::uint32_t knowledge, const Block& block, std::size_t offset) {
-  block.launch.order.release(key(block, offset), knowledge);
+  LaunchOrder& order = block.launch.order;
+  const Knowledge& known = order.known(knowledge);
+  const Scope distance = order.distance(known.block, block.id);
+  if (known.reaches(distance)) {
+    order.add_release(arrivals_from(distance, key(block, offset)), knowledge, distance);
+  } else {
+    order.fell_short = true;
+  }
 }
 
-void learn(Warp& warp, const Block& block, std::size_t offset) {
-  const std::uint32_t known = warp.block.launch.order.of_phase(key(block, offset));
-  if (known != LaunchOrder::none) warp.acquired.add(known);
+void learn(Warp& warp, const Block& block, std::size_t offset, Scope scope) {
+  LaunchOrder& order = warp.block.launch.order;
+  for (const Scope distance : {Scope::block, Scope::cluster}) {
+    const std::uint32_t known = order.of_phase(arrivals_from(distance, key(block, offset)));
+    if (known == LaunchOrder::none) continue;
+    if (distance <= scope) {
+      warp.acquired.add(acquired_over(distance, known));
+    } else {
+      order.fell_short = true;
+    }
+  }
 }
 
 void complete_phase(const Block& block, std::size_t offset) {
-  block.launch.order.complete_phase(key(block, offset));
+  for (const Scope distance : {Scope::block, Scope::cluster}) {
+    block.launch.order.complete_phase(arrivals_from(distance, key(block, offset)));
+  }
 }
 
 std::vector<std::unique_ptr<AccessObserver>> access_observers() {

@@ -93,13 +93,14 @@ bool ordered(Stamp earlier, Stamp now, const RaceOrder& order) {
   return is_known(earlier, now, block, order);
 }
 
-/// Two atomics, or an atomic and a volatile access, do not race; between devices both have to be of system scope.
+/// Two atomics, or an atomic and a volatile access, do not race if the scope of each reaches the other.
 bool both_strong(Stamp earlier, Stamp now, const RaceOrder& order) {
   if ((earlier & now & stamp_strong) == 0) return false;
   const LaunchOrder& launch = *order.launch;
-  return !launch.has_several_devices() || earlier >= order.turn_begin || earlier < order.begin ||
-         launch.same_device(launch.block_at(earlier), order.block) ||
-         (order.system && earlier >> stamp_time_shift != order.narrow >> stamp_time_shift);
+  const bool is_narrow = earlier >> stamp_time_shift == order.narrow.at >> stamp_time_shift;
+  const Scope scope = std::min(order.scope, is_narrow ? order.narrow.scope : Scope::system);
+  return scope == Scope::system || earlier >= order.turn_begin || earlier < order.begin ||
+         launch.distance(launch.block_at(earlier), order.block) <= scope;
 }
 
 Stamp with_reader(Stamp earlier, Stamp now, const RaceOrder& order) {
@@ -212,6 +213,27 @@ SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uin
 
 // ---- The order of blocks
 
+Knowledge Knowledge::until(std::uint64_t block, Stamp barrier, std::vector<std::uint32_t> earlier) {
+  Knowledge known{block, 0, {}, {}, std::move(earlier)};
+  known.of_block.fill(barrier);
+  return known;
+}
+
+Dim3 Grid::index_of(std::uint64_t block) const {
+  return {static_cast<std::uint32_t>(block % blocks.x),
+          static_cast<std::uint32_t>(block / blocks.x % blocks.y),
+          static_cast<std::uint32_t>(block / blocks.x / blocks.y)};
+}
+
+bool Grid::same_cluster(std::uint64_t a, std::uint64_t b) const {
+  if (cluster.count() == 1) return false;
+  const std::uint64_t in_work = (std::uint64_t{1} << LaunchOrder::block_bits) - 1;
+  const Dim3 i = index_of(a & in_work);
+  const Dim3 j = index_of(b & in_work);
+  return i.x / cluster.x == j.x / cluster.x && i.y / cluster.y == j.y / cluster.y &&
+         i.z / cluster.z == j.z / cluster.z;
+}
+
 void Clock::join(const Clock& other) {
   for (const auto& [stream, number] : other.done_) {
     std::uint64_t& known = done_[stream];
@@ -245,6 +267,7 @@ void LaunchOrder::forget_turns(Stamp now) {
   released_.clear();
   completed_.clear();
   narrow_.clear();
+  fell_short = false;
   ++generation_;
 }
 
@@ -271,18 +294,24 @@ bool LaunchOrder::is_known(const Clock& clock) const {
 std::string LaunchOrder::describe(std::uint64_t block) const {
   const DeviceWork& work = work_of(block);
   std::ostringstream text;
-  if (work.grid_x != 0) {
-    const std::uint64_t number = block & ((std::uint64_t{1} << block_bits) - 1);
-    text << "block (" << number % work.grid_x << ", " << number / work.grid_x % work.grid_y << ", "
-         << number / work.grid_x / work.grid_y << ") of ";
+  if (work.grid.blocks.x != 0) {
+    const Dim3 index = work.grid.index_of(block & ((std::uint64_t{1} << block_bits) - 1));
+    text << "block (" << index.x << ", " << index.y << ", " << index.z << ") of ";
   }
   text << work.what << " on device " << work.device;
   return text.str();
 }
 
-Stamp LaunchOrder::narrow_at(std::uint64_t address) const {
-  const auto found = narrow_.find(address);
-  return found == narrow_.end() ? 0 : found->second;
+LaunchOrder::Narrow LaunchOrder::narrow_at(std::uint64_t place) const {
+  const auto found = narrow_.find(place);
+  return found == narrow_.end() ? Narrow{} : found->second;
+}
+
+Scope LaunchOrder::distance(std::uint64_t a, std::uint64_t b) const {
+  if (a == b) return Scope::block;
+  if (!works_.empty() && work_of(a).device != work_of(b).device) return Scope::system;
+  const Grid& grid = works_.empty() ? grid_ : work_of(a).grid;
+  return same_work(a, b) && grid.same_cluster(a, b) ? Scope::cluster : Scope::device;
 }
 
 std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
@@ -291,17 +320,11 @@ std::uint64_t LaunchOrder::block_at(Stamp stamp) const {
   return after == turns_.begin() ? no_block : std::prev(after)->block;
 }
 
-std::uint32_t LaunchOrder::release(std::uint64_t address, Knowledge known, bool adds) {
-  const auto before = released_.find(address);
-  if (adds && before != released_.end()) known.earlier.push_back(before->second);
-  return released_[address] = add(std::move(known));
-}
-
-void LaunchOrder::release(std::uint64_t address, std::uint32_t known) {
+void LaunchOrder::add_release(std::uint64_t address, std::uint32_t known, Scope distance) {
   const auto [at, is_first] = released_.try_emplace(address, known);
   if (is_first) return;
   Knowledge both = knowledge_[known];
-  both.earlier = {known, at->second};
+  both.earlier = {known, acquired_over(distance, at->second)};
   at->second = add(std::move(both));
 }
 
@@ -351,12 +374,16 @@ void Acquired::find_out(const LaunchOrder& order, const Acquired* beside) const 
     const std::uint32_t index = next.back();
     next.pop_back();
     if ((beside != nullptr && beside->seen_.contains(index)) || !seen_.insert(index).second) continue;
-    const Knowledge& known = order.known(index & ~from_another_device);
-    const bool here = (index & from_another_device) == 0;
-    const Stamp barrier = here ? known.block_barrier : std::min(known.block_barrier, known.system_time);
-    blocks_[known.block].add(barrier, known.warp, here ? known.warp_time : known.system_time);
+    constexpr std::uint32_t number = (std::uint32_t{1} << knowledge_bits) - 1;
+    const Knowledge& known = order.known(index & number);
+    const std::size_t distance = index >> knowledge_bits;
+    blocks_[known.block].add(known.of_block.at(distance), known.warp, known.of_warp.at(distance));
     if (order.has_several_devices()) works_.join(order.work_of(known.block).before);
-    next.insert(next.end(), known.earlier.begin(), known.earlier.end());
+    for (const std::uint32_t earlier : known.earlier) {
+      // Of its own accesses, a block passes on no more than reaches so far.
+      const bool own = order.known(earlier & number).block == known.block;
+      next.push_back(own ? std::max(earlier, (earlier & number) | (index & ~number)) : earlier);
+    }
   }
 }
 
@@ -554,6 +581,11 @@ void RaceShadow::land(std::size_t first, std::size_t bytes, Stamp now) {
   fit(first, bytes);
   latest_write_ = now;
   std::fill_n(writes_.get() + (first >> log2_grain_), bytes >> log2_grain_, now);
+}
+
+bool RaceShadow::races_with_write(std::size_t byte, Stamp now, const RaceOrder& order) const {
+  const Stamp write = last_write(byte);
+  return !both_strong(write, now, order) && !ordered(write, now, order);
 }
 
 Stamp RaceShadow::find_other(const RaceOrder& order) const {

@@ -18,7 +18,16 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/sim/ptx/program.h"
+
 namespace sim {
+
+struct Dim3 {
+  std::uint32_t x = 1;
+  std::uint32_t y = 1;
+  std::uint32_t z = 1;
+  [[nodiscard]] std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
 
 /// When and by whom: the time in the upper bits, then whether the access was strong, then the thread of its block.
 using Stamp = std::uint32_t;
@@ -26,19 +35,37 @@ inline constexpr std::uint32_t stamp_time_shift = 12;
 inline constexpr Stamp stamp_strong = 1U << 11;
 inline constexpr Stamp stamp_thread_mask = stamp_strong - 1;
 
+/// One for each scope.
+using Stamps4 = std::array<Stamp, num_scopes>;
+
 /// The knowledge that a release passes on: which accesses of one block come before it, and the block's own
-/// knowledge.
+/// knowledge. A release reaches those within its scope, and only with what a fence of that scope came after.
 struct Knowledge {
   std::uint64_t block = 0;
-  Stamp block_barrier = 0;             ///< accesses of all its threads below this
-  std::uint32_t warp = 0;              ///< the warp that released: its ...
-  Stamp warp_time = 0;                 ///< ... accesses below this
+  std::uint32_t warp = 0;  ///< the warp that released
+  Stamps4 of_block{};      ///< accesses of all threads of the block below this are known so far away,
+  Stamps4 of_warp{};       ///< and accesses of that warp below this; 0: nothing is
   std::vector<std::uint32_t> earlier;  ///< the block's other knowledge; indices
-  Stamp system_time =
-      0;  ///< accesses of that warp below this are known to other devices; 0: no access of the block is
+
+  /// Accesses of all threads of the block below this are known everywhere.
+  static Knowledge until(std::uint64_t block, Stamp barrier, std::vector<std::uint32_t> earlier);
+  [[nodiscard]] bool reaches(Scope distance) const {
+    return of_warp.at(static_cast<std::size_t>(distance)) != 0;
+  }
 };
-/// In an index of knowledge: acquired from another device.
-inline constexpr std::uint32_t from_another_device = std::uint32_t{1} << 31;
+/// In an index of knowledge, above these bits: how far away it was acquired.
+inline constexpr unsigned knowledge_bits = 30;
+constexpr std::uint32_t acquired_over(Scope distance, std::uint32_t knowledge) {
+  return knowledge | static_cast<std::uint32_t>(distance) << knowledge_bits;
+}
+
+/// How the blocks of a grid lie in clusters.
+struct Grid {
+  Dim3 blocks{0, 0, 0};
+  Dim3 cluster;
+  [[nodiscard]] Dim3 index_of(std::uint64_t block) const;
+  [[nodiscard]] bool same_cluster(std::uint64_t a, std::uint64_t b) const;
+};
 
 /// The progress of each stream: the number of kernels and copies that it has done. Also the knowledge that
 /// these kernels had acquired from others that were still running.
@@ -67,8 +94,7 @@ struct DeviceWork {
   std::uint32_t stream = 0;
   std::uint64_t number = 0;  ///< in its stream, from 1
   Clock before;              ///< the work that it knows to have been done before it began
-  std::uint32_t grid_x = 0;  ///< 0: it has no blocks
-  std::uint32_t grid_y = 0;
+  Grid grid{};               ///< of a copy: without blocks
   Stamp begin = 0;
 };
 
@@ -80,6 +106,10 @@ class LaunchOrder {
   void clear();
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
+  /// Of a launch on the only device.
+  void set_grid(const Grid& grid) { grid_ = grid; }
+  /// The least scope that reaches from one block to the other.
+  [[nodiscard]] Scope distance(std::uint64_t a, std::uint64_t b) const;
 
   // ---- With several devices: blocks are numbered within their work, whose own number is in the upper bits
   static constexpr unsigned block_bits = 28;
@@ -89,9 +119,6 @@ class LaunchOrder {
   [[nodiscard]] Stamp begin_of(const DeviceWork& work, Stamp now) const;
   [[nodiscard]] bool has_several_devices() const { return !works_.empty(); }
   [[nodiscard]] const DeviceWork& work_of(std::uint64_t block) const { return works_[block >> block_bits]; }
-  [[nodiscard]] bool same_device(std::uint64_t a, std::uint64_t b) const {
-    return works_.empty() || work_of(a).device == work_of(b).device;
-  }
   [[nodiscard]] bool same_work(std::uint64_t a, std::uint64_t b) const {
     return works_.empty() || a >> block_bits == b >> block_bits;
   }
@@ -105,21 +132,33 @@ class LaunchOrder {
       "scope do)";
   static constexpr const char* not_of_system_scope =
       "; one of the two is not of system scope (as atomicAdd_system and cuda::thread_scope_system are)";
+  static constexpr const char* too_narrow =
+      "; an atomic, a fence, a release or an acquire between blocks is of block or cluster scope, which does "
+      "not reach "
+      "so far (__threadfence, atomicAdd and cuda::thread_scope_device do)";
   /// "block (3, 0, 0) of softmax on device 1"
   [[nodiscard]] std::string describe(std::uint64_t block) const;
   /// Time has begun anew: the turns are forgotten, the work that is under way is not.
   void forget_turns(Stamp now);
-  /// The last atomic or volatile access to an address of narrower scope than the system, which other devices need not see.
-  void set_narrow(std::uint64_t address, Stamp at) { narrow_[address] = at; }
-  [[nodiscard]] Stamp narrow_at(std::uint64_t address) const;
+  /// A strong access that some threads need not see.
+  struct Narrow {
+    Stamp at = 0;
+    Scope scope = Scope::system;
+  };
+  /// The last of them at a place (see key()).
+  void set_narrow(std::uint64_t place, const Narrow& access) { narrow_[place] = access; }
+  [[nodiscard]] Narrow narrow_at(std::uint64_t place) const;
+  [[nodiscard]] bool has_narrow() const { return !narrow_.empty(); }
+  /// Something was released or acquired with a scope that did not reach the other block.
+  bool fell_short = false;
 
-  /// A write that releases replaces the knowledge that its address released before, an atomic adds to it.
+  /// A write that releases replaces the knowledge that its address released before. (An atomic has acquired that, and passes it
+  /// on.) The arrival at a barrier adds to it.
   static constexpr std::uint64_t no_block =
       ~std::uint64_t{0};  ///< block_at() of a stamp of an earlier launch
   std::uint32_t add(Knowledge known);
-  std::uint32_t release(std::uint64_t address, Knowledge known, bool adds);
-  /// Also releases there the knowledge that was added before.
-  void release(std::uint64_t address, std::uint32_t known);
+  void release(std::uint64_t address, std::uint32_t known) { released_[address] = known; }
+  void add_release(std::uint64_t address, std::uint32_t known, Scope distance);
   void forget_release(std::uint64_t address) { released_.erase(address); }
   /// The index of the knowledge released at the address; `none` if there is none.
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -138,7 +177,8 @@ class LaunchOrder {
   std::vector<Turn> turns_;
   std::vector<DeviceWork> works_;
   std::uint64_t generation_ = 0;
-  std::unordered_map<std::uint64_t, Stamp> narrow_;
+  Grid grid_;
+  std::unordered_map<std::uint64_t, Narrow> narrow_;
   std::vector<Knowledge> knowledge_;
   std::unordered_map<std::uint64_t, std::uint32_t> released_;   // by address
   std::unordered_map<std::uint64_t, std::uint32_t> completed_;  // of barriers in shared memory
@@ -199,9 +239,9 @@ struct RaceOrder {
   Stamp warp_barrier = 0;   ///< stamps below, of the same warp, are before its last bar.warp.sync
   const Acquired* acquired_by_block = nullptr;
   const Acquired* acquired_by_warp = nullptr;
-  bool first_turn = false;  ///< of this block: any other stamps of the launch belong to other blocks
-  bool system = false;      ///< a strong access whose scope is all devices
-  Stamp narrow = 0;         ///< of LaunchOrder::narrow_at()
+  bool first_turn = false;       ///< of this block: any other stamps of the launch belong to other blocks
+  Scope scope = Scope::system;   ///< of this access, if it is strong
+  LaunchOrder::Narrow narrow{};  ///< of its place
 
   /// Whether only barriers order anything, so that the stamps suffice.
   [[nodiscard]] bool is_plain() const {
@@ -264,6 +304,8 @@ class RaceShadow {
   [[nodiscard]] Stamp find_other(const RaceOrder& order) const;
   /// Writes that nothing in between can have met.
   void land(std::size_t first, std::size_t bytes, Stamp now);
+  /// An access that is not recorded.
+  [[nodiscard]] bool races_with_write(std::size_t byte, Stamp now, const RaceOrder& order) const;
   /// The stamp of the last write to this byte.
   [[nodiscard]] Stamp last_write(std::size_t byte) const {
     return writes_ ? writes_[byte >> log2_grain_] : 0;

@@ -115,16 +115,17 @@ void Warp::order() {
   last_warp_barrier_ = block.launch.next_time();
 }
 
-void Warp::fence(bool system) {
-  fence_time = block.launch.next_time();
-  if (system) system_fence_time = fence_time;
+void Warp::fence(Scope scope) {
+  const Stamp now = block.launch.next_time();
+  for (std::size_t reached = 0; reached <= static_cast<std::size_t>(scope); ++reached) {
+    fence_times.at(reached) = block.fence_times.at(reached) = now;
+  }
 }
 
 void Warp::forget_order() {
   acquired.clear();
   last_warp_barrier_ = 0;
-  fence_time = 0;
-  system_fence_time = 0;
+  fence_times = {};
 }
 
 Stamp Warp::stamp_of(int lane, bool strong) const {
@@ -147,9 +148,16 @@ RaceOrder Warp::race_order(const Block* owner_of_shared) const {
           launch.alone && block.turn_begin == block.first_turn_begin};
 }
 
-Knowledge Warp::knowledge(Stamp of_warp, Stamp of_system) const {
-  Knowledge known{block.id, block.last_barrier,    first_thread / warp_size,
-                  of_warp,  block.acquired.list(), of_system};
+Knowledge Warp::knowledge(bool releases, Scope scope) const {
+  Knowledge known{block.id, first_thread / warp_size, {}, {}, block.acquired.list()};
+  const Stamp now = releases ? block.launch.next_time() : 0;
+  for (std::size_t distance = 0; distance <= static_cast<std::size_t>(scope); ++distance) {
+    known.of_warp.at(distance) = releases ? now : fence_times.at(distance);
+    if (known.of_warp.at(distance) == 0) continue;
+    // Each warp may have had its fence before the barrier.
+    known.of_block.at(distance) =
+        releases ? block.last_barrier : std::min(block.last_barrier, block.fence_times.at(distance));
+  }
   known.earlier.insert(known.earlier.end(), acquired.list().begin(), acquired.list().end());
   return known;
 }

@@ -98,15 +98,15 @@ class Warp {
   void order();
   /// Their accesses so far become known to a thread that reads the next write of one of them, if both are
   /// strong.
-  void fence(bool system);
+  void fence(Scope scope);
   void forget_order();
   [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
   [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
-  /// Knowledge of its accesses before `of_warp`; `of_system`: those that other devices know.
-  [[nodiscard]] Knowledge knowledge(Stamp of_warp, Stamp of_system = 0) const;
-  Acquired acquired;  ///< since the block's last barrier
-  Stamp fence_time = 0;
-  Stamp system_fence_time = 0;
+  /// The knowledge that a strong write of this scope passes on: of everything before it if it `releases`, otherwise of what came
+  /// before a fence.
+  [[nodiscard]] Knowledge knowledge(bool releases, Scope scope) const;
+  Acquired acquired;                      ///< since the block's last barrier
+  Stamps4 fence_times{};                  ///< of its last fence that reached so far
   Stamp proxy_fence_time = 0;             ///< of its last fence.proxy.async
   bool waited_for_kernel_before = false;  ///< griddepcontrol.wait
   std::uint64_t cluster_phase = 0;        ///< of the cluster's barrier at which it arrived last; 0: at none

@@ -29,6 +29,11 @@ bool Assembler::take(std::string_view modifier) {
   return true;
 }
 
+Scope Assembler::take_scope(Scope otherwise) {
+  const auto scope = take_one_of({"cta", "cluster", "gpu", "sys", "gl"});
+  return !scope ? otherwise : *scope == 4 ? Scope::device : Scope{static_cast<std::uint8_t>(*scope)};
+}
+
 std::optional<std::size_t> Assembler::take_one_of(std::initializer_list<std::string_view> modifiers) {
   std::size_t index = 0;
   for (const std::string_view modifier : modifiers) {

@@ -64,6 +64,8 @@ class Assembler {
   /// The first type among the modifiers. Throws Unsupported without one.
   Type take_type();
   [[nodiscard]] Type peek_type() const;
+  /// .cta to .sys; `otherwise` without one.
+  Scope take_scope(Scope otherwise);
   void take_rounding();
   /// .ftz and .sat
   void take_float_modifiers();

@@ -76,6 +76,10 @@ inline constexpr std::size_t max_operands = 9;
 /// In Instruction::results, of a matrix instruction: registers are written that are not among its operands.
 inline constexpr std::uint16_t more_results = 1U << max_operands;
 
+/// The threads that a strong access or a fence reaches: those of the block, of its cluster, of the device, or all.
+enum class Scope : std::uint8_t { block, cluster, device, system };
+inline constexpr std::size_t num_scopes = 4;
+
 /// Two cache lines, of which most instructions need the first alone.
 struct alignas(64) Instruction {
   Handler handler = nullptr;
@@ -90,6 +94,7 @@ struct alignas(64) Instruction {
   std::uint8_t vector = 1;        ///< values of one lane in a memory access
   std::uint8_t access_bytes = 0;  ///< of one lane in a memory access, all values together
   std::uint8_t option = 0;        ///< meaning is the handler's
+  Scope scope = Scope::device;    ///< of a strong access or a fence
   bool flush_to_zero : 1 = false;
   bool saturate : 1 = false;
   bool strong : 1 =
@@ -97,7 +102,6 @@ struct alignas(64) Instruction {
   bool acquires : 1 = false;  ///< acquires the knowledge released at the address that it reads
   bool releases : 1 = false;  ///< releases the accesses before it
   bool selects : 1 = false;   ///< operands[1] or, without operands[3], operands[2]
-  bool system : 1 = false;    ///< of a strong access or a fence: to all devices
   std::array<Operand, max_operands> operands{};
   /// One bit per operand that is written, except for predicates; see more_results.
   std::uint16_t results = 0;

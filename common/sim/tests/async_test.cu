@@ -80,7 +80,7 @@ __global__ void overwrites_what_is_read(const float* x, float* y) {
 
 // ---- Bulk copies
 
-enum class Bulk { right, no_wait, no_barrier_after_init, too_few_bytes };
+enum class Bulk { right, no_wait, no_fence_after_init, no_barrier_after_init, too_few_bytes };
 
 template <Bulk bulk>
 __global__ void bulk_load(const float* x, float* y) {
@@ -88,7 +88,7 @@ __global__ void bulk_load(const float* x, float* y) {
   __shared__ std::uint64_t arrived;
   if (threadIdx.x == 0) {
     ptx::mbarrier_init(&arrived, 1);
-    ptx::fence_proxy_async(ptx::space_shared);
+    if (bulk != Bulk::no_fence_after_init) ptx::fence_proxy_async(ptx::space_shared);
   }
   if (bulk != Bulk::no_barrier_after_init) __syncthreads();
   if (threadIdx.x == 0) {
@@ -188,6 +188,7 @@ __global__ void multicast(const float* x, float* y) {
   const auto cluster = cg::this_cluster();
   if (threadIdx.x == 0) {
     ptx::mbarrier_init(&arrived, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived, sizeof s);
   }
   cluster.sync();
@@ -294,16 +295,17 @@ __global__ void sends_by_turns(float* y) {
   if (threadIdx.x == 0) y[blockIdx.x] = static_cast<float>(sum);
 }
 
+enum class Wait { right, no_fence, block_scope };
+
 /// All warps wait for the bytes, after a cluster barrier that makes known only the writes that the fence before it names.
-/// `bug`: without that fence.
-template <bool bug>
+template <Wait wait>
 __global__ void waits_in_all_warps(const float* x, float* y) {
   __shared__ float received;
   __shared__ std::uint64_t arrived;
   const auto cluster = cg::this_cluster();
   if (threadIdx.x == 0) {
     ptx::mbarrier_init(&arrived, 1);
-    if (!bug) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    if (wait != Wait::no_fence) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
                                          sizeof received);
   }
@@ -314,9 +316,70 @@ __global__ void waits_in_all_warps(const float* x, float* y) {
     ptx::st_async(cluster.map_shared_rank(&received, other), x[0] + 4,
                   cluster.map_shared_rank(&arrived, other));
   }
+  const auto has_arrived = [] {
+    if constexpr (wait == Wait::block_scope) {
+      return ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cta, &arrived, 0);
+    } else {
+      return ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0);
+    }
+  };
+  while (!has_arrived()) {
+  }
+  if (threadIdx.x == threads - 1) y[blockIdx.x] = received;
+}
+
+/// As waits_in_all_warps, and each block's own warps know of its barrier. `bug`: the other block does not.
+template <bool bug>
+__global__ void sends_to_a_barrier(float* y) {
+  __shared__ float received;
+  __shared__ std::uint64_t arrived;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&arrived, 1);
+    if (!bug) ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    (void)ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &arrived,
+                                         sizeof received);
+  }
+  ptx::barrier_cluster_arrive(ptx::sem_relaxed);
+  __syncthreads();
+  ptx::barrier_cluster_wait();
+  const unsigned other = 1 - cluster.block_rank();
+  if (threadIdx.x == 0) {
+    ptx::st_async(cluster.map_shared_rank(&received, other), 4.0F, cluster.map_shared_rank(&arrived, other));
+  }
   while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0)) {
   }
   if (threadIdx.x == threads - 1) y[blockIdx.x] = received;
+}
+
+/// Block 1 writes into the shared memory of block 0 and arrives at its barrier. `bug`: it releases its writes to its own block.
+template <bool bug>
+__global__ void arrives_elsewhere(float* y) {
+  __shared__ float received;
+  __shared__ std::uint64_t arrived;
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&arrived, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+  }
+  cluster.sync();
+  if (cluster.block_rank() == 1 && threadIdx.x == 0) {
+    *cluster.map_shared_rank(&received, 0) = 3;
+    std::uint64_t* const there = cluster.map_shared_rank(&arrived, 0);
+    if constexpr (bug) {
+      asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(there)))
+                   : "memory");
+    } else {
+      ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, there);
+    }
+  }
+  if (cluster.block_rank() == 0) {
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &arrived, 0)) {
+    }
+    y[threadIdx.x] = received;
+  }
+  cluster.sync();
 }
 
 cudaLaunchAttribute cluster_of(unsigned blocks) {
@@ -404,6 +467,8 @@ int main() {
              [&](auto bug) { overwrites_what_is_read<bug><<<1, threads>>>(x, y); });
     y_is(64, 64);
     sim.wrong("bulk_load, no_wait", "a", [&] { bulk_load<Bulk::no_wait><<<1, threads>>>(x, y); });
+    sim.wrong("bulk_load, no_fence_after_init", "initialised without a fence.proxy.async",
+              [&] { bulk_load<Bulk::no_fence_after_init><<<1, threads>>>(x, y); });
     sim.wrong("bulk_load, no_barrier_after_init", "a",
               [&] { bulk_load<Bulk::no_barrier_after_init><<<1, threads>>>(x, y); });
     if (seed % 10 == 0) {
@@ -435,8 +500,18 @@ int main() {
     sim.both("sends", "of shared memory at byte 0",
              [&](auto bug) { launch_with(cluster_of(2), 2, sends<bug>, x, y); });
     y_is(31, 1);
-    sim.both("waits_in_all_warps", "of shared memory at byte",
-             [&](auto bug) { launch_with(cluster_of(2), 2, waits_in_all_warps<bug>, x, y); });
+    sim.wrong("waits_in_all_warps, no_fence",
+              "race: ", [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<Wait::no_fence>, x, y); });
+    sim.wrong("waits_in_all_warps, block_scope", "a wait of block scope",
+              [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<Wait::block_scope>, x, y); });
+    if (seed == 0) {  // in other orders, what came after the initialisation may hide it
+      sim.both("sends_to_a_barrier", "whose mbarrier another thread initialised",
+               [&](auto bug) { launch_with(cluster_of(2), 2, sends_to_a_barrier<bug>, y); });
+    }
+    sim.both("arrives_elsewhere", "which does not reach so far",
+             [&](auto bug) { launch_with(cluster_of(2), 2, arrives_elsewhere<bug>, y); });
+    sim.right("waits_in_all_warps, right",
+              [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<Wait::right>, x, y); });
     y_is(4, 1);
     sim.both("sends_by_turns", "a", [&](auto bug) { launch_with(cluster_of(2), 2, sends_by_turns<bug>, y); });
     y_is(15, 1);

@@ -50,7 +50,7 @@ __global__ void waits_for_the_next(float* data, volatile int* flag, float* y) {
   }
 }
 
-/// The same in the words of libcu++; the flag is released to the block alone where it should be to the GPU.
+/// The same in the words of libcu++.
 template <bool bug>
 __global__ void releases(float* data, int* flag, float* y) {
   using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
@@ -63,6 +63,80 @@ __global__ void releases(float* data, int* flag, float* y) {
     }
     y[blockIdx.x] = data[0];
   }
+}
+
+/// As releases(). `bug`: the flag's scope, or the fence's, is the block alone.
+template <bool bug>
+__global__ void releases_so_far(float* data, int* flag, float* y) {
+  using Flag = cuda::atomic_ref<int, bug ? cuda::thread_scope_block : cuda::thread_scope_device>;
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    data[0] = 7;
+    Flag(*flag).store(1, cuda::memory_order_release);
+  } else {
+    while (cuda::atomic_ref<int, cuda::thread_scope_device>(*flag).load(cuda::memory_order_acquire) == 0) {
+    }
+    y[blockIdx.x] = data[0];
+  }
+}
+template <bool bug>
+__global__ void acquires_from_so_far(float* data, int* flag, float* y) {
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    data[0] = 7;
+    cuda::atomic_ref<int, cuda::thread_scope_device>(*flag).store(1, cuda::memory_order_release);
+  } else {
+    while (cuda::atomic_ref < int,
+           bug ? cuda::thread_scope_block
+               : cuda::thread_scope_device > (*flag).load(cuda::memory_order_acquire) == 0) {
+    }
+    y[blockIdx.x] = data[0];
+  }
+}
+template <bool bug>
+__global__ void fences_so_far(float* data, int* flag, float* y) {
+  using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    data[0] = 7;
+    bug ? __threadfence_block() : __threadfence();
+    Flag(*flag).store(1, cuda::memory_order_relaxed);
+  } else {
+    while (Flag(*flag).load(cuda::memory_order_relaxed) == 0) {
+    }
+    y[blockIdx.x] = data[0];
+  }
+}
+
+/// All threads of the block have written and fenced before its barrier; then one of them says so. `bug`: the next time, nobody has
+/// fenced.
+template <bool bug>
+__global__ void fenced_before_the_barrier(float* data, int* flag, float* y) {
+  using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
+  for (int round = 0; round < 2; ++round) {
+    if (blockIdx.x == 0) {
+      data[round * threads + threadIdx.x] = 7;
+      if (!bug || round == 0) __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) Flag(flag[round]).store(1, cuda::memory_order_relaxed);
+    } else {
+      while (Flag(flag[round]).load(cuda::memory_order_acquire) == 0) {
+      }
+      if (blockIdx.x == 1) y[threadIdx.x] = data[round * threads + threadIdx.x];
+    }
+    __syncthreads();
+  }
+}
+
+/// All blocks add to one number.
+template <bool bug>
+__global__ void adds_so_far(int* sum) {
+  bug ? atomicAdd_block(sum, 1) : atomicAdd(sum, 1);
+}
+/// One of them in its block's scope.
+template <bool bug>
+__global__ void adds_differently(int* sum) {
+  bug&& blockIdx.x == 3 ? atomicAdd_block(sum, 1) : atomicAdd(sum, 1);
 }
 
 /// Block 0 learns of block 2's write; then it and block 1 learn from each other so often that all that they know is put
@@ -289,6 +363,18 @@ int main() {
              [&](auto bug) { waits_for_the_next<bug><<<blocks, threads>>>(x, flags, y); });
     y_begins_with(1);
     sim.both("releases", unordered, [&](auto bug) { releases<bug><<<blocks, threads>>>(x, flags, y); });
+    const std::string too_narrow = "of block or cluster scope, which does not reach so far";
+    sim.both("releases_so_far", too_narrow,
+             [&](auto bug) { releases_so_far<bug><<<blocks, threads>>>(x, flags, y); });
+    sim.both("acquires_from_so_far", too_narrow,
+             [&](auto bug) { acquires_from_so_far<bug><<<blocks, threads>>>(x, flags, y); });
+    sim.both("fences_so_far", too_narrow,
+             [&](auto bug) { fences_so_far<bug><<<blocks, threads>>>(x, flags, y); });
+    sim.both("fenced_before_the_barrier", unordered,
+             [&](auto bug) { fenced_before_the_barrier<bug><<<blocks, threads>>>(x, flags, y); });
+    sim.both("adds_so_far", too_narrow, [&](auto bug) { adds_so_far<bug><<<blocks, threads>>>(flags); });
+    sim.both("adds_differently", too_narrow,
+             [&](auto bug) { adds_differently<bug><<<blocks, threads>>>(flags); });
     sim.both("learned_long_ago", unordered,
              [&](auto bug) { learned_long_ago<bug><<<4, threads>>>(x, flags, y); });
     y_begins_with(7);
