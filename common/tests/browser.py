@@ -20,7 +20,7 @@ PICTURES = Path(os.environ.get("PICTURES", os.environ.get("BUILD", ROOT / "build
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
-    advice = "playwright is missing: python3 -m pip install -r common/tests/requirements.txt"
+    advice = "playwright is missing: .ci/run fetches it into .tools/browser_driver"
     sync_api = pytest.importorskip("playwright.sync_api", reason=advice)
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not chromium:

@@ -147,7 +147,7 @@ def test_lines_differ_without_colour() -> None:
 
 def test_the_pages_show_what_is_drawn_today(monkeypatch: pytest.MonkeyPatch) -> None:
     # A change of draw.py must redraw the pages' charts. Another matplotlib draws other bytes.
-    pinned = re.search(r"^matplotlib==(\S+)", (TOOLS / "requirements.txt").read_text(), re.M)
+    pinned = re.search(r"^matplotlib==(\S+)", (TOOLS / "wheels.txt").read_text(), re.M)
     assert pinned
     if matplotlib.__version__ != pinned[1]:
         pytest.skip(f"matplotlib is {matplotlib.__version__}, and {pinned[1]} is pinned")

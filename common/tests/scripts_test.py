@@ -33,9 +33,10 @@ CMAKE = r"""case $1 in
 esac"""
 TABLE = 'echo "table of ${0##*/}"\nexit "$(cat "code.${0##*/}" 2>/dev/null || echo 0)"'  # a stage's script
 
-# A pip that unpacks a toolkit, a newer CMake and Python packages.
+# A pip that unpacks a toolkit, a newer CMake and Python packages, and keeps the list of the packages.
 PIP = r"""[[ $* != *--version ]] || exit 0
 while [[ $1 != --target ]]; do shift; done
+cat "$4" >asked
 mkdir -p "$2/nvidia/cu13/bin" "$2/nvidia/cu13/lib" "$2/cmake/data/bin"
 [[ ! -e no_network ]] || { echo "ERROR: no route" >&2; exit 1; }
 >"$2/nvidia/cu13/lib/libcudart.so.13"
@@ -123,6 +124,10 @@ class Checkout:
         """The tool is in .tools or not, and nothing half-made is next to it either way."""
         tools = self.path / ".tools"
         assert ((tools / name).exists(), list(tools.glob("partial*"))) == (is_here, [])
+
+    def asked(self) -> list[str]:
+        """The packages on pip's last list, each of them with a hash."""
+        return re.findall(r"^(\S+)==.*\n    --hash=sha256:", (self.path / "asked").read_text(), re.M)
 
 
 @pytest.fixture
@@ -434,6 +439,7 @@ def test_the_toolkit_is_fetched(with_gpu: Checkout) -> None:
     (with_gpu.path / ".tools/partial.killed").mkdir()
     assert with_gpu.expect(0, "./run 1").called("python3 -m pip install .*--require-hashes")
     with_gpu.check_tool("cuda/lib64/libcudart.so", True)
+    assert len(with_gpu.asked()) == 7 and all(name.startswith("nvidia-") for name in with_gpu.asked())
     assert not with_gpu.expect(0, "./run 1").called("python3")
 
 
@@ -449,7 +455,22 @@ def test_a_newer_cmake_is_fetched(with_gpu: Checkout) -> None:
     with_gpu.cmake("3.22.1")
     with_gpu.programs.fake("python3", body=PIP)
     with_gpu.expect(0, "./run 1", "CMake 3.22.1 is older than 3.25")
+    assert with_gpu.asked() == ["cmake"]
     assert not with_gpu.expect(0, "./run 1").called("python3")
+
+
+def test_the_lock_file_has_the_versions_of_pyproject() -> None:
+    """If they differ, common/tools/lock.sh has to run again. The file names no package index."""
+    tools = ROOT / "common/tools"
+    groups = (tools / "pyproject.toml").read_text(encoding="utf-8").split("[dependency-groups]\n")[1].split("\n[tool.")[0]
+    wanted = {name: set(re.findall(r'"(\S+==\S+)"', text)) for name, text in re.findall(r"^(\w+) = (\[[^]]*\])", groups, re.M)}
+    locked = (tools / "wheels.txt").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^# \[(\w+)\]$", locked, flags=re.M)
+    sections = {name: set(re.findall(r"^\S+==\S+", text, re.M)) for name, text in zip(parts[::2], parts[1::2])}
+    assert wanted.keys() == sections.keys() and all(wanted[name] and wanted[name] <= sections[name] for name in wanted)
+    scripts = "".join((ROOT / script).read_text(encoding="utf-8") for script in ("common/tools/setup.sh", ".ci/run"))
+    fetched = set(re.findall(r"fetch_wheels ([a-z_]+)", scripts))
+    assert {"pytest", "checkers"} <= fetched <= sections.keys() and "://" not in locked
 
 
 # ---- Commands that Python programs do
@@ -498,6 +519,7 @@ def test_packages_of_the_charts_are_fetched(checkout: Checkout) -> None:
         assert done.called(f"python3 common/tools {command} --help$") and not done.called("python3 -m pip")
     checkout.remove("no_network")
     done = checkout.expect(0, ["./run", "plot", "--out", "a folder"])
+    assert {"matplotlib", "jinja2", "numpy"} <= set(checkout.asked()) and "pytest" not in checkout.asked()
     assert done.called("python3 -m pip install .*--require-hashes") and not done.called("cmake")
     assert done.called("python3 common/tools plot --out a folder$")
     checkout.check_tool("python", True)
@@ -512,12 +534,13 @@ def test_packages_of_the_charts_are_fetched(checkout: Checkout) -> None:
 STATUS = {"passed": ("run", ""), "failed": ("fail", ""), "skipped": ("notrun", "SKIP_RETURN_CODE=3"),
           "missing": ("notrun", "Unable to find executable"), "disabled": ("disabled", "Disabled")}  # fmt: skip
 
+OWN_PYTHON = f'[[ $* != "common/tools test_summary "* ]] || exec {sys.executable} -B "$@"'
+
 
 @pytest.fixture
 def tested(checkout: Checkout) -> Checkout:
     """With a Python for ./test's own use, and a CTest that writes `results` and fails if one is not a success."""
-    own = f'[[ $* != "common/tools test_summary "* ]] || exec {sys.executable} -B "$@"'
-    checkout.programs.fake("python3", body=own)
+    checkout.programs.fake("python3", body=OWN_PYTHON)
     copy = "[[ ! -e results ]] || cp results ${@: -1}\n! grep -qs 'status=.fail' results"
     checkout.programs.fake("ctest", body=copy)
     return checkout

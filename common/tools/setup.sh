@@ -5,7 +5,7 @@
 #
 # Nothing is fetched, and the network is not touched, while nothing is missing. What is missing comes
 # from the distribution's packages (only as root, only with apt) or, needing no root, from the pinned
-# wheels of cuda-wheels.txt into .tools/. Everything that these functions say goes to stderr, so that
+# wheels of wheels.txt into .tools/. Everything that these functions say goes to stderr, so that
 # `./run --format csv > file` writes the table alone.
 
 readonly exit_usage=2       # also: a tool is missing and could not be fetched
@@ -113,9 +113,8 @@ install_packages() {
   return 1
 }
 
-# fetch_wheels NAME FILE [PREFIX [INSIDE]]: the wheels of FILE, those whose line starts with PREFIX, are
-# unpacked, and their folder INSIDE becomes .tools/NAME. That move is the last step, so that a set-up cut
-# short leaves nothing half-made.
+# fetch_wheels NAME [INSIDE]: the wheels in section NAME of wheels.txt are unpacked, and their folder INSIDE becomes
+# .tools/NAME. That move is the last step, so that a set-up cut short leaves nothing half-made.
 fetch_wheels() (
   python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip || exit "$exit_usage"
   mkdir -p .tools
@@ -126,7 +125,7 @@ fetch_wheels() (
   partial=$(mktemp -d "$PWD/.tools/partial.XXXXXX")
   trap 'rm -rf "$partial"' EXIT
   trap 'exit 130' INT TERM HUP
-  grep "^${3:-}" "$2" >"$partial/wheels.txt"
+  sed -n "/^# \[$1]/,/^# \[/p" common/tools/wheels.txt >"$partial/wheels.txt"
   if ! TMPDIR=$partial python3 -m pip install --disable-pip-version-check --no-cache-dir --retries 2 \
     --no-user --no-deps --only-binary :all: --no-compile --require-hashes --target "$partial/wheels" \
     --requirement "$partial/wheels.txt" >/dev/null 2>"$partial/errors"; then
@@ -135,12 +134,12 @@ fetch_wheels() (
   fi
   if [[ $1 == cuda ]]; then
     # The wheels are cut for running programs, not for linking: give nvcc and CMake the names they look for.
-    ln -s lib "$partial/wheels/$4/lib64"
-    for library in "$partial/wheels/$4"/lib/lib*.so.*; do
+    ln -s lib "$partial/wheels/$2/lib64"
+    for library in "$partial/wheels/$2"/lib/lib*.so.*; do
       ln -s "${library##*/}" "${library%.so.*}.so"
     done
   fi
-  mv "$partial/wheels/${4:-}" ".tools/$1"
+  mv "$partial/wheels/${2:-}" ".tools/$1"
 )
 
 # Sets and exports CUDACXX to the first nvcc that is new enough, and puts its folder on PATH.
@@ -167,7 +166,7 @@ find_or_fetch_nvcc() {
       "(it needs $wheels_driver): update the driver, or $provide"
   fi
   say "No CUDA toolkit from $oldest_cuda on here: fetching NVIDIA's wheels into .tools/cuda (110 MB, NVIDIA's licence) ..."
-  if ! attended fetch_wheels cuda common/tools/cuda-wheels.txt nvidia- nvidia/cu13 || ! find_nvcc; then
+  if ! attended fetch_wheels cuda nvidia/cu13 || ! find_nvcc; then
     die "$exit_usage" "the CUDA toolkit is missing and could not be fetched: $provide"
   fi
 }
@@ -178,7 +177,7 @@ find_or_fetch_cmake() {
   read -r _ _ version < <(cmake --version)
   is_at_least "$version" "$oldest_cmake" && return
   say "CMake $version is older than $oldest_cmake: fetching a newer one into .tools/cmake (30 MB) ..."
-  attended fetch_wheels cmake common/tools/cuda-wheels.txt cmake== cmake/data ||
+  attended fetch_wheels cmake cmake/data ||
     die "$exit_usage" "CMake $oldest_cmake is missing and could not be fetched: install it and put it on PATH"
   PATH="$PWD/.tools/cmake/bin:$PATH"
 }
@@ -188,9 +187,9 @@ find_or_fetch_python_packages() {
   if python3 common/tools draw 2>/dev/null; then return; fi
   if [[ ! -d .tools/python ]]; then
     say "No matplotlib and Jinja for python3: fetching them into .tools/python (40 MB) ..."
-    attended fetch_wheels python common/tools/requirements.txt ||
+    attended fetch_wheels python ||
       die "$exit_usage" "matplotlib and Jinja are missing and could not be fetched: repeat this with a network," \
-        "or install the packages of common/tools/requirements.txt"
+        "or install both for python3"
   fi
   python3 common/tools draw || exit "$exit_usage"
 }
@@ -199,7 +198,7 @@ find_or_fetch_python_packages() {
 fetch_pytest() {
   [[ ! -d .tools/pytest ]] && ! python3 -c 'import pytest' 2>/dev/null || return 0
   say "No pytest for python3: fetching it into .tools/pytest (2 MB) ..."
-  attended fetch_wheels pytest common/tests/pytest-wheels.txt "[a-z]" ||
+  attended fetch_wheels pytest ||
     say "pytest is missing and could not be fetched: the tests that are written in Python will be skipped."
 }
 
