@@ -1,5 +1,6 @@
 """A headless Chromium for the tests of pages. PICTURES in the environment is where pictures of them are left for people
-to look at: build. Needs Playwright, which drives it: .tools/browser_driver, or python3's own. Skips the tests without one.
+to look at: build. Needs Playwright, which drives it: .tools/browser_driver, or python3's own. The tests are
+skipped if either is missing.
 """
 
 import os
@@ -11,7 +12,7 @@ from typing import Any, Iterator
 import pytest
 from measure.results import ROOT
 
-# axe finds the parts of a page that some people cannot use; .ci/run fetches it.
+# axe finds the parts of a page that some people cannot use; ./test --all fetches it.
 AXE = next(ROOT.glob(".tools/axe/*/axe.min.js"), None)
 CONTRAST = Path(__file__).with_name("too_little_contrast.js")
 PICTURES = Path(os.environ.get("PICTURES", os.environ.get("BUILD", ROOT / "build")))
@@ -20,11 +21,11 @@ PICTURES = Path(os.environ.get("PICTURES", os.environ.get("BUILD", ROOT / "build
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     sys.path.insert(0, str(ROOT / ".tools/browser_driver"))
-    advice = "playwright is missing: .ci/run fetches it into .tools/browser_driver"
+    advice = "playwright is missing: ./test --all fetches it into .tools/browser_driver (if it did: delete that folder, it is another Python's)"
     sync_api = pytest.importorskip("playwright.sync_api", reason=advice)
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not chromium:
-        pytest.skip("there is no Chromium on this machine")
+        pytest.skip("Chromium is missing: install the package chromium with your distribution's package manager")
     with sync_api.sync_playwright() as playwright:
         # The page is our own file; Chromium's sandbox does not start for root.
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -605,6 +605,25 @@ def test_long_tests_run_if_asked_for(tested: Checkout, arguments: str, chosen: s
     assert (LONG in done.err) != is_all
 
 
+def test_packages_of_the_long_tests_are_fetched(tested: Checkout) -> None:
+    results(tested, "passed host.a")
+    tested.programs.fake("python3", body=f"{OWN_PYTHON}\n[[ $* == *pip* ]] || exit 0\n{PIP}")
+    tested.write("no_network")
+    assert not tested.expect(0, "./test").called("python3 -m pip")
+    done = tested.expect(0, "./test --all", ".tools/python is missing and could not be fetched: tests of charts and pages")
+    assert done.called("ctest") and sum("pip install" in call for call in done.calls) == 1  # it does not try the others
+    tested.check_tool("python", False)
+    tested.remove("no_network")
+    assert tested.expect(0, "./test -j 3 --all", "into .tools (90 MB): python browser_driver axe ...\n").called("ctest")
+    for name in ("python", "browser_driver", "axe"):
+        tested.check_tool(name, True)
+    assert tested.asked() == ["axe-playwright-python"]
+    assert not tested.expect(0, "./test --all").called("python3 -m pip")
+    shutil.rmtree(tested.path / ".tools/browser_driver")
+    tested.expect(0, "./test --all", "into .tools (90 MB): browser_driver ...\n")
+    assert set(tested.asked()) == {"greenlet", "playwright"}
+
+
 @pytest.mark.parametrize("cases", [None, [], ["skipped gpu"]])
 def test_no_test_ran(tested: Checkout, cases: list[str] | None) -> None:
     if cases is not None:

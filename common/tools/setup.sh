@@ -202,6 +202,22 @@ fetch_pytest() {
     say "pytest is missing and could not be fetched: the tests that are written in Python will be skipped."
 }
 
+# ./test --all needs more packages: the matplotlib that drew the pages' charts, even if python3 has another one, and two that
+# test the pages in a browser. Without a network the tests that need them are skipped.
+fetch_test_packages() {
+  local name missing=()
+  for name in python browser_driver axe; do
+    [[ -d .tools/$name ]] || missing+=("$name")
+  done
+  ((${#missing[@]} > 0)) || return 0
+  say "Fetching packages for the tests of charts and pages into .tools (90 MB): ${missing[*]} ..."
+  for name in "${missing[@]}"; do
+    attended fetch_wheels "$name" && continue
+    say ".tools/$name is missing and could not be fetched: tests of charts and pages will be skipped or check less."
+    return
+  done
+}
+
 # CMake's lists end at a semicolon, nvcc splits its options at commas, and each has other characters that it takes for its
 # own: refused before one of them fails with a message about something else.
 check_path() {

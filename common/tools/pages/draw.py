@@ -2,7 +2,7 @@
 
     python3 common/tools draw    exit 0 if the packages can be used, else 2 and one line that says why not
 
-The packages are those that ./run plot and ./run report put into .tools/python, or else python3's own.
+The packages are those that ./run plot, ./run report and ./test --all put into .tools/python, or else python3's own.
 The same Chart gives the same SVG, byte for byte, with the versions that wheels.txt pins.
 
 A picture is as wide as a telephone's text at 10 px, and has colours for a light and a dark page. The lines'
