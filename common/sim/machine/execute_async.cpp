@@ -388,7 +388,8 @@ void initial_state(const Warp& warp, const Instruction& instruction, int lane, s
   barrier.expected = barrier.pending = warp.lanes_of<std::uint32_t>(instruction.operands[2])[lane];
   barrier.store(to);
 }
-/// Of cuda::barrier, whose copies (cuda::memcpy_async) come without a fence: the library relies on that.
+/// Whether cuda::barrier executes the instruction. Its copies (cuda::memcpy_async) have no fence before them, and the library relies on
+/// that.
 bool is_of_barrier_class(const Warp& warp) {
   const Program& program = warp.block.launch.program;
   const auto file = program.files.find(program.locations[program.location_of[warp.pc]].file);

@@ -215,7 +215,7 @@ void do_nothing(Warp& /*warp*/, const Instruction& /*instruction*/, LaneMask /*l
 void fence(Warp& warp, const Instruction& instruction, LaneMask /*lanes*/) {
   warp.fence(instruction.scope);
 }
-/// The barriers that the warp has initialised.
+/// From now on bulk copies see the barriers that the warp has initialised.
 void show_copies(const Warp& warp) {
   std::erase_if(warp.block.unseen_by_copies, [&](const Block::Initialised& any) { return any.by == &warp; });
 }

@@ -117,7 +117,7 @@ std::uint64_t key(const Region& region, std::uint64_t address) {
   return region.owner != nullptr ? key(*region.owner, address - region.begin) : address;
 }
 
-/// Of a barrier, whose address is a multiple of 8: what reaches it from its own block, and from others of the cluster.
+/// The key of a barrier's arrivals from its own block, or from other blocks of the cluster. Its address is a multiple of 8.
 std::uint64_t arrivals_from(Scope distance, std::uint64_t barrier) {
   return distance == Scope::block ? barrier : barrier | 1U;
 }

@@ -380,7 +380,7 @@ void Acquired::find_out(const LaunchOrder& order, const Acquired* beside) const 
     blocks_[known.block].add(known.of_block.at(distance), known.warp, known.of_warp.at(distance));
     if (order.has_several_devices()) works_.join(order.work_of(known.block).before);
     for (const std::uint32_t earlier : known.earlier) {
-      // Of its own accesses, a block passes on no more than reaches so far.
+      // A block passes on no more about its own accesses than reaches so far.
       const bool own = order.known(earlier & number).block == known.block;
       next.push_back(own ? std::max(earlier, (earlier & number) | (index & ~number)) : earlier);
     }

@@ -39,7 +39,8 @@ inline constexpr Stamp stamp_thread_mask = stamp_strong - 1;
 using Stamps4 = std::array<Stamp, num_scopes>;
 
 /// The knowledge that a release passes on: which accesses of one block come before it, and the block's own
-/// knowledge. A release reaches those within its scope, and only with what a fence of that scope came after.
+/// knowledge. A release passes knowledge on within its scope, and a fence before it within the
+/// fence's.
 struct Knowledge {
   std::uint64_t block = 0;
   std::uint32_t warp = 0;  ///< the warp that released
@@ -106,7 +107,7 @@ class LaunchOrder {
   void clear();
   void begin_turn(std::uint64_t block, Stamp now) { turns_.push_back({now, block}); }
   [[nodiscard]] std::uint64_t block_at(Stamp stamp) const;
-  /// Of a launch on the only device.
+  /// The grid of a launch on the only device.
   void set_grid(const Grid& grid) { grid_ = grid; }
   /// The least scope that reaches from one block to the other.
   [[nodiscard]] Scope distance(std::uint64_t a, std::uint64_t b) const;

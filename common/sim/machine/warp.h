@@ -102,8 +102,8 @@ class Warp {
   void forget_order();
   [[nodiscard]] Stamp stamp_of(int lane, bool strong) const;
   [[nodiscard]] RaceOrder race_order(const Block* owner_of_shared) const;
-  /// The knowledge that a strong write of this scope passes on: of everything before it if it `releases`, otherwise of what came
-  /// before a fence.
+  /// The knowledge that a strong write of this scope passes on. It is that of all earlier accesses if the write `releases`, and that
+  /// of the accesses before a fence if it does not.
   [[nodiscard]] Knowledge knowledge(bool releases, Scope scope) const;
   Acquired acquired;                      ///< since the block's last barrier
   Stamps4 fence_times{};                  ///< of its last fence that reached so far

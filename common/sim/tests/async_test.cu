@@ -504,7 +504,7 @@ int main() {
               "race: ", [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<Wait::no_fence>, x, y); });
     sim.wrong("waits_in_all_warps, block_scope", "a wait of block scope",
               [&] { launch_with(cluster_of(2), 2, waits_in_all_warps<Wait::block_scope>, x, y); });
-    if (seed == 0) {  // in other orders, what came after the initialisation may hide it
+    if (seed == 0) {  // in other orders, later accesses to the barrier may hide it
       sim.both("sends_to_a_barrier", "whose mbarrier another thread initialised",
                [&](auto bug) { launch_with(cluster_of(2), 2, sends_to_a_barrier<bug>, y); });
     }

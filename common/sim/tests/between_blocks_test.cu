@@ -108,8 +108,8 @@ __global__ void fences_so_far(float* data, int* flag, float* y) {
   }
 }
 
-/// All threads of the block have written and fenced before its barrier; then one of them says so. `bug`: the next time, nobody has
-/// fenced.
+/// All threads of the block have written and fenced before its barrier; then one of them says so. `bug`: the next time, no thread has
+/// a fence.
 template <bool bug>
 __global__ void fenced_before_the_barrier(float* data, int* flag, float* y) {
   using Flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
