@@ -9,7 +9,6 @@
 #include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 #include "common/sim/machine/map.h"
-#include "common/sim/machine/processors.h"
 
 namespace sim {
 namespace {
@@ -52,7 +51,7 @@ std::string word_of_variable(const Warp& warp, std::uint64_t address) {
 
 // ---- Addresses
 
-SIM_EACH_PROCESSOR void read_addresses(Access& access, const Operand& operand) {
+[[gnu::flatten]] void read_addresses(Access& access, const Operand& operand) {
   const auto offset = static_cast<std::uint64_t>(access.instruction.immediate);
   Addresses& addresses = access.addresses;
   if (operand.bytes == sizeof(std::uint64_t)) {
@@ -83,7 +82,7 @@ Steps steps_of(const Addresses& addresses, std::uint64_t bytes) {
 }
 
 /// How the addresses lie. Those of lanes that take no part may become the first one's.
-SIM_EACH_PROCESSOR void measure(Access& access) {
+[[gnu::flatten]] void measure(Access& access) {
   Addresses& addresses = access.addresses;
   if (is_one_lane(access.lanes)) {
     access.lowest = access.highest = access.address_of(first_lane(access.lanes));
@@ -169,7 +168,7 @@ Region region_of(Allocation& allocation, std::byte* data) {
 }
 
 /// All lanes lie where their addresses say, `begin` being the address of `data`.
-SIM_EACH_PROCESSOR void place(Access& access, std::byte* data, std::uint64_t begin) {
+[[gnu::flatten]] void place(Access& access, std::byte* data, std::uint64_t begin) {
   const std::uintptr_t base = reinterpret_cast<std::uintptr_t>(data) - begin;
   if (is_one_lane(access.lanes)) {
     const auto lane = static_cast<std::size_t>(first_lane(access.lanes));

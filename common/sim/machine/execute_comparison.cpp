@@ -88,7 +88,7 @@ LaneMask combined(LaneMask result, LaneMask other, std::uint8_t how) {
 
 // Places of the operands: p, q, a, b, c. The sign of c in `immediate`.
 template <Comparison comparison>
-SIM_EACH_PROCESSOR void setp(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void setp(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto& operands = instruction.operands;
   const LaneMask result = comparison(warp, operands[2], operands[3]);
   LaneMask other = 0;
@@ -207,7 +207,7 @@ void assemble_set(Assembler& a) {
 }
 
 template <class T>
-SIM_EACH_PROCESSOR void selp(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void selp(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* if_true = warp.lanes_of<T>(instruction.operands[1]);
   const T* if_false = warp.lanes_of<T>(instruction.operands[2]);
   const LaneMask choice = warp.mask_of(instruction.operands[3]);

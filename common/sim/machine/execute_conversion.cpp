@@ -146,7 +146,7 @@ To converted(From value, const Instruction& instruction) {
 
 /// A register may be wider than the type: then its lower part is the source, and a result is extended.
 template <class To, class From>
-SIM_EACH_PROCESSOR void convert(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void convert(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const Operand& target = instruction.operands[0];
   const Operand& source = instruction.operands[1];
   if (target.bytes == sizeof(To) && source.bytes == sizeof(From)) {
@@ -203,7 +203,7 @@ Handler handler_for(Type to, Type from) {
 
 /// Two f32 into one register: the first source becomes the upper half.
 template <class Number>
-SIM_EACH_PROCESSOR void convert_pair(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void convert_pair(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, float, float>(warp, instruction, lanes, [&instruction](float high, float low) {
     const std::uint32_t upper = converted<Number>(high, instruction).bits;
     return upper << 16U | converted<Number>(low, instruction).bits;

@@ -125,7 +125,7 @@ struct Single {
 /// Single<Function, true> of a function that has `exact`, which is called only if it can matter: if a lane's
 /// result is the smallest normal number, to which a smaller value may have been rounded up.
 template <class Function, class... Float>
-SIM_EACH_PROCESSOR void single_flushed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void single_flushed(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   std::array<float, warp_size>
       results;  // NOLINT: filled in the next loop; the result may be the same register
   std::uint32_t doubtful = 0;
@@ -221,7 +221,7 @@ using MultiplyAddOf16Bits = decltype([](double a, double b, double c) { return f
 
 /// Word: one or two 16-bit numbers.
 template <class Function, class Number, class Word, class... Words>
-SIM_EACH_PROCESSOR void small(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void small(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<Word, Words...>(warp, instruction, lanes, [&instruction](auto... words) {
     Word result = 0;
     for (unsigned shift = 0; shift < 8 * sizeof(Word); shift += 16) {
@@ -378,7 +378,7 @@ inline double nearly_exp2(double x) {
 
 /// Gives the result of approximate<Exp2>, and calls it only if 2^x is so near to a tie that its error would matter.
 template <bool flush>
-SIM_EACH_PROCESSOR void exp2_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void exp2_f32(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   count_special(warp, lanes);
   const auto* from = warp.lanes_of<float>(instruction.operands[1]);
   std::array<float, warp_size> results;         // NOLINT: filled in the next loop

@@ -208,7 +208,7 @@ void assemble_vabsdiff4(Assembler& a) {
 
 /// add.sat.s32 and sub.sat.s32
 template <int sign>
-SIM_EACH_PROCESSOR void saturating_add(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void saturating_add(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::int32_t, std::int32_t, std::int32_t>(warp, instruction, lanes, [](std::int32_t a, std::int32_t b) {
     const std::int64_t sum = std::int64_t{a} + sign * std::int64_t{b};
     return std::clamp<std::int64_t>(sum, INT32_MIN, INT32_MAX);
@@ -449,7 +449,7 @@ void assemble_shift(Assembler& a) {
 
 /// shf: the upper or lower half of a 64-bit value shifted.
 template <bool left, bool wrap>
-SIM_EACH_PROCESSOR void funnel_shift(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void funnel_shift(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [](std::uint32_t low, std::uint32_t high, std::uint32_t amount) {
         const std::uint32_t by = wrap ? amount & 31U : std::min(amount, 32U);
@@ -469,7 +469,7 @@ void assemble_shf(Assembler& a) {
 }
 
 /// Any function of three bits, given by its truth table.
-SIM_EACH_PROCESSOR void lop3(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void lop3(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto table = static_cast<unsigned>(instruction.immediate);
   map<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [table](std::uint32_t a, std::uint32_t b, std::uint32_t c) {
@@ -572,7 +572,7 @@ std::uint32_t find_leading(T value, bool shift_amount) {
   return shift_amount ? leading : bits_of<T> - 1 - leading;
 }
 template <class T>
-SIM_EACH_PROCESSOR void bfind(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void bfind(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const bool shift_amount = instruction.option != 0;
   map<std::uint32_t, T>(warp, instruction, lanes, [=](T value) { return find_leading(value, shift_amount); });
 }
@@ -628,7 +628,7 @@ void assemble_fns(Assembler& a) {
 
 /// A mask of ones from a position on.
 template <bool wrap>
-SIM_EACH_PROCESSOR void bmsk(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void bmsk(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<std::uint32_t, std::uint32_t, std::uint32_t>(
       warp, instruction, lanes, [](std::uint32_t position, std::uint32_t length) {
         if (wrap) {

@@ -32,7 +32,7 @@ void with_vector(std::size_t vector, Function function) {
 
 /// Element: as in memory. Register: as wide as the register, of the element's signedness.
 template <class Element, class Register>
-SIM_EACH_PROCESSOR void load(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void load(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::size_t vector = instruction.vector;
   const HostAccess access =
       access_memory(warp, instruction, lanes, instruction.operands[vector], AccessKind::load);
@@ -72,7 +72,7 @@ void stored_value(const Warp& warp, const Instruction& instruction, int lane, st
 }
 
 template <class Element, class Register>
-SIM_EACH_PROCESSOR void store(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void store(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::size_t vector = instruction.vector;
   const HostAccess access = access_memory(warp, instruction, lanes, instruction.operands[vector],
                                           AccessKind::store, &stored_value<Element, Register>);
@@ -103,7 +103,7 @@ SIM_EACH_PROCESSOR void store(Warp& warp, const Instruction& instruction, LaneMa
 
 /// A kernel's parameter at a known place: the same value for all lanes.
 template <class T>
-SIM_EACH_PROCESSOR void load_parameter(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void load_parameter(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const std::byte* parameter = warp.block.launch.configuration.parameters.data() + instruction.immediate;
   for (std::size_t i = 0; i < instruction.vector; ++i) {
     T value{};

@@ -14,7 +14,7 @@ namespace {
 using Kind = WrittenOperand::Kind;
 
 template <class T>
-SIM_EACH_PROCESSOR void mov(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void mov(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T>(warp, instruction, lanes, [](T value) { return value; });
 }
 void mov_predicate(Warp& warp, const Instruction& instruction, LaneMask lanes) {
@@ -23,7 +23,7 @@ void mov_predicate(Warp& warp, const Instruction& instruction, LaneMask lanes) {
 
 /// mov.b64 {a, b}, c: a is the lower part. Part: the type of a and b.
 template <class Whole, class Part>
-SIM_EACH_PROCESSOR void split(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void split(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   constexpr std::size_t parts = sizeof(Whole) / sizeof(Part);
   const Whole* from = warp.lanes_of<Whole>(instruction.operands[parts]);
   for_each_lane(lanes, [&](int lane) {
@@ -35,7 +35,7 @@ SIM_EACH_PROCESSOR void split(Warp& warp, const Instruction& instruction, LaneMa
 }
 /// mov.b64 c, {a, b}
 template <class Whole, class Part>
-SIM_EACH_PROCESSOR void join(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void join(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   constexpr std::size_t parts = sizeof(Whole) / sizeof(Part);
   auto* to = warp.lanes_of<Whole>(instruction.operands[0]);
   for_each_lane(lanes, [&](int lane) {
@@ -170,7 +170,7 @@ void assemble_mov(Assembler& a) {
 // ---- Generic addresses
 
 /// Adds `immediate`: the window's start, or its negative.
-SIM_EACH_PROCESSOR void move_window(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void move_window(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto by = static_cast<std::uint64_t>(instruction.immediate);
   map<std::uint64_t, std::uint64_t>(warp, instruction, lanes,
                                     [by](std::uint64_t address) { return address + by; });

@@ -53,7 +53,7 @@ void check_shuffle_masks(const Warp& warp, const std::uint32_t* masks, LaneMask 
 
 // Places of the operands: 0 result, 1 predicate, 2 value, 3 lane or distance, 4 clamp and segment mask.
 template <Direction direction>
-SIM_EACH_PROCESSOR void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void shfl(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const auto& operands = instruction.operands;
   const auto* masks = warp.lanes_of<std::uint32_t>(operands[mask_place]);
   if (lanes != all_lanes || operands[mask_place].base != Base::constants || masks[0] != all_lanes) {
@@ -234,7 +234,7 @@ using Sum = decltype([]<class T>(T a, T b) {
 });
 
 template <class Function, class T>
-SIM_EACH_PROCESSOR void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void redux(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   const T* values = warp.lanes_of<T>(instruction.operands[1]);
   T* to = warp.lanes_of<T>(instruction.operands[0]);
   for_each_mask(warp, instruction, lanes, [&](LaneMask /*mask*/, LaneMask together) {

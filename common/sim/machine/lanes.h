@@ -23,7 +23,7 @@ inline bool contains(LaneMask lanes, int lane) {
 inline int first_lane(LaneMask lanes) {
   return std::countr_zero(lanes);
 }
-/// How many there are: most often all. (Counting bits is a call, as not all processors have an instruction for it.)
+/// How many there are: most often all. (Counting bits is a call if the processor has no instruction for it.)
 inline std::uint32_t count_lanes(LaneMask lanes) {
   return lanes == all_lanes ? warp_size : static_cast<std::uint32_t>(std::popcount(lanes));
 }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "common/sim/machine/lanes.h"
-#include "common/sim/machine/processors.h"
 #include "common/sim/machine/warp.h"
 
 #if defined(__clang__)
@@ -53,20 +52,20 @@ inline void map(Warp& warp, const Instruction& instruction, LaneMask lanes, Func
 
 /// Handlers made of a function object type, here from values of other types than the result has ...
 template <class Function, class To, class... From>
-SIM_EACH_PROCESSOR void mapped(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void mapped(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<To, From...>(warp, instruction, lanes, Function{});
 }
 /// ... and here Function{}(T, ...) -> T, with as many sources as it takes.
 template <class Function, class T>
-SIM_EACH_PROCESSOR void unary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void unary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T>(warp, instruction, lanes, Function{});
 }
 template <class Function, class T>
-SIM_EACH_PROCESSOR void binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void binary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, T>(warp, instruction, lanes, Function{});
 }
 template <class Function, class T>
-SIM_EACH_PROCESSOR void ternary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
+[[gnu::flatten]] void ternary(Warp& warp, const Instruction& instruction, LaneMask lanes) {
   map<T, T, T, T>(warp, instruction, lanes, Function{});
 }
 

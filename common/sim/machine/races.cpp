@@ -8,8 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/sim/machine/processors.h"
-
 namespace sim {
 namespace {
 
@@ -177,8 +175,8 @@ bool are_over(const Stamp* writes, const Stamp* reads, std::uint32_t grains, con
   return not_over == 0;
 }
 
-SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint32_t of_threads,
-                                    unsigned log2_of_each, Stamp now, PlainOrder order) {
+[[gnu::flatten]] bool read_grains(const Stamp* writes, Stamp* reads, std::uint32_t of_threads,
+                                  unsigned log2_of_each, Stamp now, PlainOrder order) {
   return with_run(of_threads, log2_of_each, [=](auto count, auto shift) {
     if (are_over(writes, reads, count << shift, order)) {
       for_each_grain(count, shift, now, [=](std::uint32_t i, Stamp here) { reads[i] = here; });
@@ -194,8 +192,8 @@ SIM_EACH_PROCESSOR bool read_grains(const Stamp* writes, Stamp* reads, std::uint
   });
 }
 
-SIM_EACH_PROCESSOR bool write_grains(Stamp* writes, const Stamp* reads, std::uint32_t of_threads,
-                                     unsigned log2_of_each, Stamp now, PlainOrder order) {
+[[gnu::flatten]] bool write_grains(Stamp* writes, const Stamp* reads, std::uint32_t of_threads,
+                                   unsigned log2_of_each, Stamp now, PlainOrder order) {
   return with_run(of_threads, log2_of_each, [=](auto count, auto shift) {
     std::uint32_t racing = 0;
     if (!are_over(writes, reads, count << shift, order)) {
