@@ -1,7 +1,9 @@
-// The bytes around the tensors are checked, on both sides of input and output, and again after timing. Each
-// launch here writes the right result, and all except the first also write one byte where they must not.
+// The bytes around the tensors are checked, on both sides of input and output, and again after timing, of every
+// buffer set. Each launch here writes the right result, and all except the first also write one byte where they
+// must not. Of several outputs each one counts.
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -27,10 +29,14 @@ struct Case {
 struct LaunchesOnce : Timer {
   using Timer::Timer;
   TimedVariant time(const TimedWork& work, const Sampling& /*sampling*/) override {
-    for (std::size_t set = 0; launches && set < work.sets; ++set) work.launch(set, stream());
+    for (std::size_t set = 0; set < work.sets; ++set) {
+      if (set != left_out) work.launch(set, stream());
+    }
+    sets = work.sets;
     return {};
   }
-  bool launches = true;
+  std::size_t left_out = SIZE_MAX;
+  std::size_t sets = 0;
 };
 
 /// Not a kernel: its output comes from the host.
@@ -60,6 +66,36 @@ bool check(ProblemRun& run, Timer& timer, const Case& expected) {
   return false;
 }
 
+/// Two verdicts come out as one, with the larger error and the first mistake, whichever of the two has it.
+bool check_join(const Device& device) {
+  static std::vector<Verdict> verdicts;
+  Operation two = softmax_operation;
+  two.name = "two outputs";
+  two.outputs = [](const Problem& problem) {
+    return std::vector<Tensor>{{"y", problem.dtype, problem.shape}, {"z", problem.dtype, problem.shape}};
+  };
+  two.verify = [](const Problem&, const Memory&, Space, double) { return verdicts; };
+  Problem problem = aligned;
+  problem.op = &two;
+  ProblemRun run(problem, {.takes_times = false}, device);
+  run.fill(InputKind::all_equal);
+  const Case right{"two outputs", false, nowhere, ""};
+  const auto joined = [&](const Verdict& y, const Verdict& z) {
+    verdicts = {y, z};
+    return run.verify(variant_of(right), [](const Plan& plan) { plan(nullptr); });
+  };
+  const Verdict small{true, "", 0.25};
+  const Verdict large{true, "", 0.5};
+  const Verdict wrong{false, "wrong", 2};
+  const Verdict worse{false, "worse", 3};
+  bool all = joined(small, large).max_error == 0.5 && joined(large, small).max_error == 0.5;
+  all =
+      all && joined(wrong, large).explanation == "y: wrong" && joined(small, wrong).explanation == "z: wrong";
+  all = all && joined(wrong, worse).explanation == "y: wrong" && joined(wrong, worse).max_error == 3;
+  if (!all) std::printf("the verdicts on two outputs are not joined to one\n");
+  return all;
+}
+
 }  // namespace
 
 int main() {
@@ -84,14 +120,18 @@ int main() {
         all = check(run, timer, expected) && all;
       }
     }
-    // The verified result must not pass for the timed one.
-    ProblemRun run(aligned, {.takes_times = false}, device);
+    // The verified result must not pass for the timed one, in any of the buffer sets.
+    ProblemRun run(aligned, {.takes_times = true}, device);
     run.fill(InputKind::all_equal);
-    const Case right{"launched once", false, nowhere, ""};
+    const Case right{"launched on every set", false, nowhere, ""};
     all = check(run, timer, right) && all;
-    timer.launches = false;
-    return run.time(variant_of(right), timer, {})
-               .verdict.explanation.starts_with("right before timing, not after: 12 of 12 elements never") &&
-           all;
+    for (const std::size_t set : {std::size_t{0}, timer.sets / 2, timer.sets - 1}) {
+      timer.left_out = set;
+      const std::string explanation = run.time(variant_of(right), timer, {}).verdict.explanation;
+      if (explanation.starts_with("right before timing, not after: 12 of 12 elements never")) continue;
+      std::printf("set %zu of %zu was left out: '%s'\n", set, timer.sets, explanation.c_str());
+      all = false;
+    }
+    return check_join(device) && timer.sets > 2 && all;
   });
 }

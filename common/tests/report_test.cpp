@@ -211,7 +211,9 @@ TEST(Report, SectionsLeaveOutTheRest) {
 TEST(Report, CsvHasOneHeaderAndQuotesText) {
   Options options;
   options.format = Format::csv;
-  const std::string csv = print(options, {timed_record(), not_applicable_record()});
+  Record loss = timed_record();  // reads a matrix and its labels, and writes a number for each row
+  loss.problem.op = &cross_entropy_operation;
+  const std::string csv = print(options, {timed_record(), not_applicable_record(), loss});
   EXPECT_EQ(
       csv,
       "stage,variant,dtype,op,rows,cols,input,status,reason,time_us,spread_percent,copy_us,"
@@ -220,7 +222,10 @@ TEST(Report, CsvHasOneHeaderAndQuotesText) {
       "0000,0.2500,\n"
       "02_fused_block,narrow,f32,softmax,49152,1024,normal,not applicable,\"at most 128 columns, says "
       "\"\"it\"\"\""
-      ",,,,,,,,,\n");
+      ",,,,,,,,,\n"
+      "02_fused_block,cub,f32,cross_entropy,49152,1024,normal,verified,,200.000,1.50,100.000,0.50,50.00,1009."
+      "6,4."
+      "0000,0.2500,\n");
 }
 
 TEST(Report, JsonHasNullWhereThereIsNoNumber) {

@@ -132,10 +132,10 @@ TEST(Verify, PoisonCountsAsNotWrittenEvenWhereNanIsRight) {
   EXPECT_EQ(verdict.explanation, "2 of 2 elements never written, 2 wrong in all; first at row 0, column 0");
 }
 
-/// The verdict on one row of two zeros, whose result is `bits` twice.
-bool accepts_bits(DType dtype, const Operation* op, std::uint16_t bits) {
-  const std::array<std::uint16_t, 2> x{};
-  const std::array<std::uint16_t, 2> y{bits, bits};
+using TwoBits = std::array<std::uint16_t, 2>;
+
+/// The verdict on one row of two elements, which are given as bits.
+bool accepts_bits(DType dtype, const Operation* op, const TwoBits& x, const TwoBits& y) {
   return compare_with_reference({{1, 2}, dtype, op}, x.data(), y.data()).correct;
 }
 
@@ -150,9 +150,13 @@ TEST(Verify, AResultTwoRoundingsOffIsWrongInEveryDtype) {
        {Case{DType::f16, &softmax_operation, 0x3800}, Case{DType::bf16, &softmax_operation, 0x3f00},
         Case{DType::f16, &log_softmax_operation, 0xb98c},
         Case{DType::bf16, &log_softmax_operation, 0xbf31}}) {
-    EXPECT_TRUE(accepts_bits(dtype, op, right)) << name(dtype) << name(op);
-    EXPECT_FALSE(accepts_bits(dtype, op, right + 2)) << name(dtype) << name(op);
-    EXPECT_FALSE(accepts_bits(dtype, op, right - 2)) << name(dtype) << name(op);
+    const auto accepts = [&, dtype = dtype, op = op](int number) {
+      const auto bits = static_cast<std::uint16_t>(number);
+      return accepts_bits(dtype, op, {}, {bits, bits});
+    };
+    EXPECT_TRUE(accepts(right)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts(right + 2)) << name(dtype) << name(op);
+    EXPECT_FALSE(accepts(right - 2)) << name(dtype) << name(op);
   }
   for (const Operation* op : softmax_operations()) {
     const std::vector<float> x{1, 2, 3};
@@ -170,6 +174,13 @@ TEST(Verify, ASmallResultIsNotZero) {
   const std::vector<float> right = softmax(x, {1, 2}, &softmax_operation);
   EXPECT_TRUE(compare(f32({1, 2}), x, right).correct);
   EXPECT_FALSE(compare(f32({1, 2}), x, {right[0], 0}).correct);
+  // 14 times the smallest number of f16, and 10 times the smallest normal one of bf16: exp(-14) and exp(-85).
+  for (const auto& [dtype, x_bits, y_bits] :
+       {std::tuple{DType::f16, TwoBits{0, 0xcb00}, TwoBits{0x3c00, 14}},
+        std::tuple{DType::bf16, TwoBits{0, 0xc2aa}, TwoBits{0x3f80, 0x0226}}}) {
+    EXPECT_TRUE(accepts_bits(dtype, &softmax_operation, x_bits, y_bits)) << name(dtype);
+    EXPECT_FALSE(accepts_bits(dtype, &softmax_operation, x_bits, {y_bits[0], 0})) << name(dtype);
+  }
 }
 
 TEST(Verify, ChecksumSeesEveryChange) {
