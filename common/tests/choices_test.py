@@ -18,7 +18,8 @@ from pages import segments
 
 def result(kernel: str, percent: float, rows: int = 64, cols: int = 1001, dtype: str = "f32", stage: str = OF_LIBRARY) -> dict:
     of_problem = {"dtype": dtype, "op": "softmax", "rows": rows, "cols": cols, "offset": 0}
-    return {"kind": "stage", "stage": stage, "variant": kernel, **of_problem, "status": "verified", "percent_of_copy": percent}
+    of_times = {"time_us": 100.0, "copy_us": float(percent), "percent_of_copy": percent}
+    return {"kind": "stage", "stage": stage, "variant": kernel, **of_problem, "status": "verified", **of_times}
 
 
 def recorded(root: Path, sweep: list[dict], ladder: list[dict] | None = None, ladder_date: str = "2026-11-01") -> Path:
@@ -75,7 +76,7 @@ def test_the_later_recording_of_a_shape_counts_alone(tmp_path: Path) -> None:
 
 
 def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
-    for damage in ({"percent_of_copy": "<b>"}, {"rows": -1}, {"op": None}, {"offset": []}):
+    for damage in ({"percent_of_copy": "<b>"}, {"percent_of_copy": 99}, {"rows": -1}, {"op": None}, {"offset": []}):
         root = recorded(tmp_path, [{**result("head_and_tail", 90), **damage}])
         with pytest.raises(BadFile, match=f"nvidia-h200-sweep.json is no results file: .*'{next(iter(damage))}' is"):
             choices.disagreements(root)
@@ -239,15 +240,31 @@ def test_who_is_behind_on_a_gpu_without_clusters_is_named(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize("points, stays", [(1, True), (1.2, False), (2, False)])
-def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, points: float, stays: bool) -> None:
-    results = [result("head_and_tail", 90), result("row_in_flight", 90 - points)]
-    root = recorded(tmp_path, results)
+@pytest.mark.parametrize(
+    "points, also_wide, stays",
+    [
+        ([1], False, True),
+        ([1.2], False, False),
+        ([2], False, False),
+        ([0.8, 0.8], False, False),  # GPUs without clusters count, too
+        ([0.75, 0.75], True, True),  # others would need an additional line
+        ([1.05], True, False),  # and would make up for more than a point
+    ],
+)
+def test_what_the_table_has_stays_unless_it_is_clearly_behind(tmp_path: Path, points: list[float], also_wide: bool, stays: bool) -> None:
+    has, other = "row_in_flight", "head_and_tail"
+    narrow = [(one, percent, 1001 + 2 * at) for at, behind in enumerate(points) for one, percent in ((has, 90 - behind), (other, 90))]
+    wide = [(has, 90, 8193), (other, 80, 8193)] if also_wide else []
+    results = [result(kernel, percent, cols=cols) for kernel, percent, cols in narrow + wide]
+    root = recorded(tmp_path, [one for one in results if one["variant"] == has])
     (root / choices.TABLE).unlink()
     table = choices.table_text(root)
-    assert "Forward::head_and_tail" in table
-    (root / choices.TABLE).write_text(table.replace("Forward::head_and_tail", "Forward::row_in_flight"))
-    assert ("Forward::head_and_tail" not in choices.table_text(root)) == stays
+    assert f"Forward::{other}" not in table
+    recorded(tmp_path, results)
+    (root / choices.TABLE).write_text(table)
+    assert (f"Forward::{other}" not in choices.table_text(root)) == stays
+    (root / choices.TABLE).write_text(table.replace("Forward::online", "Forward::gone"))
+    assert "Forward::gone" not in choices.table_text(root)
 
 
 def test_an_operation_that_is_not_recorded_has_assumed_lines(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """./run exercise as a person types it, partly into a pseudo-terminal, with a compiler and checks that are stand-ins."""
 
 import contextlib
+import datetime
 import errno
 import json
 import os
@@ -125,6 +126,7 @@ def learner(tmp_path: Path, programs: Programs) -> Iterator[Learner]:
 
 
 def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
+    today = str(datetime.date.today())
     screen = learner.typed()
     for part in ("0 of 3 solved", "\033[33mnext\033[0m  01.1", "Next: read 01_a/README.md, then"):
         assert part in screen, screen
@@ -137,7 +139,8 @@ def test_from_starter_to_solution_in_watch(learner: Learner) -> None:
     session.follow("Solved: well", "Go on: .*./run exercise 01.2", "\nn: next exercise, h: hint, l: list, q: quit", ">q")
     assert session.wait() == 0
     screen = learner.typed()
-    for part in ("1 of 3 solved", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
+    assert json.loads(learner.progress.read_text())["solved"]["01.1"] in (today, str(datetime.date.today()))
+    for part in ("1 of 3 solved, about 10 minutes to go", "\033[32mdone\033[0m  01.1", "\033[33mnext\033[0m  01.2"):
         assert part in screen, screen
     names = sorted(path.name for path in learner.mine.parent.iterdir())
     assert names == ["hints.md", "mine.cu", "solution.cu", "starter.cu"]
@@ -180,7 +183,8 @@ def test_watch_without_keys(learner: Learner) -> None:
 def test_the_end(learner: Learner) -> None:
     learner.solved(*NUMBERS)
     (learner.root / "02_a/README.md").write_text("# 02: The second idea\n")
-    for said in ("  **   01_a\n  *    02: The second idea\n", "Solved on 2026-01-01, 3 of 3 without a hint."):
+    learner.progress.write_text(learner.progress.read_text().replace("2026-01-01", "2026-02-01", 1))
+    for said in ("  **   01_a\n  *    02: The second idea\n", "Solved from 2026-01-01 to 2026-02-01, 3 of 3 without a hint."):
         learner.piped("", 0, said)
 
 
@@ -231,10 +235,15 @@ def test_a_file_that_is_not_utf_8(learner: Learner) -> None:
 
 def test_hints(learner: Learner) -> None:
     """One after the other, then all of them again. Code keeps its indentation."""
-    hints = [learner.piped("1.1 --hint") for _ in range(4)]
+    hints, stuck = [], []
+    for _ in range(4):
+        hints.append(learner.piped("1.1 --hint"))
+        stuck.append(learner.piped("1.1", 1).partition("Stuck? ./run exercise 01.1 --hint")[2])
+    all_again = " (all again), or --solution\n"
+    assert stuck == [" (shown so far: 1 of 3)\n", " (shown so far: 2 of 3)\n", all_again, all_again]
+    assert learner.piped("1.1 --solution").startswith("01.1 is not solved yet.\n")
     assert [re.findall(r"Hint (\d):", hint) for hint in hints] == [["1"], ["2"], ["3"], ["1", "2", "3"]]
     assert ["no more hints" in hint for hint in hints] == [False, False, True, True] and "\n    code\n" in hints[2]
-    learner.piped("1.1", 1, "Stuck? ./run exercise 01.1 --hint (all again), or --solution")
     learner.piped("1.1 --reset")
     assert learner.piped("1.1", 1).endswith("Stuck? ./run exercise 01.1 --hint\n")
 
@@ -262,6 +271,9 @@ def test_solved(learner: Learner) -> None:
     learner.solved("01.1")
     assert learner.piped("01.1 --solution") == learner.mine.with_name("solution.cu").read_text()
     learner.piped("1 --hint", 0, "01.2 Hint 1")
+    learner.save("right")
+    learner.piped("1.1", 0, "Solved: well")
+    assert json.loads(learner.progress.read_text())["solved"] == {"01.1": "2026-01-01"}  # when it was solved first
     learner.solved(*NUMBERS)
     assert learner.piped().startswith("Exercises: all 3 solved.\n")
 

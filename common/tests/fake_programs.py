@@ -37,7 +37,7 @@ class Programs:
 
 def lasting(started: Path) -> str:
     """A shell script that starts another process, and writes its number into a file."""
-    return f"sleep 60 &\necho $! >{started}.new\nmv {started}.new {started}\nwait\n"
+    return f"sleep 60 &\necho $! >{started}.$$\nmv {started}.$$ {started}\nwait\n"
 
 
 def has_ended(pid: int) -> bool:

@@ -44,7 +44,7 @@ nothing = dict.fromkeys("time_us spread_percent copy_us percent_of_copy bandwidt
 out = []
 for dtype, rows, cols in itertools.product(*(given.get(name, "").split(",") for name in ("--dtype", "--rows", "--cols"))):
     dtype, rows, cols = dtype.replace("all", "f32"), int(rows), int(cols)
-    base = dict(nothing, dtype=dtype, op="softmax", rows=rows, cols=cols, input="normal", reason="", status="verified")
+    base = dict(nothing, dtype=dtype, op=given.get("--op", "all").replace("all", "softmax"), rows=rows, cols=cols, input="normal", reason="", status="verified")
     copy = cols * (float(mode.split()[2]) if mode.startswith("slow copy") else 1.0)
     for name, speed, widest in {variants}:
         if wanted != ["all"] and name not in wanted:

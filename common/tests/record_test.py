@@ -33,6 +33,15 @@ def test_all_stages_and_shapes_are_merged_into_one_file(repository: Repository) 
     assert [(best["copy_us"], round(best["percent_of_copy"])) for best in found] == [(2048, 20), (3072, 60), (1024, 98)]
 
 
+def test_each_operation_has_a_copy_of_its_own(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = ("softmax", "log_softmax")
+    monkeypatch.setattr(results, "OPERATIONS", dict.fromkeys(repository.stages, ops))
+    monkeypatch.setattr(record, "LESSONS", [record.Lesson("f32", 64, (1024,), op) for op in ops])
+    repository.tool("record")
+    recorded = results.Recorded(repository.file)
+    assert [len(recorded.at(results.Shape("f32", 64, 1024), op)) for op in ops] == [5 + 1, 5 + 1]
+
+
 def test_quick_stays_out_of_the_results(repository: Repository) -> None:
     repository.tool("record --quick")
     assert repository.files() == []

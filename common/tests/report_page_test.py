@@ -1,7 +1,8 @@
-"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at. Skipped where it,
-matplotlib or Jinja is missing.
+"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at. Where it, matplotlib or
+Jinja is missing, the tests of the page are skipped; those of what goes into it run anyway.
 """
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -12,13 +13,8 @@ import synthetic_sweep
 from browser import PICTURES, Opened, barriers_of
 from command import MissingTool
 from measure import results
-from measure.results import ROOT, Recorded, file_of
+from measure.results import ROOT, Recorded, Shape, file_of, shape_of
 from pages import draw, plot, report
-
-try:
-    draw.load()
-except MissingTool as error:
-    pytest.skip(str(error), allow_module_level=True)
 
 WIDTHS = (1280, 800, 390)  # a desktop's, a tablet's and a phone's, in px
 
@@ -33,6 +29,10 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> plot.Sources:
 
 @pytest.fixture(scope="module")
 def html(sources: plot.Sources) -> str:
+    try:
+        draw.load()
+    except MissingTool as error:
+        pytest.skip(str(error))
     return report.page(sources)
 
 
@@ -138,6 +138,39 @@ def test_up_to_two_percent_is_as_fast(percent: float, expected: bool) -> None:
     one, other = ({"percent_of_copy": number, "spread_percent": 0.1, "time_us": 1.0} for number in (100.0, percent))
     assert report.as_fast(one, other) == report.as_fast(other, one) == expected
     assert len(results.leaders([one, other], report.as_fast)) == 1 + expected
+
+
+def test_the_form_s_answers_without_a_browser(sources: plot.Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording, sweep = sources
+    assert recording and sweep
+    library = next(result for result in sweep.results if result["stage"] == "quack" and result["time_us"])
+    monkeypatch.setitem(library, "percent_of_copy", 200.0)  # ahead of all stages
+    answers = {Shape(one["dtype"], one["rows"], one["cols"]): one for one in report.recorded_shapes(sources)}
+    of_softmax = [r for recorded in sources for r in recorded.results if r["op"] == "softmax"]
+    assert answers.keys() == {shape_of(r) for r in of_softmax if r["stage"] and r["percent_of_copy"] is not None}
+    for shape, answer in answers.items():
+        found = (sweep if (shape, "softmax") in sweep else recording).at(shape)
+        found = sorted((r for r in found if r["stage"] and r["time_us"]), key=lambda r: r["percent_of_copy"], reverse=True)
+        stage = next(r for r in found if r.get("kind", "stage") == "stage")
+        assert [one["percent"] for one in answer["fastest"]] == [r["percent_of_copy"] for r in found[:3]]
+        assert (answer["variant"], answer["run"]) == (stage["variant"], stage["stage"][:2].replace("ro", "rowwise"))
+
+
+def test_the_order_of_the_results_without_a_browser(sources: plot.Sources) -> None:
+    rows = report.all_results(sources)
+    tables = [name for _, name, _ in rows]
+    assert [name for name, _ in itertools.groupby(tables)] == [*dict.fromkeys(tables)] and tables[0] == "lessons"
+    for _, found in itertools.groupby(rows, lambda row: (row[1], shape_of(row[2]))):
+        percents = [result["percent_of_copy"] or 0 for _, _, result in found]
+        assert percents == sorted(percents, reverse=True)
+
+
+def test_the_facts_without_a_browser(sources: plot.Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sources.recording
+    monkeypatch.setitem(sources.recording.recorded, "dirty", True)
+    facts = report.facts(sources.recording)
+    assert (facts["L2 cache"], facts["memory"]) == ("60 MiB", "140 GiB")
+    assert facts["commit"] == sources.recording.recorded["commit"] + " with local changes"
 
 
 def test_sorting_is_fast(page: Any) -> None:

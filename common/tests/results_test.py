@@ -224,7 +224,7 @@ def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(said: Sai
     "key, fields, problem",
     [
         ("results", {"percent_of_copy": 20.0}, "'percent_of_copy' is 20.0, and its times say {:.2f}"),
-        ("results", {"time_us": 0}, "'time_us' or 'copy_us' is 0"),
+        ("results", {"time_us": 0}, "'time_us' is 0, and 'copy_us' is {copy_us}"),
         ("results", {"copy_us": None}, "has a time, and its 'copy_us' is None"),
         ("results", {"status": "wrong"}, "has a time, and its status is 'wrong'"),
         ("results", {"passes": None}, "has a time, and no 'passes'"),
@@ -236,9 +236,16 @@ def test_every_field_of_another_kind_or_missing_is_refused_or_harmless(said: Sai
 def test_what_does_not_fit_together(said: Said, key: str, fields: dict[str, Any], problem: str) -> None:
     data = copy.deepcopy(RECORDING) if key == "results" else synthetic_sweep.sweep()
     first = data["results"][0]
-    problem = problem.format(100 * first["copy_us"] / first["time_us"])
+    problem = problem.format(100 * first["copy_us"] / first["time_us"], copy_us=first["copy_us"])
     data[key][0].update(fields)
     assert problem in said("nvidia-h200.json", data)
+
+
+@pytest.mark.parametrize("factor, refused", [(0.995, True), (0.9999, False), (1.0001, False), (1.005, True)])
+def test_percentages_follow_from_the_times(said: Said, factor: float, refused: bool) -> None:
+    data = copy.deepcopy(RECORDING)
+    data["results"][0]["percent_of_copy"] = 100 * data["results"][0]["copy_us"] / data["results"][0]["time_us"] * factor
+    assert ("'percent_of_copy' is" in said("nvidia-h200.json", data)) == refused
 
 
 def test_no_results_and_two_of_one_place(said: Said) -> None:

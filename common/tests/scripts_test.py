@@ -583,10 +583,11 @@ def test_summary(tested: Checkout, cases: list[str], code: int, summary: str) ->
     assert done.out.partition("\nSummary: ")[2] == summary
 
 
-def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout) -> None:
+@pytest.mark.parametrize("name", ["gpu.fences", "liars.honest", "01_naive.tiny", "exercises.on_gpu"])
+def test_nothing_may_be_skipped_where_there_is_a_gpu(tested: Checkout, name: str) -> None:
     tested.write("gpu")
     tested.programs.fake("nvidia-smi", body="echo NVIDIA H200")
-    results(tested, "passed host.a", "skipped host.charts", "skipped gpu")
+    results(tested, "passed host.a", "skipped host.charts", f"skipped {name}")
     done = tested.expect(1, "./test", "./test: a GPU is present, so no test that uses it may be skipped")
     assert "GPU: NVIDIA H200" in done.err
     results(tested, "passed host.a", "skipped host.charts")  # lacks an optional tool

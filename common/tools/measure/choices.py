@@ -23,7 +23,7 @@ from typing import Collection, Iterable, NamedTuple
 
 from command import Parser, ToolError, not_empty
 from files import write_whole
-from measure.results import DISPATCH, ELEMENT_BYTES, OF_LIBRARY, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, file_of, load
+from measure.results import DISPATCH, ELEMENT_BYTES, OF_LIBRARY, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, check_percent, file_of, load
 
 TABLE = "common/rowwise/dispatch/choices.inc"
 MOST_POINTS = 3.0  # of the copy's speed that the table may lose before --check fails
@@ -453,11 +453,12 @@ def chosen(table: Table, cell: Cell) -> str | None:
 # ---- Recorded results, and the file.
 
 # The fields that are taken from a results file.
-OF_RESULT = {name: RESULT[name] for name in ("stage", "variant", "dtype", "op", "rows", "cols", "status", "percent_of_copy")}
+FIELDS = ("stage", "variant", "dtype", "op", "rows", "cols", "status", "time_us", "copy_us", "percent_of_copy")
+OF_RESULT = {name: RESULT[name] for name in FIELDS}
 JUDGED: Json = {
     "recorded": {"date_utc": PLAIN},
     "machine": {"gpu": PLAIN, "multiprocessors": SIZE},
-    "results": Each("result", {**OF_RESULT, OTHERS: {"^offset$": range(10**18)}}, may_be_empty=True),
+    "results": Each("result", {**OF_RESULT, OTHERS: {"^offset$": range(10**18)}}, check_percent, may_be_empty=True),
 }
 
 

@@ -295,10 +295,20 @@ def place_of(entry: Json) -> str:
 # --- Requirements of a recorded file, before anything is made of it --------------------------------
 
 
+def check_percent(result: Json, where: str) -> None:
+    """Raises ToolError unless the percentage, if there is one, follows from the times."""
+    time, copy, percent = result["time_us"], result["copy_us"], result["percent_of_copy"]
+    if percent is None:
+        return
+    if not time or not copy:
+        raise ToolError(f"{where}: 'time_us' is {time}, and 'copy_us' is {copy}")
+    if abs(100 * copy / time - percent) > 0.01 + 1e-3 * percent:
+        raise ToolError(f"{where}: 'percent_of_copy' is {percent}, and its times say {100 * copy / time:.2f}")
+
+
 def check_result(result: Json, where: str) -> None:
     """Raises ToolError unless the numbers of a result follow from each other."""
-    time, copy, percent = result["time_us"], result["copy_us"], result["percent_of_copy"]
-    if time is None:
+    if result["time_us"] is None:
         if result["status"] == "verified":
             raise ToolError(f"{where} is verified, and its 'time_us' is None")
         return
@@ -307,10 +317,7 @@ def check_result(result: Json, where: str) -> None:
             raise ToolError(f"{where} has a time, and its '{name}' is None")
     if result["status"] != "verified":
         raise ToolError(f"{where} has a time, and its status is '{result['status']}'")
-    if time <= 0 or copy <= 0:
-        raise ToolError(f"{where}: 'time_us' or 'copy_us' is 0")
-    if abs(100 * copy / time - percent) > 0.01 + 1e-3 * percent:
-        raise ToolError(f"{where}: 'percent_of_copy' is {percent}, and its times say {100 * copy / time:.2f}")
+    check_percent(result, where)
     if result["passes"] is None and result.get("kind") != "peer":
         raise ToolError(f"{where} has a time, and no 'passes'")
 
