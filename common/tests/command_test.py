@@ -76,10 +76,13 @@ def test_a_terminal_of_ascii() -> None:
     assert (done.returncode, done.stderr, "duration, ?s" in done.stdout) == (0, "", True), done
 
 
-@pytest.mark.parametrize("option", ["--list", "--help"])
-def test_what_is_printed_must_arrive(option: str) -> None:
+WORDS = [f"{name} --help" for name in ("profile", "watch", "plot", "exercise", "doctor", "sweep")] + ["sweep --list", "exercise"]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_what_is_printed_must_arrive(words: str) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = run("sweep", option, stdout=full.fileno(), PYTHONUNBUFFERED="")  # written at the end
+        done = run(*words.split(), stdout=full.fileno(), PYTHONUNBUFFERED="")  # written at the end
     assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "No space left" in done.stderr, done
 
 
@@ -105,6 +108,17 @@ def test_interrupted(module: object, name: str, what: str, monkeypatch: pytest.M
 
 
 # ---- Files
+
+
+WRITES = [f"{name} --out" for name in ("watch 04", "profile 03", "profile 03 --record", "plot", "report", "record", "sweep")]
+WRITES += ["sweep --csv", "hardware_table --out", "several_gpus --out", "sanitize --logs"]
+
+
+@pytest.mark.parametrize("words", WRITES)
+def test_nothing_takes_the_place_of_a_device(words: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    check_refused(f"'{tmp_path}/fifo' is not ", *words.split(), f"{tmp_path}/fifo")
+    assert (tmp_path / "fifo").is_fifo()
 
 
 def names(folder: Path) -> list[str]:

@@ -1,11 +1,14 @@
 """The things that the tests in Python share: the path to the tools, fake stages, stand-ins for programs, and a browser."""
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.dont_write_bytecode = True
+# A script's background job ignores Ctrl-C, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from browser import browser  # noqa: E402, F401

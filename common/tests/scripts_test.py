@@ -258,6 +258,14 @@ def test_exit_codes(with_gpu: Checkout) -> None:
     with_gpu.expect(70, "./test")
 
 
+def test_messages_that_are_lost_stop_nothing(checkout: Checkout) -> None:
+    checkout.cmake(after='echo "a warning"')
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ran = subprocess.run(["./run", "1"], cwd=checkout.path, env=checkout.environment(), stdin=subprocess.DEVNULL, text=True,
+                             stdout=subprocess.PIPE, stderr=full, check=False)  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "table of 01_first\n")
+
+
 def test_no_build_folder(with_gpu: Checkout) -> None:
     with_gpu.write("build")  # a file in its place
     done = with_gpu.expect(2, "./run 1", "is this checkout read-only, or the disk full?")

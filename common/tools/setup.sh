@@ -15,7 +15,8 @@ readonly oldest_cmake=3.25
 readonly oldest_cuda=12.4
 readonly wheels_driver=580  # the oldest driver that runs what the wheels' toolkit builds
 
-say() { printf '%s\n' "$*" >&2; }
+# A message that is lost stops nothing.
+say() { printf '%s\n' "$*" >&2 || true; }
 
 # die CODE MESSAGE...
 die() {
@@ -291,7 +292,7 @@ show_progress() {
     if [[ $line =~ $progress ]]; then
       [[ ! $clear ]] || printf '%s%s' "$clear" "building: ${BASH_REMATCH[1]/\// of }" >&2
     elif [[ $line != "-- "* && $line != "ninja: no work to do." && $line != "Consolidate compiler generated"* ]]; then
-      printf '%s%s\n' "$clear" "$line" >&2
+      say "$clear$line"
     fi
   done
   printf '%s' "$clear" >&2

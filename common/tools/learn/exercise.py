@@ -559,6 +559,6 @@ def main(arguments: list[str]) -> int | None:
     try:
         return getattr(workshop, options.command or "check")(exercise)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
+        if not error.filename:  # what is printed does not arrive
             raise
-        raise Usage(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+        raise Usage(f"{error.filename}: {error.strerror}") from error
