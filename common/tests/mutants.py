@@ -651,8 +651,9 @@ def compile_with(command: list[object], folder: Path) -> None:
         raise Failure(f"exit code {done.returncode}: {shlex.join(words)}\n{done.stdout}")
 
 
-def build_executable(build: Path, name: str, stage: str, changed: dict[str, str], header: Path | None = None) -> Path:
-    """The stage with changed files, which may all include a header first, in BUILD/mutants/NAME."""
+def build_executable(build: Path, name: str, stage: str, changed: dict[str, str], *others: Path, header: Path | None = None) -> Path:
+    """The stage with changed files, which may all include a header first, in BUILD/mutants/NAME. It is made again if one of the
+    `others` is newer."""
     folder = build / "mutants" / name
     # What the mistakes of an earlier build changed is nobody's source any more.
     for path in (folder / "changed").rglob("*.*"):
@@ -676,7 +677,7 @@ def build_executable(build: Path, name: str, stage: str, changed: dict[str, str]
     like = SOURCE / COMPILED_LIKE.get(stage, main_of(stage))
     command = shlex.split(next(entry["command"] for entry in commands if Path(entry["file"]) == like))
     executable, object_file, harness = folder / stage, folder / "main.o", (build / "libharness.a", build / "libharness_core.a")
-    if is_up_to_date(executable, main, *harness, database, Path(__file__), Path(sys.argv[0]), *parts, *filter(None, [header])):
+    if is_up_to_date(executable, main, *harness, database, Path(__file__), *others, *parts, *filter(None, [header])):
         return executable
 
     # The stage's own command, but for another output, PTX alone, no warning an error, and the changed files first.

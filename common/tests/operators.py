@@ -174,7 +174,7 @@ def is_noticed(command: list[str], number: int) -> bool:
 
 def check(build: Path, stage: str) -> str:
     texts, sites = with_switches(stage)
-    executable = mutants.build_executable(build, f"operators_{stage}", stage, texts, HEADER)
+    executable = mutants.build_executable(build, f"operators_{stage}", stage, texts, Path(__file__), header=HEADER)
     os.environ["LD_LIBRARY_PATH"] = f"{os.path.relpath(build / 'simulator')}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     if stage == mutants.SEVERAL_GPUS:
         os.environ["SIM_DEVICES"] = "2"
