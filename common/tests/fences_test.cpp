@@ -1,6 +1,6 @@
 // The bytes around the tensors are checked, on both sides of input and output, and again after timing, of every
 // buffer set. Each launch here writes the right result, and all except the first also write one byte where they
-// must not. Of several outputs each one counts.
+// must not. Each of several outputs counts.
 #include <cuda_runtime.h>
 
 #include <cstdint>

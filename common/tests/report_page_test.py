@@ -1,5 +1,5 @@
-"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at. Where it, matplotlib or
-Jinja is missing, the tests of the page are skipped; those of what goes into it run anyway.
+"""Tests the page of ./run report in a headless Chromium, and leaves pictures of it for people to look at. If it, matplotlib or
+Jinja is missing, the tests of the page are skipped; the tests of its contents run anyway.
 """
 
 import itertools

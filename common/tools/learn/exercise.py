@@ -559,6 +559,6 @@ def main(arguments: list[str]) -> int | None:
     try:
         return getattr(workshop, options.command or "check")(exercise)
     except OSError as error:
-        if not error.filename:  # what is printed does not arrive
+        if not error.filename:  # standard output has none
             raise
         raise Usage(f"{error.filename}: {error.strerror}") from error
