@@ -650,7 +650,8 @@ def test_what_test_builds(tested: Checkout) -> None:
     done = tested.expect(0, "./test -R some")
     assert done.called("ctest --test-dir build --output-on-failure .* -R some")
     assert done.called("cmake --preset default --fresh -G Ninja -DSOFTMAX_TESTS=ON$")
-    assert done.called("cmake --build .* --target all$") and not done.called("cmake -D")
+    assert done.called("cmake --build .* --target all exercises$") and not done.called("cmake -D")
+    assert tested.expect(0, "./test").called("cmake --build .* --target all$")
     # A reader's build has no tests; ./test adds them, once, and ./run goes on with that folder.
     shutil.rmtree(tested.path / "build")
     assert not tested.expect(0, "./run 1").called("cmake .*SOFTMAX_TESTS")
