@@ -36,7 +36,8 @@ std::int64_t Problem::element_bytes() const {
 }
 
 bool Problem::lie_alike() const {
-  return (offsets.input - offsets.output) * element_bytes() % 16 == 0;
+  return (offsets.input - offsets.output) * element_bytes() % 16 == 0 &&
+         offsets.next * element_bytes() % 16 == 0;
 }
 
 std::size_t Problem::matrix_bytes() const {

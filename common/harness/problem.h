@@ -39,6 +39,7 @@ struct Offsets {
   static constexpr std::int64_t most = 1024;
   std::int64_t input = 0;
   std::int64_t output = 0;
+  std::int64_t next = 0;  ///< how much further each input is off than the one before it, and each output
 };
 
 struct Operation;
@@ -54,7 +55,7 @@ struct Problem {
   [[nodiscard]] std::vector<Tensor> inputs() const;
   [[nodiscard]] std::vector<Tensor> outputs() const;
   [[nodiscard]] std::int64_t element_bytes() const;  ///< of the dtype
-  /// Whether inputs and outputs begin equally far past a pack of 16 bytes.
+  /// Whether all inputs and outputs begin equally far past a pack of 16 bytes.
   [[nodiscard]] bool lie_alike() const;
   /// Bytes of a rows x cols matrix of the dtype: the unit of passes.
   [[nodiscard]] std::size_t matrix_bytes() const;

@@ -54,11 +54,13 @@ std::size_t affordable_sets(const Problem& problem, const ProblemSetup& setup, c
   return std::min(buffer_sets_for(problem.least_bytes_of_a_device(), setup.l2), 1 + more_sets);
 }
 
-std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int64_t offset) {
+std::vector<FencedMemory> allocate(const std::vector<Tensor>& tensors, std::int64_t offset,
+                                   std::int64_t next) {
   std::vector<FencedMemory> memory;
   for (const Tensor& tensor : tensors) {
     memory.emplace_back(tensor.bytes(), static_cast<std::size_t>(offset) * size_of(tensor.dtype),
                         tensor.device);
+    offset += next;
   }
   return memory;
 }
@@ -178,8 +180,8 @@ ProblemRun::ProblemRun(const Problem& problem, const ProblemSetup& setup, const 
     : problem_(problem), setup_(setup), device_(device), sets_(affordable_sets(problem, setup, device)) {
   for (int of = 0; of < problem.devices; ++of) workspaces_.emplace_back(setup.workspace_bytes, 0, of);
   for (BufferSet& set : sets_) {
-    set = {allocate(problem.inputs(), problem.offsets.input),
-           allocate(problem.outputs(), problem.offsets.output)};
+    set = {allocate(problem.inputs(), problem.offsets.input, problem.offsets.next),
+           allocate(problem.outputs(), problem.offsets.output, problem.offsets.next)};
   }
 }
 

@@ -22,7 +22,8 @@ double effective_bandwidth_gb_s(const Problem& problem, double microseconds) {
 
 Matrix matrix_of(const Problem& problem) {
   const std::int64_t size = problem.element_bytes();
-  const std::int64_t begins = (problem.offsets.input | problem.offsets.output) * size | 16;
+  const std::int64_t begins =
+      (problem.offsets.input | problem.offsets.output | problem.offsets.next) * size | 16;
   return {.rows = problem.shape.rows,
           .cols = problem.shape.cols,
           .element_bytes = size,

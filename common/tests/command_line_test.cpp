@@ -41,7 +41,7 @@ TEST(CommandLine, EveryOptionArrives) {
   const Options options =
       parse({"--rows",    "0,7",          "--cols=1,2,3", "--dtype",       "all",          "--op",
              "all",       "--input",      "all",          "--variant",     "second,first", "--seed",
-             "9",         "--repeats=5",  "--l2=warm",    "--offset",      "1,3",          "--format=json",
+             "9",         "--repeats=5",  "--l2=warm",    "--offset",      "1,3,5",        "--format=json",
              "--section", "rows,ceiling", "--device=sim", "--verify-only", "--list",       "--recorded=f",
              "--help"});
   EXPECT_EQ(options.rows, (std::vector<std::int64_t>{0, 7}));
@@ -55,6 +55,7 @@ TEST(CommandLine, EveryOptionArrives) {
   EXPECT_EQ(options.l2, L2::warm);
   EXPECT_EQ(options.offsets.input, 1);
   EXPECT_EQ(options.offsets.output, 3);
+  EXPECT_EQ(options.offsets.next, 5);
   EXPECT_EQ(parse({"--offset=2"}).offsets.output, 2);
   EXPECT_EQ(options.format, Format::json);
   EXPECT_FALSE(options.sections.heading);
@@ -90,7 +91,7 @@ TEST(CommandLine, RefusalsNameOptionValueAndWhatIsAccepted) {
            {{"--input", "ones"}, "--input: 'ones' is not accepted; accepted: normal, uniform, "},
            {{"--repeats", "0"}, "--repeats: '0' is not accepted; accepted: whole numbers from 1 to 100000"},
            {{"--offset", "1025"}, "--offset: '1025' is not accepted; accepted: whole numbers from 0 to 1024"},
-           {{"--offset", "1,2,3"}, "--offset: '1,2,3' is not accepted; accepted: one number, or two: "},
+           {{"--offset", "1,2,3,4"}, "--offset: '1,2,3,4' is not accepted; accepted: up to three numbers: "},
            {{"--l2", "hot"}, "--l2: 'hot' is not accepted; accepted: cold, warm"},
            {{"--format", "xml"}, "--format: 'xml' is not accepted; accepted: table, csv, json"},
            {{"--section", "foot"}, "--section: 'foot' is not accepted; accepted: heading, rows, ceiling"},

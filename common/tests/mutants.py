@@ -730,7 +730,7 @@ def check(build: Path, name: str) -> str:
         os.environ["SIM_DEVICES"] = "2"
     os.environ["LD_LIBRARY_PATH"] = f"{os.path.relpath(build / 'simulator')}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     if not GROUPS[name]:
-        options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,1025 --input normal,neg_inf_prefix"
+        options = "--device sim --verify-only --rows 1,2,7,100 --cols 1,31,128,1000,2501 --input normal,neg_inf_prefix"
         options += MORE_OPTIONS.get(stage, "")
         try:
             return f"{len(check_stage.verify([str(executable), *options.split(), '--format', 'csv'])[0])} verified"

@@ -63,9 +63,13 @@ Sections parse_sections(const std::string& list) {
 
 Offsets parse_offsets(const std::string& list) {
   const std::vector<std::string> items = split(list);
-  if (items.size() > 2) refuse("--offset", list, "one number, or two: of inputs and of outputs");
-  return {whole_number("--offset", items.front(), 0, Offsets::most),
-          whole_number("--offset", items.back(), 0, Offsets::most)};
+  if (items.size() > 3) {
+    refuse("--offset", list, "up to three numbers: of inputs, of outputs, and from one of them to the next");
+  }
+  const auto number = [&](std::size_t i) { return whole_number("--offset", items[i], 0, Offsets::most); };
+  return {.input = number(0),
+          .output = number(items.size() > 1 ? 1 : 0),
+          .next = items.size() > 2 ? number(2) : 0};
 }
 
 struct Option {
@@ -113,7 +117,9 @@ std::vector<Option> option_table(const Stage& stage) {
        [](Options& o, Text v) {
          o.l2 = choose("--l2", v, by_name(std::vector{L2::cold, L2::warm}));
        }},
-      {"--offset", "N[,M]", "move inputs N elements off their alignment, outputs M (default M: N, N: 0)",
+      {"--offset", "N[,M[,K]]",
+       "move inputs N elements off their alignment, outputs M, and each next one K further (default M: N, N, "
+       "K: 0)",
        [](Options& o, Text v) { o.offsets = parse_offsets(v); }},
       {"--verify-only", "", "check results without timing", [](Options& o, Text) { o.verify_only = true; }},
       {"--profile", "", "one launch of one --variant between cudaProfilerStart and Stop, for ncu",

@@ -131,7 +131,8 @@ void Report::print_json() {
                              {"repeats", std::to_string(options_.repeats)},
                              {"seed", std::to_string(options_.seed)},
                              {"offset", std::to_string(options_.offsets.input)},
-                             {"output_offset", std::to_string(options_.offsets.output)}};
+                             {"output_offset", std::to_string(options_.offsets.output)},
+                             {"next_offset", std::to_string(options_.offsets.next)}};
   out_ << "{\"machine\": " << json_object(json_members(device_))
        << ",\n \"settings\": " << json_object(settings) << ",\n \"results\": [";
   const char* separator = "\n  ";
