@@ -108,8 +108,8 @@ std::string not_for_device_exchange(const Problem& problem, const Device& /*devi
   const std::int64_t most_cols =
       most_cols_of_parts(current_gpu().dynamic_bytes(), most_blocks_of_cluster, matrix);
   if (widest.cols > most_cols) {
-    return "the blocks of a cluster must hold a part: at most " + std::to_string(most_cols) +
-           " columns of it";
+    return "the blocks of a cluster must hold a part: at most " +
+           std::to_string(problem.devices * most_cols) + " columns";
   }
   int clusters = 0;
   (void)dispatch(SplitOperations{}, problem, [&]<class Op, class T>() {

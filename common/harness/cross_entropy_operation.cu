@@ -23,15 +23,18 @@ std::vector<Tensor> loss_and_dx(const Problem& problem) {
 
 /// The labels of eight rows are the first column, none (ignored), the last column, the column that the kind
 /// of input has chosen, and any columns. The ignored rows include rows whose values make everything NaN.
+/// Instead of the first two, neg_inf_prefix has the labels next to the columns, which are out of range: no
+/// value of it makes the rows beside them NaN.
 struct LabelOfRow {
   std::uint64_t seed;
   std::int64_t cols;
+  bool has_labels_out_of_range;
   __host__ __device__ std::int64_t operator()(std::int64_t row) const {
     switch (row % 8) {
       case 1:
-        return 0;
+        return has_labels_out_of_range ? -1 : 0;
       case 2:
-        return ignored_label;
+        return has_labels_out_of_range ? cols : ignored_label;
       case 3:
         return cols - 1;
       case 4:
@@ -47,7 +50,8 @@ void fill_x_and_label(const Problem& problem, InputKind kind, std::uint64_t seed
   fill_input(kind, seed, problem.dtype, problem.shape, inputs[0], space);
   dispatch_space(space, [&]<class Where>() {
     auto* label = static_cast<std::int64_t*>(inputs[1]);
-    Where::tabulate(label, problem.shape.rows, LabelOfRow{seed, problem.shape.cols});
+    Where::tabulate(label, problem.shape.rows,
+                    LabelOfRow{seed, problem.shape.cols, kind == InputKind::neg_inf_prefix});
   });
 }
 
