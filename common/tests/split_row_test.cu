@@ -66,18 +66,12 @@ bool check(bool holds, const Variant& variant, const char* what, std::int64_t di
   return holds;
 }
 
-bool check_all() {
-  const Shape batch{70, 18000};
+bool check_batch(Shape batch, const std::vector<Variant>& variants) {
   std::vector<float> host_x(batch.elements());
   fill_input(InputKind::normal, 7, DType::f32, batch, host_x.data(), Space::host);
   const DeviceVector<float> x_vector(host_x);
   const float* const x = x_vector.data();
 
-  const std::vector<Variant> variants = {
-      variant<TwoKernels<Dependence::complete>>("two_kernels"),
-      variant<TwoKernels<Dependence::programmatic>>("dependent_launch"),
-      variant<RowExchange>("row_exchange"),
-  };
   bool all = true;
   for (const Variant& variant : variants) {
     Run together(variant, batch);
@@ -94,6 +88,17 @@ bool check_all() {
                  keeps_bits ? "a row has the same bits alone and in a batch"
                             : "a row has other bits alone than in a batch",
                  different);
+  }
+  return all;
+}
+
+bool check_all() {
+  const std::vector<Variant> keeps_bits = {variant<RowExchange>("row_exchange")};
+  bool all = check_batch({70, 18000}, {variant<TwoKernels<Dependence::complete>>("two_kernels"),
+                                       variant<TwoKernels<Dependence::programmatic>>("dependent_launch")});
+  // One part; narrow parts; parts of single elements; and wide parts, of more rows than the GPU holds at once.
+  for (const Shape batch : {Shape{70, 1000}, Shape{70, 18000}, Shape{15, 33001}, Shape{22, 200000}}) {
+    all &= check_batch(batch, keeps_bits);
   }
   return all;
 }
