@@ -14,6 +14,7 @@
 #include "common/harness/cuda_handles.h"
 #include "common/harness/dtype.cuh"
 #include "common/harness/operation.h"
+#include "common/harness/variant.h"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/tests/device_test.h"
 
@@ -23,6 +24,12 @@ using rowwise::Extent;
 using Bytes = std::vector<unsigned char>;
 
 constexpr unsigned char untouched = 0xa5;
+
+constexpr Gpu h200{.device = 0,
+                   .compute_capability = 9,
+                   .multiprocessors = 132,
+                   .shared_bytes = 227 << 10,
+                   .largest_cluster = 16};
 
 /// A tensor on host and device, some elements past an alignment of 256 bytes.
 struct DeviceTensor {
@@ -103,7 +110,8 @@ std::string wrong_result(rowwise::Operation operation, const Problem& problem, H
   std::vector<DeviceTensor> out;
   std::vector<void*> host;
   for (const Tensor& tensor : problem.inputs()) {
-    const std::size_t past = tensor.dtype == DType::i64 ? 0 : problem.offsets.input * sizeof(T);
+    const auto elements = problem.offsets.input + static_cast<std::int64_t>(in.size()) * problem.offsets.next;
+    const std::size_t past = tensor.dtype == DType::i64 ? 0 : elements * sizeof(T);
     host.push_back(in.emplace_back(tensor.bytes(), past).host.data());
   }
   // A vector that grew has moved its elements, whose own vectors stay.
@@ -147,11 +155,12 @@ bool check_results() {
   bool all = true;
   for (const auto& [operation, op] : operations) {
     for (const DType dtype : all_dtypes()) {
-      for (const Shape shape : {Shape{3, 33}, Shape{2, 1000}, Shape{40, 8192}, Shape{1, 40000},
+      for (const Shape shape : {Shape{3, 5}, Shape{3, 33}, Shape{2, 1000}, Shape{40, 8192}, Shape{1, 40000},
                                 Shape{2, 100003}, Shape{3, 151936}, Shape{0, 5}}) {
         for (const How how : {How{true, false}, How{false, false}, How{true, true}}) {
           if (how.in_place && problem_has_labels(*op)) continue;
-          for (const Offsets offsets : {Offsets{0, 0}, Offsets{1, 2}}) {
+          for (const Offsets offsets : {Offsets{0, 0}, Offsets{1, 2}, Offsets{0, 0, 1}}) {
+            if (offsets.next > 0 && shape.cols > 1000) continue;  // takes long, and shows nothing else
             const Problem problem{shape, dtype, op, offsets};
             const std::string wrong =
                 dispatch_dtype(dtype, [operation = operation, &problem, how]<class T>() {
@@ -168,6 +177,19 @@ bool check_results() {
     }
   }
   return all;
+}
+
+/// Rows that are too wide for the kernels that leave their workspace zero.
+bool check_workspace_that_is_cleared() {
+  const Problem problem{{1, 2200000}, DType::f32, &softmax_backward_operation};
+  const Matrix matrix = matrix_of(problem);
+  const Need needed = need(rowwise::choose<rowwise::Backward>(matrix, h200, true), matrix);
+  std::string wrong = "an H200 has a kernel that leaves its workspace zero";
+  if (needed.workspace_bytes > 0 && !needed.zeroed) {
+    wrong = wrong_result<float>(rowwise::Operation::softmax_backward, problem, {true, false});
+  }
+  if (!wrong.empty()) std::printf("%s: WRONG: %s\n", describe(problem).c_str(), wrong.c_str());
+  return wrong.empty();
 }
 
 /// The call must throw this, and write nothing.
@@ -197,7 +219,7 @@ bool check_bad_calls() {
     return [=] { rowwise::softmax(from, to, extent, nullptr, {data, size}); };
   };
   const std::size_t enough = scratch.tensor.host.size();
-  const std::vector<BadCall> calls = {
+  std::vector<BadCall> calls = {
       {"x is null", [&] { rowwise::softmax<float>(nullptr, to, extent); }},
       {"y is null", [&] { rowwise::log_softmax<float>(from, nullptr, extent); }},
       {"dy is null", [&] { rowwise::softmax_backward<float>(from, nullptr, to, extent); }},
@@ -213,6 +235,10 @@ bool check_bad_calls() {
       {"x is not in device memory", [&] { rowwise::softmax(host, to, extent); }},
       {"x is not aligned to 4 bytes",
        [&] { rowwise::softmax(reinterpret_cast<const float*>(x.data + 1), to, extent); }},
+      {"labels is not aligned to 8 bytes",
+       [&] {
+         rowwise::cross_entropy(from, reinterpret_cast<const std::int64_t*>(labels.data + 4), losses, extent);
+       }},
       {"y overlaps x", [&] { rowwise::softmax<float>(to, to + 1, extent); }},
       {"dx overlaps dy", [&] { rowwise::softmax_backward<float>(from, to, to + extent.cols, extent); }},
       {"loss overlaps x", [&] { rowwise::cross_entropy<float>(to, label, to + 1, extent); }},
@@ -221,9 +247,18 @@ bool check_bad_calls() {
       {"workspace: 16 bytes are too few", with_workspace(scratch.tensor.data, 16)},
       {"workspace is null", with_workspace(nullptr, enough)},
       {"workspace is not aligned to 16 bytes", with_workspace(scratch.tensor.data + 8, enough)},
+      {"workspace overlaps x", with_workspace(x.data, bytes)},
       {"workspace overlaps y", with_workspace(to, bytes)},
       {"workspace overlaps y", with_workspace(to, std::numeric_limits<std::size_t>::max())},
   };
+  DeviceMemory elsewhere;
+  if (count_devices() > 1) {
+    CUDA_CHECK(cudaSetDevice(1));
+    elsewhere = allocate_device(bytes);
+    CUDA_CHECK(cudaSetDevice(0));
+    calls.push_back({"x is on device 1, and device 0 is current",
+                     [&] { rowwise::softmax(static_cast<const float*>(elsewhere.get()), to, extent); }});
+  }
   bool all = true;
   for (const BadCall& bad : calls) {
     std::string said = "nothing";
@@ -311,19 +346,14 @@ bool check_who_takes_narrow_rows() {
 
 /// Rows that all kernels for clusters can do on a GPU that has them.
 bool check_who_needs_clusters() {
-  const Gpu with{.device = 0,
-                 .compute_capability = 9,
-                 .multiprocessors = 132,
-                 .shared_bytes = 227 << 10,
-                 .largest_cluster = 16};
-  Gpu without = with;
+  Gpu without = h200;
   without.largest_cluster = 0;
   const Matrix matrix{.rows = 4096, .cols = 65536, .element_bytes = 2, .alignment = 16, .lie_alike = true};
   bool all = true;
   const auto check = [&](auto last) {
     for (int i = 0; i <= static_cast<int>(last); ++i) {
       const auto kernel = static_cast<decltype(last)>(i);
-      const bool needs = can_do(kernel, matrix, with) && !can_do(kernel, matrix, without);
+      const bool needs = can_do(kernel, matrix, h200) && !can_do(kernel, matrix, without);
       if (needs == need(kernel, matrix).clusters) continue;
       std::printf("WRONG: of kernel %d it is not said rightly whether it needs clusters\n", i);
       all = false;
@@ -334,6 +364,31 @@ bool check_who_needs_clusters() {
   check(rowwise::Loss::cluster_registers);
   check(rowwise::Gradient::kept_row);
   return all;
+}
+
+/// On a GPU with half the multiprocessors, half as many rows get the same kernel. Kernels that need clusters are
+/// in the lists for GPUs that have clusters, and in no others.
+bool check_lists() {
+  using rowwise::choose;
+  using rowwise::Loss;
+  Gpu half = h200;
+  half.multiprocessors /= 2;
+  bool right = true;
+  int changes = 0;
+  for (const std::int64_t alignment : {16, 2}) {
+    Matrix matrix{.rows = 1, .cols = 8192, .element_bytes = 2, .alignment = alignment, .lie_alike = true};
+    for (const auto& line : rowwise::choices_for<Loss>(matrix).without_clusters) {
+      right &= !need(line.kernel, matrix).clusters;
+    }
+    while (matrix.rows < 100000) {
+      const Loss of_half = choose<Loss>(matrix, half, true);
+      changes += of_half != choose<Loss>(matrix, h200, true);
+      matrix.rows *= 2;
+      right &= of_half == choose<Loss>(matrix, h200, true);
+    }
+  }
+  if (!right || changes == 0) std::printf("WRONG: the lists, by which %d kernels change\n", changes);
+  return right && changes > 0;
 }
 
 /// The time for a shape that goes through the table to its end.
@@ -355,10 +410,13 @@ bool check_time_of_choice() {
 int main() {
   return run_on_device([](const Device& /*device*/) {
     const bool results = check_results();
+    const bool cleared = check_workspace_that_is_cleared();
     const bool refusals = check_bad_calls();
     const bool forgotten = check_error_of_earlier_call();
     const bool narrow = check_who_takes_narrow_rows();
     const bool clusters = check_who_needs_clusters();
-    return check_time_of_choice() && results && refusals && forgotten && narrow && clusters;
+    const bool lists = check_lists();
+    return check_time_of_choice() && results && refusals && forgotten && narrow && clusters && lists &&
+           cleared;
   });
 }
