@@ -24,7 +24,7 @@ std::vector<Tensor> loss_and_dx(const Problem& problem) {
 /// The labels of eight rows are the first column, none (ignored), the last column, the column that the kind
 /// of input has chosen, and any columns. The ignored rows include rows whose values make everything NaN.
 /// Instead of the first two, neg_inf_prefix has the labels next to the columns, which are out of range: no
-/// value of it makes the rows beside them NaN.
+/// value of it makes the rows next to them NaN.
 struct LabelOfRow {
   std::uint64_t seed;
   std::int64_t cols;

@@ -108,7 +108,7 @@ bool check_labels_that_are_no_columns(const Stage& stage, const Device& device) 
   bool all = true;
   std::set<std::string> who;
   // x at the label is read early, and last; and rows that packs do not cover.
-  // The rows beside those that become NaN show what is written there.
+  // The rows next to those that become NaN show what is written there.
   for (const Shape shape : {Shape{12, 200}, Shape{12, 201}, Shape{12, 1000}}) {
     const Labels labels{0,    -1, 0,         shape.cols,    0, Limits::max(), 3, Limits::min(),
                         -100, 3,  1LL << 32, shape.cols - 1};
