@@ -130,6 +130,14 @@ def switched(file: str, text: str, compares: bool, sites: list[Site]) -> str:
     return "\n".join(lines)
 
 
+def write_executable(path: Path, image: bytes) -> None:
+    """As a new file: a process that has not quite ended may still hold the one before."""
+    new = path.with_suffix(".new")
+    new.write_bytes(image)
+    new.chmod(0o755)
+    new.replace(path)
+
+
 def comparison(file: str, line: str, sites: list[Site], found: re.Match[str]) -> str:
     name, other = ("LESS", "<=") if found[1] == "<" else ("LESS_OR_EQUAL", "<")
     sites.append(Site(file, line, f"{found[1]} became {other}"))
@@ -189,13 +197,12 @@ def check(build: Path, stage: str) -> str:
     expected = SURVIVORS.get(stage, {})
     problems: list[str] = []
     survived: list[str] = []
-    mistaken.write_bytes(image)
-    mistaken.chmod(0o755)
+    write_executable(mistaken, image)
     for run in (run for folder in sorted({folder_of(site) for site in sites}) for run in runs[folder]):
         if is_noticed(run, 0):
             raise Failure(f"fails without a mistake: {' '.join(run)}")
     for number, site in enumerate(sites, 1):
-        mistaken.write_bytes(image.replace(off, b"switched_on = %d;" % (SWITCH + number)))
+        write_executable(mistaken, image.replace(off, b"switched_on = %d;" % (SWITCH + number)))
         if not any(is_noticed(run, number) for run in runs[folder_of(site)]):
             survived.append(site.line)
             if site.line not in expected:
