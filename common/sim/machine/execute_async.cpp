@@ -657,8 +657,7 @@ void send(Warp& warp, const Instruction& instruction, LaneMask lanes) {
                                          warp.race_order(barrier.owner))) {
       suspect(warp, lane, FaultKind::race,
               "race: an asynchronous store whose mbarrier another thread initialised, with nothing that "
-              "orders the two "
-              "(a fence.mbarrier_init before the cluster's barrier does)");
+              "orders the two (a fence.mbarrier_init before the cluster's barrier does)");
     }
     if (combines == nullptr) {
       if (to.owner->in_flight.contains_any(offset, bytes)) {

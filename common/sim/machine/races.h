@@ -135,8 +135,7 @@ class LaunchOrder {
       "; one of the two is not of system scope (as atomicAdd_system and cuda::thread_scope_system are)";
   static constexpr const char* too_narrow =
       "; an atomic, a fence, a release or an acquire between blocks is of block or cluster scope, which does "
-      "not reach "
-      "so far (__threadfence, atomicAdd and cuda::thread_scope_device do)";
+      "not reach so far (__threadfence, atomicAdd and cuda::thread_scope_device do)";
   /// "block (3, 0, 0) of softmax on device 1"
   [[nodiscard]] std::string describe(std::uint64_t block) const;
   /// Time has begun anew: the turns are forgotten, the work that is under way is not.
