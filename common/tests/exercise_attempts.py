@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from learn import exercise as tool
+from learn.progress import find_exercises
 
 # Before Python 3.11, pytest itself needs tomli.
 tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 ROOT = Path(__file__).resolve().parents[2]
-EXERCISES = {exercise.name: exercise for exercise in tool.find_exercises(ROOT)}
+EXERCISES = {exercise.name: exercise for exercise in find_exercises(ROOT)}
 
 
 def solution_of(name: str) -> str:

@@ -19,7 +19,7 @@ from unittest.mock import MagicMock
 import pytest
 from fake_programs import Programs, check_signal_ends, lasting
 from fake_stages import TOOLS, quietly
-from learn import exercise as tool
+from learn import exercise as tool, progress
 
 
 class Terminal:
@@ -88,7 +88,7 @@ class Learner:
         (root / "01_a/main.cu").touch()
         programs.fake("nvcc", body=COMPILER)
         (root / "build/CMakeCache.txt").write_text(f"CMAKE_CUDA_COMPILER:FILEPATH={programs.folder}/nvcc\n")
-        self.mine, self.progress = root / "01_a/exercise/of_01_1/mine.cu", root / tool.PROGRESS_FILE
+        self.mine, self.progress = root / "01_a/exercise/of_01_1/mine.cu", root / progress.PROGRESS_FILE
         self.options = ["--root", str(root), "--checks", str(root / "build/exercise")]
         self.environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
         self.environment.pop("NO_COLOR", None)
@@ -286,7 +286,7 @@ def test_the_primer_has_number_00(learner: Learner) -> None:
     learner.piped("", 0, "primer\n  next  00.1")
     learner.piped("", 0, "Next: read common/primer/README.md, then ./run exercise 00.1\n")
     for name in ("0", "00", "0.1", "00.1", "primer", "first"):
-        (learner.root / tool.PROGRESS_FILE).unlink(missing_ok=True)
+        (learner.root / progress.PROGRESS_FILE).unlink(missing_ok=True)
         learner.piped(f"{name} --hint", 0, "00.1 Hint 1")
     learner.piped("00.2", 2, "there is no exercise '00.2'; stage 00 has 00.1")
     learner.piped("7", 2, "accepted: 00, 01, 02, a number such as 00.1")
@@ -351,7 +351,7 @@ def test_a_checkout_that_cannot_be_written(learner: Learner, monkeypatch: pytest
     with monkeypatch.context() as patched:
         patched.setattr(tool, "write_new", fail)
         assert learner.piped("01.1", 2, f"{learner.mine}: Read-only file system").count("\n") == 1
-    monkeypatch.setattr(tool, "write_whole", fail)
+    monkeypatch.setattr(progress, "write_whole", fail)
     learner.mine.write_text("right")
     said = "cannot be written (Read-only file system): your progress is not saved"
     assert "Solved" in learner.piped("01.1", 0, said)
@@ -365,6 +365,6 @@ DAMAGED += ['{"solved": [], "hints": {}}', '{"solved": {"01.1": 5}, "hints": {}}
 def test_damaged_progress(learner: Learner, text: str | bytes) -> None:
     learner.progress.write_bytes(text.encode() if isinstance(text, str) else text)
     printed = learner.piped("", 0, "0 of 3 solved")
-    assert printed.count(f"{tool.PROGRESS_FILE} cannot be read: your progress starts again from zero.\n") == 1
+    assert printed.count(f"{progress.PROGRESS_FILE} cannot be read: your progress starts again from zero.\n") == 1
     learner.piped("01.1 --hint")
     assert "cannot be read" not in learner.piped("01.1", 1)

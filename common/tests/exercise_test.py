@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from exercise_attempts import ATTEMPTS, EXERCISES, FILES, ROOT, check_of, kernel_of, solution_of, text_of
-from learn import exercise as tool
+from learn.checker import CHECK_TIMEOUT_S, NO_DEVICE, Checker
+from learn.exercise import HINT
 
 CHECKS = Path(os.environ.get("CHECKS", ROOT / "build/exercise")).resolve()
 
@@ -68,18 +69,18 @@ def compiled(work: Path, name: str) -> tuple[Path, str]:
     dispatch = f'extern "C" void {launcher}({parameters}) {{\n  switch (std::atoi(std::getenv("ATTEMPT"))) {{\n{calls}  }}\n}}\n'
     (folder / "all.cu").write_text(everything + dispatch, encoding="utf-8")
     library = folder / "all.so"
-    command = [*tool.Checker(ROOT, CHECKS, "sim").compiler(), str(folder / "all.cu"), "-o", str(library)]
+    command = [*Checker(ROOT, CHECKS, "sim").compiler(), str(folder / "all.cu"), "-o", str(library)]
     result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return library, result.stdout if result.returncode != 0 else ""
 
 
-def checker(work: Path, device: str = "sim", timeout_s: float = tool.CHECK_TIMEOUT_S) -> tool.Checker:
-    made = tool.Checker(ROOT, CHECKS, device, timeout_s)
+def checker(work: Path, device: str = "sim", timeout_s: float = CHECK_TIMEOUT_S) -> Checker:
+    made = Checker(ROOT, CHECKS, device, timeout_s)
     made.work = work
     return made
 
 
-def check(work: Path, name: str, which: str, timeout_s: float = tool.CHECK_TIMEOUT_S) -> tuple[int, str]:
+def check(work: Path, name: str, which: str, timeout_s: float = CHECK_TIMEOUT_S) -> tuple[int, str]:
     """The exit code and the output of the check of an attempt."""
     attempts = attempts_at(name)
     if name not in COMPILED:
@@ -104,7 +105,7 @@ def check_wrong(work: Path, name: str, which: str, message: str, **more: float) 
 def test_attempt(work: Path, name: str, which: str) -> None:
     attempt = ATTEMPTS[name][which]
     if not attempt.is_right:
-        check_wrong(work, name, which, attempt.says, timeout_s=5 if which == "too long" else tool.CHECK_TIMEOUT_S)
+        check_wrong(work, name, which, attempt.says, timeout_s=5 if which == "too long" else CHECK_TIMEOUT_S)
     else:
         code, text = check(work, name, which)
         assert code == 0 and text.startswith("Solved") and re.search(attempt.says, text, re.DOTALL), text
@@ -113,7 +114,7 @@ def test_attempt(work: Path, name: str, which: str) -> None:
 
 def mistakes_in(name: str) -> list[list[str]]:
     """The mistakes in an exercise to predict: question, wrong answer and message."""
-    code, text = tool.Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[name], ["--mistakes"])
+    code, text = Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[name], ["--mistakes"])
     assert code == 0, text
     return [line.split("\t") for line in text.splitlines()]
 
@@ -179,7 +180,7 @@ def test_solution(work: Path, name: str) -> None:
         return
     for other in set(COMPILED) - {name}:
         library = str(work / f"{name}-sim.so")
-        code, text = tool.Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[other], [library, library])
+        code, text = Checker(ROOT, CHECKS, "sim").run_check(EXERCISES[other], [library, library])
         refused = re.search("file of another exercise|defines no function|The simulator stopped the kernel", text)
         assert code == 1 and refused, f"{other} takes it: {text}"
 
@@ -187,7 +188,7 @@ def test_solution(work: Path, name: str) -> None:
 @pytest.mark.parametrize("name", COMPILED)
 def test_on_a_gpu(work: Path, name: str) -> None:
     code, text = checker(work, "gpu").check(EXERCISES[name], EXERCISES[name].file("starter"))
-    if code == tool.NO_DEVICE:
+    if code == NO_DEVICE:
         pytest.skip(text)
     assert code == 1, text
     code, text = checker(work, "gpu").check(EXERCISES[name], EXERCISES[name].file("solution"))
@@ -209,7 +210,7 @@ def test_nothing_is_forgotten() -> None:
         starter = exercise.file("starter").read_text(encoding="utf-8").splitlines()
         solution = solution_of(name).splitlines()
         assert starter[0] == solution[0] and starter[1:] != solution[1:], name
-        assert len(tool.HINT.findall((exercise.folder / "hints.md").read_text(encoding="utf-8"))) == 3, name
+        assert len(HINT.findall((exercise.folder / "hints.md").read_text(encoding="utf-8"))) == 3, name
         assert len(list(exercise.folder.glob("check.c*"))) == 1, name
         title = starter[0].partition(", ")[2]
         lesson = (exercise.folder.parents[1] / "README.md").read_text(encoding="utf-8")

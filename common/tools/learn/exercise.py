@@ -21,13 +21,10 @@ import contextlib
 import datetime
 import difflib
 import itertools
-import json
 import os
 import re
 import select
 import shutil
-import signal
-import subprocess
 import sys
 import termios
 import textwrap
@@ -35,103 +32,18 @@ import time
 import tty
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from command import Parser, ToolError, Usage, is_terminal, say, styled
-from files import load_json, write_new, write_whole
+from command import Parser, Usage, is_terminal, say, styled
+from files import write_new, write_whole
 from learn import watch
-from learn.building import build, cache_of, compiling, nvcc
+from learn.checker import NOT_YET, SOLVED, Checker
+from learn.progress import Exercise, Progress, find_exercises
 
-SOLVED, NOT_YET, NO_DEVICE = 0, 1, 3
-
-PROGRESS_FILE = ".exercise-progress.json"
-CHECK_TIMEOUT_S = 60
 WATCH_INTERVAL_S = 0.3
 WIDTH = 100
-LESSONS = ("common/primer", "[0-9][0-9]_*")
 
-TITLE = re.compile(r"Exercise (\d\d\.\d+), (write|fix|predict) it, (\d+) minutes: (.+)")
 HINT = re.compile(r"^## (Hint \d+: .+)$", re.MULTILINE)
-
-
-class Exercise(NamedTuple):
-    number: str  # "03.2"
-    kind: str  # "write", "fix" or "predict"
-    minutes: int
-    title: str
-    folder: Path
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def stage(self) -> str:
-        """The folder of its lesson: that of a stage, or the primer's, whose number is 00."""
-        return self.folder.parent.parent.name
-
-    @property
-    def stage_number(self) -> str:
-        return self.number[:2]
-
-    @property
-    def suffix(self) -> str:
-        return ".txt" if self.kind == "predict" else ".cu"
-
-    def file(self, stem: str) -> Path:
-        """`stem`: starter, solution or mine."""
-        return self.folder / (stem + self.suffix)
-
-    @property
-    def command(self) -> str:
-        return f"./run exercise {self.number}"
-
-
-def find_exercises(root: Path) -> list[Exercise]:
-    """All exercises, in the order of their numbers. The starters' first lines have their titles and times."""
-    exercises = []
-    starters = (root.glob(f"{lesson}/exercise/*/starter.*") for lesson in LESSONS)
-    for starter in itertools.chain.from_iterable(starters):
-        with starter.open(encoding="utf-8") as lines:
-            title = TITLE.search(lines.readline())
-        if title is None:
-            raise Usage(f"{starter}: the first line is not the title of an exercise")
-        number, kind, minutes, text = title.groups()
-        exercises.append(Exercise(number, kind, int(minutes), text, starter.parent))
-    if not exercises:
-        raise Usage(f"no exercise in {root}")
-    return sorted(exercises, key=lambda exercise: [int(part) for part in exercise.number.split(".")])
-
-
-# ---- Progress
-
-
-class Progress:
-    """The solved exercises, and the number of hints shown. A file that is missing or broken counts as no progress."""
-
-    def __init__(self, root: Path) -> None:
-        self.path = root / PROGRESS_FILE
-        self.solved: dict[str, str] = {}  # number -> date
-        self.hints: dict[str, int] = {}
-        if not self.path.exists():
-            return
-        try:
-            data = load_json(self.path)
-            solved, hints = data["solved"], data["hints"]
-            if not all(isinstance(date, str) for date in solved.values()) or not all(n in (1, 2, 3) for n in hints.values()):
-                raise ValueError
-            self.solved, self.hints = solved, hints
-        except (ToolError, ValueError, KeyError, AttributeError, TypeError):
-            say(f"{PROGRESS_FILE} cannot be read: your progress starts again from zero.")
-
-    def save(self) -> None:
-        try:
-            write_whole(self.path, json.dumps({"solved": self.solved, "hints": self.hints}, indent=1) + "\n")
-        except OSError as error:
-            say(f"{PROGRESS_FILE} cannot be written ({error.strerror}): your progress is not saved.")
-
-    def next_open(self, exercises: list[Exercise]) -> Exercise | None:
-        return next((exercise for exercise in exercises if exercise.number not in self.solved), None)
 
 
 # ---- The terminal
@@ -176,121 +88,6 @@ class Keys:
         if not select.select([sys.stdin], [], [], timeout_s)[0]:
             return ""
         return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"  # the terminal has gone
-
-
-# ---- Building and checking
-
-
-class Checker:
-    """Builds and checks learners' files. checks: a folder with the checks, built; None: build them."""
-
-    def __init__(self, root: Path, checks: Path | None, device: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
-        self.root = root
-        self.checks = checks or root / "build/exercise"
-        self.builds = checks is None
-        self.device = device
-        self.timeout_s = timeout_s
-        self.work = root / "build/exercise/learner"
-
-    def build_check(self, exercise: Exercise) -> None:
-        if not self.builds:
-            return
-        built = (self.checks / exercise.name).exists()
-        if not built:
-            print("Building the check of this exercise: this takes some minutes, but only the first time.", flush=True)
-        lesson = (exercise.folder.parent.parent / "README.md").relative_to(self.root)
-        code = build(self.root, "./run exercise", f"exercise_{exercise.name}", "simulator", reading=str(lesson), quiet=built)
-        if code != 0:
-            sys.exit(code)
-
-    def compiler(self) -> list[str]:
-        """For the GPU that the simulator is; for a GPU, the oldest of those that the stages are compiled for."""
-        cache = cache_of(self.checks.parent)
-        if self.device == "gpu":
-            architectures = re.findall(r"\d+", cache.get("compiled_for", ""))
-            oldest = min(map(int, architectures), default=80)
-            code = f"arch=compute_{oldest},code=[compute_{oldest},sm_{oldest}]"
-        else:
-            code = "arch=compute_90,code=compute_90"
-        options = ["-ftz=true", "-gencode", code, "-shared", "-Xcompiler=-fPIC"]
-        return [*nvcc(cache, self.root), *options]
-
-    def check(self, exercise: Exercise, source: Path) -> tuple[int, str]:
-        """Returns an exit code and the messages."""
-        self.build_check(exercise)
-        if exercise.kind == "predict":
-            return self.run_check(exercise, [str(source)])
-        if self.device == "gpu":
-            code, text = self.run_check(exercise, ["no library", "no library", "--device", "gpu"])
-            if code == NO_DEVICE:
-                return code, text
-        self.work.mkdir(parents=True, exist_ok=True)
-        library = self.library(exercise)
-        # The counters that a learner's are compared with.
-        before = self.work / f"{exercise.name}-before-{self.device}.so"
-        before_source = exercise.folder / "before.cu"
-        if not before_source.exists():
-            before_source = exercise.file("starter")
-        unfinished = before.with_suffix(".partial")
-        sources = {library: source}
-        if not before.exists() or before.stat().st_mtime < before_source.stat().st_mtime:
-            sources[unfinished] = before_source
-        commands = [[*self.compiler(), str(file), "-o", str(out)] for out, file in sources.items()]
-        with compiling(*commands, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as compilers:
-            messages = [compiler.communicate()[0] for compiler in compilers]
-        if compilers[0].returncode != 0:
-            return NOT_YET, first_error(messages[0], self.root)
-        if unfinished in sources:
-            os.replace(unfinished, before)
-        code, text = self.run_check(exercise, [str(library), str(before), "--device", self.device])
-        return code, text + (warnings_of(messages[0], self.root) if code == NOT_YET else "")
-
-    def library(self, exercise: Exercise) -> Path:
-        """The library that the learner's file is compiled into."""
-        return self.work / f"{exercise.name}-{self.device}.so"
-
-    def record(self, exercise: Exercise) -> list[watch.Json]:
-        """A trace of the learner's kernel in the case at which the check ended: the one that is wrong, or the last."""
-        command = [str(self.checks / exercise.name), str(self.library(exercise)), "no library"]
-        return watch.record(command, self.root, watch.BLOCKS, watch.EVENTS, timeout_s=self.timeout_s)[0]
-
-    def run_check(self, exercise: Exercise, arguments: list[str]) -> tuple[int, str]:
-        try:
-            result = subprocess.run(
-                [str(self.checks / exercise.name)] + arguments, cwd=self.root, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
-                timeout=self.timeout_s)
-        except subprocess.TimeoutExpired:
-            return NOT_YET, (f"No answer after {self.timeout_s:g} seconds. Is there a loop that does not end (how does its "
-                             "variable change?), or does every thread do the work of all?")
-        except OSError as error:
-            raise Usage(f"cannot start {self.checks / exercise.name}: {error.strerror}") from error
-        if result.returncode < 0:
-            name = signal.Signals(-result.returncode).name
-            return NOT_YET, (result.stdout + f"The launcher ended the program ({name}). On the host, device pointers must not "
-                             "be read or written: only kernels may do that.")
-        if result.returncode not in (SOLVED, NOT_YET):
-            return result.returncode, result.stdout + result.stderr
-        return result.returncode, result.stdout.replace(str(self.root) + "/", "")
-
-
-def warnings_of(messages: str, root: Path) -> str:
-    """The warnings of nvcc, with the source lines; without those of unused variables, which starters have. "" if none."""
-    found = re.findall(r"^(\S+\(\d+\)): warning #(\d+)-D: (.*)\n(.*)", messages.replace(str(root) + "/", ""), re.MULTILINE)
-    without = re.compile(r" \[with [^]]*\]")  # the same warning of each instantiation
-    warnings = {f"  {place}: {without.sub('', text)}\n       | {line.strip()}\n" for place, number, text, line in found if number not in ("177", "550")}
-    return "\nThe compiler warns:\n" + "".join(sorted(warnings)) if warnings else ""
-
-
-def first_error(messages: str, root: Path) -> str:
-    """The first error of nvcc or the host compiler, with the source line that they show, and how many there are."""
-    lines = messages.replace(str(root) + "/", "").splitlines()
-    places = [i for i, line in enumerate(lines) if re.search(r"\b(fatal )?error\b\s*:", line)]
-    begin, *others = places or [0]
-    belong = itertools.takewhile(lambda i: lines[i].strip() and i not in others, range(begin + 1, len(lines)))
-    shown = [begin, *belong][:4] if places else range(min(10, len(lines)))
-    text = "\n".join(["It does not compile:", *(f"  {lines[i]}" for i in shown)])
-    return text + (f"\n({len(others)} more error{'s' if len(others) > 1 else ''} after this one)" if others else "")
 
 
 # ---- The commands
