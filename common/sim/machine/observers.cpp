@@ -5,6 +5,7 @@
 
 #include "common/sim/machine/access.h"
 #include "common/sim/machine/block.h"
+#include "common/sim/machine/cluster.h"
 #include "common/sim/machine/faults.h"
 
 namespace sim {
