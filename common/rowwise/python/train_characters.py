@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains a small transformer to continue the lessons of this repository, character by character: twice, with PyTorch's softmax and
-cross-entropy and with the operators of torch_operators.py. Same weights, same batches: the same curve, except for rounding.
+cross-entropy and with those of the package rowwise. Same weights, same batches: the same curve, except for rounding.
 
-    cmake --build build --target rowwise && python3 common/rowwise/python/train_characters.py
+    pip install --no-build-isolation ./common/rowwise && python3 common/rowwise/python/train_characters.py
 
 It needs PyTorch and a GPU; takes a minute; prints the loss now and then, and draws training.svg next to this file.
 
@@ -23,7 +23,7 @@ try:
 except ImportError:
     print("train_characters.py: PyTorch is not installed for this python3", file=sys.stderr)
     raise SystemExit(3) from None
-import torch_operators as rowwise
+import rowwise.functional
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -38,8 +38,8 @@ class Operators(NamedTuple):
     cross_entropy: Callable[[Tensor, Tensor], Tensor]
 
 
-PYTORCH = Operators("PyTorch", torch.softmax, functional.cross_entropy)
-OURS = Operators("these operators", rowwise.softmax, rowwise.cross_entropy)
+PYTORCH = Operators("PyTorch", functional.softmax, functional.cross_entropy)
+OURS = Operators("rowwise", rowwise.functional.softmax, rowwise.functional.cross_entropy)
 
 
 class Block(nn.Module):
