@@ -29,6 +29,7 @@ from torch.nn import functional
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTEXT, BATCH, WIDTH, HEADS, LAYERS = 256, 32, 256, 8, 4
+MODES = ("eager", "compiled", "graph")  # with torch.compile; the whole step in a CUDA graph
 WARM_UP_STEPS = 20  # which take longer, and are not timed
 
 
@@ -79,30 +80,59 @@ class Run(NamedTuple):
     milliseconds: float  # a step, the median
 
 
-def train(operators: Operators, text: Tensor, characters: int, steps: int, compiled: bool) -> Run:
+def in_a_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Returns a function that repeats the step's launches. The step runs a few times before it is recorded."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return loss
+
+    return replay
+
+
+def train(operators: Operators, text: Tensor, characters: int, steps: int, mode: str) -> Run:
     torch.manual_seed(1)
     model = Transformer(characters, operators).cuda()
 
     def loss_of(batch: Tensor) -> Tensor:
         return operators.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
-    loss_of = torch.compile(loss_of, fullgraph=True) if compiled else loss_of
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loss_of = torch.compile(loss_of, fullgraph=True) if mode == "compiled" else loss_of
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=mode == "graph")
     batches = torch.Generator().manual_seed(2)
-    losses, times = [], []
-    for step in range(steps):
+
+    def next_batch() -> Tensor:
         begins = torch.randint(len(text) - CONTEXT - 1, (BATCH,), generator=batches).tolist()
-        batch = torch.stack([text[begin : begin + CONTEXT + 1] for begin in begins])
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+        return torch.stack([text[begin : begin + CONTEXT + 1] for begin in begins])
+
+    batch = next_batch()
+
+    def do_step() -> Tensor:
         loss = loss_of(batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())  # waits for the GPU
+        return loss
+
+    take_step = in_a_graph(do_step) if mode == "graph" else do_step
+    losses, times = [], []
+    for step in range(steps):
+        batch.copy_(next_batch())
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        losses.append(take_step().item())  # waits for the GPU
         times.append(1e3 * (time.perf_counter() - start))
         if step % 50 == 0 or step == steps - 1:
-            print(f"{operators.name:16} step {step:4}  loss {losses[-1]:.4f}", flush=True)
+            print(f"{operators.name:8} step {step:4}  loss {losses[-1]:.4f}", flush=True)
     return Run(losses, statistics.median(times[WARM_UP_STEPS:] or times))
 
 
@@ -138,7 +168,7 @@ def drawn(runs: dict[str, Run]) -> str:
         y = top + 30 + 26 * number
         parts.append(f'<polyline class="{kind}" points="{points}"/>')
         parts.append(f'<path class="{kind}" d="M{left + 230},{y} h40"/>')
-        parts.append(f'<text x="{left + 280}" y="{y + 5}">{name}: {run.milliseconds:.2f} ms a step</text>')
+        parts.append(f'<text x="{left + 280}" y="{y + 5}">{name}: {run.milliseconds:.2f} ms per step</text>')
     title = "Loss of a small transformer, with PyTorch's softmax and cross-entropy and with those of rowwise"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" role="img" aria-label="{title}">'
     return "\n".join([head, f"<title>{title}</title>", STYLE, *parts, "</svg>", ""])
@@ -147,7 +177,7 @@ def drawn(runs: dict[str, Run]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400, help="(default: 400)")
-    parser.add_argument("--compile", action="store_true", help="both under torch.compile")
+    parser.add_argument("--mode", choices=MODES, default="eager", help="how both take a step (default: eager)")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("training.svg"), help="the picture")
     parser.add_argument("--json", type=Path, help="a file for losses and times")
     arguments = parser.parse_args()
@@ -156,11 +186,11 @@ def main() -> None:
     lessons = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("[0-9][0-9]_*/README.md")))
     known = {character: number for number, character in enumerate(sorted(set(lessons)))}
     text = torch.tensor([known[character] for character in lessons], device="cuda")
-    runs = {of.name: train(of, text, len(known), arguments.steps, arguments.compile) for of in (PYTORCH, OURS)}
+    runs = {of.name: train(of, text, len(known), arguments.steps, arguments.mode) for of in (PYTORCH, OURS)}
     theirs, ours = (statistics.mean(run.losses[-20:]) for run in runs.values())
     print(f"loss at the end, the mean of 20 steps: {theirs:.4f} and {ours:.4f}; {torch.cuda.get_device_name()}")
     for name, run in runs.items():
-        print(f"{name:16} {run.milliseconds:7.2f} ms a step")
+        print(f"{name:8} {arguments.mode:8} {run.milliseconds:7.2f} ms per step")
     arguments.out.write_text(drawn(runs), encoding="utf-8")
     if arguments.json:
         arguments.json.write_text(json.dumps({name: run._asdict() for name, run in runs.items()}), encoding="utf-8")
