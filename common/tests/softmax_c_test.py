@@ -8,6 +8,8 @@ BUILD in the environment is where the library is built: build.
 import ctypes
 import math
 import os
+import subprocess
+import sys
 from ctypes import c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
@@ -28,7 +30,7 @@ class Library:
 
     def __init__(self) -> None:
         self.lib = ctypes.CDLL(str(BUILD / "librowwise.so"))
-        self.lib.rowwise_error.restype = c_char_p
+        self.lib.rowwise_error.restype = self.lib.rowwise_table.restype = c_char_p
         tail = [c_int64, c_int64, c_void_p, c_size_t, c_void_p]
         for name, pointers in {
             "softmax": 2,
@@ -189,3 +191,64 @@ SIZE = ctypes.byref(c_size_t())
 def test_bad_queries_are_refused(library: Library, query: tuple, says: str) -> None:
     assert library.lib.rowwise_workspace_bytes(*query) == BAD_ARGUMENT
     assert library.error().startswith(says)
+
+
+# ---- The table by which the library chooses its kernels. A process reads it once.
+
+
+def table_in_another_process(path: Path) -> tuple[int, str]:
+    """The code of a call with ROWWISE_TABLE, and the table's name or the error."""
+    ask = (
+        "from ctypes import CDLL, byref, c_char_p, c_size_t; import sys; library = CDLL(sys.argv[1])\n"
+        "library.rowwise_table.restype = library.rowwise_error.restype = c_char_p\n"
+        "code, name = library.rowwise_workspace_bytes(0, 0, 3, 1000, byref(c_size_t())), library.rowwise_table()\n"
+        "print(code, (name or library.rowwise_error()).decode())"
+    )
+    command = [sys.executable, "-c", ask, str(BUILD / "librowwise.so")]
+    done = subprocess.run(command, env={**os.environ, "ROWWISE_TABLE": str(path)}, text=True, capture_output=True, check=True)
+    code, _, said = done.stdout.strip().partition(" ")
+    return int(code), said
+
+
+GPU = "CPU simulator (attributes of an H200)"
+TABLE = (ROOT / "common/rowwise/tables/nvidia-h200.table").read_text(encoding="utf-8")
+OWN = TABLE.replace("gpu NVIDIA H200", f"gpu {GPU}")
+
+
+def test_the_table_that_is_compiled_in_is_scaled_to_another_gpu(library: Library) -> None:
+    said = library.lib.rowwise_table().decode()
+    assert said == f"the table of NVIDIA H200, scaled from 132 multiprocessors; ./run tune writes one for {GPU}"
+
+
+def test_a_table_that_the_environment_names_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "own.table"
+    path.write_text(OWN, encoding="utf-8")
+    assert table_in_another_process(path) == (OK, f"the table of {GPU} in {path}")
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (None, "ROWWISE_TABLE: {path} cannot be read"),
+        (TABLE, f"ROWWISE_TABLE: {{path}} is of NVIDIA H200, and the device is {GPU}; ./run tune writes one for it"),
+        ("", "{path}:0: the table names no GPU"),
+        (f"gpu {GPU}\n", "{path}:1: the table names no GPU"),
+        ("multiprocessors x\n", "{path}:1: the number of multiprocessors is missing"),
+        ("rows 8: any fused\n", "{path}:1: rows of no operation"),
+        ("x\n", "{path}:1: 'x' is not understood"),
+        ("Softmax 4 packs\n", "{path}:1: 'Softmax' is none of Forward, Backward, Loss and Gradient"),
+        ("Forward 3 packs\n", "{path}:1: 'Forward' is not understood"),
+        ("Forward 4 pack\n", "{path}:1: 'pack' is none of packs, displaced, halves and others"),
+        ("Forward 4 packs\nrows\n", "{path}:2: rows N: is missing"),
+        ("Forward 4 packs\nrows 0: any fused\n", "{path}:2: '0' is no number of rows"),
+        ("Forward 4 packs\nrows 8: 8x fused\n", "{path}:2: '8x' is no number of columns"),
+        ("Forward 4 packs\nrows 8: any kept_row\n", "{path}:2: 'kept_row' is no kernel"),
+        ("Forward 4 packs\nrows 8: any fused\nrows 4: any fused\n", "{path}:3: rows must not decrease"),
+        (f"gpu {GPU}\nmultiprocessors 132\n", "{path}:2: a list does not end with a line for any rows and columns"),
+    ],
+)
+def test_a_damaged_table_is_refused(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "own.table"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    assert table_in_another_process(path) == (BAD_ARGUMENT, says.format(path=path))

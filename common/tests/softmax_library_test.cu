@@ -366,29 +366,38 @@ bool check_who_needs_clusters() {
   return all;
 }
 
-/// On a GPU with half the multiprocessors, half as many rows get the same kernel. Kernels that need clusters are
-/// in the lists for GPUs that have clusters, and in no others.
-bool check_lists() {
+/// On a GPU with half the multiprocessors, half as many rows get the same kernel. A GPU without clusters gets no kernel that needs
+/// them, and a call without a workspace none that needs that.
+bool check_choices() {
   using rowwise::choose;
   using rowwise::Loss;
   Gpu half = h200;
   half.multiprocessors /= 2;
+  Gpu without_clusters = h200;
+  without_clusters.largest_cluster = 0;
   bool right = true;
   int changes = 0;
+  int clusters = 0;
+  int workspaces = 0;
   for (const std::int64_t alignment : {16, 2}) {
     Matrix matrix{.rows = 1, .cols = 8192, .element_bytes = 2, .alignment = alignment, .lie_alike = true};
-    for (const auto& line : rowwise::choices_for<Loss>(matrix).without_clusters) {
-      right &= !need(line.kernel, matrix).clusters;
-    }
     while (matrix.rows < 100000) {
       const Loss of_half = choose<Loss>(matrix, half, true);
       changes += of_half != choose<Loss>(matrix, h200, true);
       matrix.rows *= 2;
-      right &= of_half == choose<Loss>(matrix, h200, true);
+      const Loss chosen = choose<Loss>(matrix, h200, true);
+      right &= of_half == chosen;
+      clusters += need(chosen, matrix).clusters;
+      workspaces += need(chosen, matrix).workspace_bytes > 0;
+      right &= !need(choose<Loss>(matrix, without_clusters, true), matrix).clusters;
+      right &= need(choose<Loss>(matrix, h200, false), matrix).workspace_bytes == 0;
     }
   }
-  if (!right || changes == 0) std::printf("WRONG: the lists, by which %d kernels change\n", changes);
-  return right && changes > 0;
+  right &= changes > 0 && clusters > 0 && workspaces > 0;
+  if (!right)
+    std::printf("WRONG: choices; %d change, %d need clusters, %d a workspace\n", changes, clusters,
+                workspaces);
+  return right;
 }
 
 /// The time for a shape that goes through the table to its end.
@@ -415,8 +424,8 @@ int main() {
     const bool forgotten = check_error_of_earlier_call();
     const bool narrow = check_who_takes_narrow_rows();
     const bool clusters = check_who_needs_clusters();
-    const bool lists = check_lists();
-    return check_time_of_choice() && results && refusals && forgotten && narrow && clusters && lists &&
+    const bool choices = check_choices();
+    return check_time_of_choice() && results && refusals && forgotten && narrow && clusters && choices &&
            cleared;
   });
 }

@@ -197,6 +197,7 @@ COMMANDS = {
     "sim": "learn.sim",
     "watch": "learn.watch",
     "sweep": "measure.sweep",
+    "tune": "measure.tune",
     "profile": "measure.profiling",
     "record": "measure.record",
     "recorded": "measure.recorded",
@@ -213,7 +214,7 @@ COMMANDS = {
     "test_summary": "test_summary",
 }
 SHOWN = {"test_summary": "./test"} | {
-    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "watch", "sweep", "profile", "plot", "report")
+    name: f"./run {name}" for name in ("exercise", "doctor", "sim", "watch", "sweep", "tune", "profile", "plot", "report")
 }
 
 

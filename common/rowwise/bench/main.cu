@@ -1,11 +1,10 @@
 // The library's kernels as variants of one stage: the harness verifies, counts and times each as the dispatch
 // launches it, and prints the reasons of refusals.
 #include <cctype>
-#include <string_view>
 
 #include "common/harness/cli/run_stage.h"
 #include "common/harness/launches.cuh"
-#include "common/rowwise/bench/kernels.h"
+#include "common/rowwise/dispatch/for_each_kernel.h"
 #include "common/rowwise/dispatch/launch.cuh"
 
 namespace {
@@ -59,9 +58,5 @@ Stage stage() {
 }
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--kernels") {
-    print_kernels();
-    return 0;
-  }
   return run_stage(stage(), argc, argv);
 }

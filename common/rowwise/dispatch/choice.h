@@ -1,19 +1,21 @@
-// Which kernel does which matrix. `python3 common/tools choices` writes the table, choices.inc, from recorded
-// times; this file reads it, on the host, before every launch.
+// Which kernel does which matrix. `./run tune` measures all kernels, and writes a table; this file reads it, on the host, before every
+// launch.
 //
 // Source: the segments of OneFlow's softmax, which were guessed for one GPU: a warp per row up to 1024
 // columns, then shared memory as far as it suffices, then neither.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 
 #include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 
-/// An entry of the table: the kernel for up to `rows` rows and `cols` columns.
+/// A line of the table: the kernel for up to `most_rows` rows and `most_cols` columns.
 template <class Kernel>
 struct Choice {
   std::int64_t most_rows;
@@ -22,39 +24,38 @@ struct Choice {
 };
 inline constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
 
-#include "common/rowwise/dispatch/choices.inc"
-
 template <class Kernel>
 struct Choices {
   std::span<const Choice<Kernel>> lines;
-  std::span<const Choice<Kernel>> without_clusters;
+  int multiprocessors;  ///< of the GPU that was measured
 };
-/// For such a matrix.
+/// For such a matrix, on the current device. Throws std::invalid_argument if the file that the environment variable ROWWISE_TABLE
+/// names is no table of that GPU.
 template <class Kernel>
 Choices<Kernel> choices_for(const Matrix& matrix);
 
-/// Returns the kernel of the first line that holds the matrix, if that kernel can compute it; otherwise the
-/// search goes on in the next line or, if a kernel with clusters cannot run (no clusters, no workspace), in
-/// `without_clusters`. The last line there takes every matrix; for softmax's gradient, only with a workspace.
+/// Which table that is: "the table of NVIDIA H200, which is compiled in".
+const std::string& name_of_table();
+
+/// Returns the kernel of the first line that holds the matrix, if that kernel can compute it here; otherwise the search goes on. The
+/// last line takes every matrix; for softmax's gradient, only with a workspace. Rows are counted as the GPU that was measured would
+/// see them: half as many multiprocessors are as busy with half as many rows.
 template <class Kernel>
 Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
-  const double rows = static_cast<double>(matrix.rows) * recorded_multiprocessors / gpu.multiprocessors;
-  const auto holds = [&](const Choice<Kernel>& line) {
-    return rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols;
-  };
+  const auto [lines, multiprocessors] = choices_for<Kernel>(matrix);
+  const double rows = static_cast<double>(matrix.rows) * multiprocessors / gpu.multiprocessors;
   const auto can = [&](Kernel kernel) {
     return can_do(kernel, matrix, gpu) && (has_workspace || need(kernel, matrix).workspace_bytes == 0);
   };
-  const auto [lines, without_clusters] = choices_for<Kernel>(matrix);
-  for (const Choice<Kernel>& line : lines) {
-    if (!holds(line)) continue;
-    if (can(line.kernel)) return line.kernel;
-    if (need(line.kernel, matrix).clusters) break;
+  // Lines are in the order of their rows.
+  const auto first = std::partition_point(lines.begin(), lines.end(), [rows](const Choice<Kernel>& line) {
+    return static_cast<double>(line.most_rows) < rows;
+  });
+  for (const Choice<Kernel>& line : std::span(first, lines.end())) {
+    const bool holds = rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols;
+    if (holds && can(line.kernel)) return line.kernel;
   }
-  for (const Choice<Kernel>& line : without_clusters) {
-    if (holds(line) && can(line.kernel)) return line.kernel;
-  }
-  return without_clusters.back().kernel;
+  return lines.back().kernel;
 }
 
 }  // namespace rowwise

@@ -252,6 +252,12 @@ const char* rowwise_error(void) {
   return last_error.c_str();
 }
 
+const char* rowwise_table(void) {
+  const char* name = nullptr;
+  (void)guarded(ROWWISE_F32, [&](auto* /*element*/) { name = name_of_table().c_str(); });
+  return name;
+}
+
 int rowwise_workspace_bytes(rowwise_operation operation, rowwise_dtype dtype, int64_t rows, int64_t cols,
                             size_t* bytes) {
   return guarded(dtype, [&]<class T>(T*) {

@@ -20,6 +20,7 @@
 #include <torch/library.h>
 
 #include <ATen/cuda/CUDAGraphsUtils.cuh>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -56,6 +57,16 @@ void check(const char* name, const Tensor& x) {
                     c10::getDtypeNames(type).first, "; float32, float16 or bfloat16 is needed");
 }
 
+/// "[3, 10]"; a size that torch.compile does not know is "?".
+std::string shape_of(const Tensor& x) {
+  std::string text = "[";
+  for (const c10::SymInt& size : x.sym_sizes()) {
+    const std::optional<std::int64_t> known = size.maybe_as_int();
+    text += (text.size() > 1 ? ", " : "") + (known ? std::to_string(*known) : "?");
+  }
+  return text + "]";
+}
+
 void check_like(const char* name, const Tensor& other, const char* like_name, const Tensor& like) {
   check(like_name, like);
   TORCH_CHECK_VALUE(other.device() == like.device(), "device of ", name, ": ", other.device(), ", and of ",
@@ -63,15 +74,15 @@ void check_like(const char* name, const Tensor& other, const char* like_name, co
   TORCH_CHECK_VALUE(other.scalar_type() == like.scalar_type(), "dtype of ", name, ": torch.",
                     c10::getDtypeNames(other.scalar_type()).first, ", and of ", like_name, ": torch.",
                     c10::getDtypeNames(like.scalar_type()).first);
-  TORCH_CHECK_VALUE(other.sym_sizes() == like.sym_sizes(), "shape of ", name, ": ", other.sym_sizes(),
-                    ", and of ", like_name, ": ", like.sym_sizes());
+  TORCH_CHECK_VALUE(other.sym_sizes() == like.sym_sizes(), "shape of ", name, ": ", shape_of(other),
+                    ", and of ", like_name, ": ", shape_of(like));
 }
 
 void check_labels(const Tensor& x, const Tensor& labels) {
   check("x", x);
   TORCH_CHECK_VALUE(x.dim() == 2 && labels.dim() == 1 && x.sym_size(0) == labels.sym_size(0),
-                    "x must be rows x columns, with a label for each row: ", x.sym_sizes(), " and ",
-                    labels.sym_sizes());
+                    "x must be rows x columns, with a label for each row: ", shape_of(x), " and ",
+                    shape_of(labels));
   TORCH_CHECK_VALUE(labels.scalar_type() == at::kLong, "labels are torch.",
                     c10::getDtypeNames(labels.scalar_type()).first, "; int64 is needed");
   TORCH_CHECK_VALUE(labels.device() == x.device(), "device of labels: ", labels.device(),

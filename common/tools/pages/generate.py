@@ -122,7 +122,7 @@ def run(context: Context, check: bool, redraw: bool) -> list[str]:
             differing.append(path.relative_to(root).as_posix())
             if not check:
                 files[path] = draw.svg(chart)
-    if (root / choices.TABLE).is_file():
+    if (root / choices.TABLES).is_dir():
         picture = root / segments.PICTURE
         files[picture] = segments.drawn(root)
         if not picture.is_file() or picture.read_text(encoding="utf-8") != files[picture]:

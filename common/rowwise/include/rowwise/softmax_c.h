@@ -21,6 +21,11 @@ const char* rowwise_version(void);
 /* The message of this thread's last call that failed; valid until the next that fails. */
 const char* rowwise_error(void);
 
+/* Which table of measured times chooses the kernels on the current device: "the table of NVIDIA H200, which is compiled in".
+   The environment variable ROWWISE_TABLE names a file with another one, as ./run tune writes it; it is read once per device.
+   NULL if there is none, and then rowwise_error() says why. */
+const char* rowwise_table(void);
+
 /* The type of the elements of a matrix. */
 typedef enum { ROWWISE_F32 = 0, ROWWISE_F16 = 1, ROWWISE_BF16 = 2 } rowwise_dtype;
 

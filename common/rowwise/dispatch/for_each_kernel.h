@@ -1,13 +1,11 @@
 // Every kernel of the dispatch, for programs that go through all of them.
 #pragma once
 
-#include <string>
-
 #include "common/rowwise/dispatch/kernels.h"
 
 namespace rowwise {
 
-/// Calls use(kernel, kind, name, idea) for each kernel. `kind` is the name of the enumeration.
+/// Calls use(kernel, kind, name, idea) for each kernel, all but the first as text. `kind` is the name of the enumeration.
 template <class Use>
 void for_each_kernel(Use use) {
 #define ROWWISE_USE_FORWARD(kernel, idea) use(Forward::kernel, "Forward", #kernel, idea);
@@ -23,8 +21,5 @@ void for_each_kernel(Use use) {
 #undef ROWWISE_USE_LOSS
 #undef ROWWISE_USE_GRADIENT
 }
-
-/// Prints common/rowwise/dispatch/kernels.csv, if the current GPU is an H200 or the simulator's.
-void print_kernels();
 
 }  // namespace rowwise
