@@ -41,16 +41,25 @@ def losses(needs: dict[str, str] | None = None, **parts: float) -> dict[str, Los
     return {kernel: Loss(part, (needs or {}).get(kernel, "")) for kernel, part in parts.items()}
 
 
+def lines_of(cells: tune.Cells) -> list[Line]:
+    """Of a kind of kernels in which none of the test's does anything."""
+    return tune.lines_of("Loss", cells)
+
+
 def test_each_cell_has_the_fastest_kernel_unless_its_neighbours_have_one_that_is_as_fast() -> None:
+    def segments(cells: tune.Cells) -> list[Line]:
+        """Without the slower kernels that follow the first one of a segment."""
+        return list({line[:2]: line for line in reversed(lines_of(cells))}.values())[::-1]
+
     narrow, wide = losses(a=0, b=0.05), losses(a=0.05, b=0)
     cells = {rows: {100: narrow, 200: narrow, 400: wide, 800: wide} for rows in (1, 10, 100)}
-    assert tune.lines_of(cells) == [Line(ANY, 282, "a"), Line(ANY, ANY, "b")]
-    for loss, lines in ((0.01, 2), (0.09, 7)):
+    assert segments(cells) == [Line(ANY, 282, "a"), Line(ANY, ANY, "b")]
+    for loss, number in ((0.01, 2), (0.09, 7)):
         cells[10][100] = losses(a=loss, b=0)
-        assert len(tune.lines_of(cells)) == lines
+        assert len(segments(cells)) == number
     cells[100] = {cols: losses(a=0.09, b=0) for cols in cells[100]}
     cells[10] = cells[1]
-    assert tune.lines_of(cells) == [Line(32, 282, "a"), Line(32, ANY, "b"), Line(ANY, ANY, "b")]
+    assert segments(cells) == [Line(32, 282, "a"), Line(32, ANY, "b"), Line(ANY, ANY, "b")]
 
 
 def test_matrices_that_were_not_measured_are_like_those_of_the_nearest_rows() -> None:
@@ -62,21 +71,31 @@ def test_matrices_that_were_not_measured_are_like_those_of_the_nearest_rows() ->
     assert filled[1][4000] == few
 
 
+END = {"one_read": Loss(0, "")}  # the widest rows, which a kernel for anything does best
+
+
+def slow_before(cell: dict[str, Loss]) -> dict[str, Loss]:
+    return {kernel: loss._replace(part=0.09) for kernel, loss in cell.items()} | END
+
+
+REST = [Line(ANY, ANY, "one_read")]
+
+
 def test_a_kernel_that_needs_something_has_stand_ins() -> None:
     needs = {"all": "wca", "clusters": "c", "workspace": "w"}
     cell = losses(needs, all=0, clusters=0.02, workspace=0.03, plain=0.05, slow=0.09)
-    lines = tune.lines_of({1: {100: cell}})
-    assert [line.kernel for line in lines] == ["all", "clusters", "workspace", "plain"]
+    lines = lines_of({1: {100: cell, 400: slow_before(cell)}})
+    assert lines == [*(Line(ANY, 200, kernel) for kernel in ("all", "clusters", "workspace", "plain")), *REST]
     for able, kernel in (("clusters slow plain", "clusters"), ("workspace plain slow", "workspace"), ("slow plain", "plain")):
         assert choices.chosen(lines, 1, 100, able.split()) == kernel
-    assert [line.kernel for line in tune.lines_of({1: {100: losses(plain=0, all=0.01)}})] == ["plain"]
+    plain = losses(plain=0, all=0.01)
+    assert lines_of({1: {100: plain, 400: slow_before(plain)}}) == [Line(ANY, 200, "plain"), *REST]
 
 
 def test_the_segment_of_a_kernel_that_cannot_do_the_next_columns_reaches_up_to_them() -> None:
-    here, there = losses({"held": "w"}, held=0, slow=0.08, fast=0.09), losses(slow=0.09, fast=0)
-    lines = tune.lines_of({1: {100: here, 400: there}})
-    assert lines == [Line(ANY, 399, "held"), Line(ANY, 100, "slow"), Line(ANY, ANY, "fast")]
-    assert tune.lines_of({1: {100: here, 400: {**there, "held": Loss(0.09, "w")}}})[:2] == [Line(ANY, 200, "held"), Line(ANY, 200, "slow")]
+    here = losses({"held": "w"}, held=0, slow=0.08)
+    assert lines_of({1: {100: here, 400: END}}) == [Line(ANY, 399, "held"), Line(ANY, 100, "slow"), *REST]
+    assert lines_of({1: {100: here, 400: slow_before(here)}}) == [Line(ANY, 200, "held"), Line(ANY, 200, "slow"), *REST]
 
 
 def test_wide_rows_of_parts_that_are_measured_when_narrow_are_like_others() -> None:
@@ -87,6 +106,13 @@ def test_wide_rows_of_parts_that_are_measured_when_narrow_are_like_others() -> N
     assert {cols: found["a"].part for cols, found in cells["Forward", DISPLACED][8].items()} == {1000: 0, 9001: 0.75}
     assert [*cells["Forward", OTHERS][8]] == [1001, 9001]
     assert not cells["Forward", PACKS]
+
+
+def test_rows_that_are_wider_than_the_grid_get_the_fastest_kernel_that_can_do_them() -> None:
+    needs = {"held": "c", "two_kernels": "w"}
+    cell = losses(needs, held=0, quick=0.02, two_kernels=0.04, unaligned=0.06, slow=0.09)
+    lines = tune.lines_of("Backward", {1: {100: cell, 400: cell}})
+    assert lines == [Line(ANY, ANY, kernel) for kernel in ("held", "quick", "two_kernels", "unaligned")]
 
 
 MACHINE = "gpu NVIDIA H200; 132 multiprocessors; the table of NVIDIA H200 in /home/me/h200.table"
@@ -109,12 +135,13 @@ def test_it_writes_a_table_and_the_times(tmp_path: Path, capsys: pytest.CaptureF
     table = choices.read_table(path)
     assert table[:2] == ("NVIDIA H200", 132)
     for (kind, _), lines in table.lines.items():
-        assert lines == [Line(ANY, ANY, kernel) for kernel in ("online", *tune.LAST[kind])]
+        assert [line.kernel for line in lines] == ["online", *(["fused"] if kind != "Forward" else []), *tune.LAST[kind]]
     text = path.read_text(encoding="utf-8")
     assert "commit 0123456789ab and changes." in text
     times = (tmp_path / "build/nvidia-h200.times").read_text(encoding="utf-8").splitlines()
-    assert times[0] == MACHINE
-    assert len(times) == 1 + sum(1 for operation in KINDS for _ in tune.grid(operation))
+    assert times[1].endswith("commit 0123456789ab and changes.")
+    assert times[2] == MACHINE
+    assert len(times) == 3 + sum(1 for operation in KINDS for _ in tune.grid(operation))
     out = tmp_path / "again.table"
     tune.main([*where, "--from", str(tmp_path / "build/nvidia-h200.times"), "--out", str(out)])
     assert out.read_text(encoding="utf-8") == text

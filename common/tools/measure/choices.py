@@ -14,7 +14,7 @@ from command import Parser, ToolError, not_empty
 from measure.results import DISPATCH, ELEMENT_BYTES, OF_LIBRARY, OTHERS, PLAIN, RESULT, ROOT, SIZE, Each, Json, check_percent, file_of, gpu_slug, load
 
 TABLES = "common/rowwise/tables"
-MOST_POINTS = 3.0  # of the copy's speed that the table may lose before --check fails
+MOST_POINTS = 3.5  # of the copy's speed that the table may lose before --check fails
 ANY = (1 << 63) - 1
 
 # The operations, and the kind of kernels that do them: a C++ enumeration.
@@ -72,8 +72,8 @@ def _text(number: int) -> str:
     return "any" if number == ANY else str(number)
 
 
-def table_text(table: Table, heading: str) -> str:
-    text = [*(f"# {line}" for line in heading.splitlines()), f"gpu {table.gpu}", f"multiprocessors {table.multiprocessors}"]
+def table_text(table: Table, heading: Iterable[str]) -> str:
+    text = [*heading, f"gpu {table.gpu}", f"multiprocessors {table.multiprocessors}"]
     for (kind, part), lines in table.lines.items():
         text += ["", f"{kind} {part}"]
         for most_rows in dict.fromkeys(line.most_rows for line in lines):

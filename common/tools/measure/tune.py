@@ -35,6 +35,7 @@ from measure.schema import Json
 from measure.sweep_options import MATRIX_BYTES, MOST_RANDOM, random_problems
 
 PROGRAM = "rowwise_tune"
+TITLE = "# Which kernel is the fastest, by rows and columns: the first line that holds a matrix, and whose kernel can do it, counts."
 SAMPLES, SAMPLES_OF_JUDGE = 4, 15
 SEED, MOST_SEED = 1, 10**6
 DTYPE = {4: "f32", 2: "bf16"}
@@ -54,7 +55,7 @@ FAR_BEHIND = 0.10  # a kernel that is slower by this is as bad as any
 # A change of the kernel from one cell to the next costs as much as a loss of 2 % in one cell.
 CHANGE_COSTS = 2.0**2
 PASSES = 4
-# Kernels that do anything, for matrices that no line before could do.
+# Kernels that do anything, for rows that are wider than the grid, and for matrices that no line before could do.
 LAST = {"Forward": ("row_in_flight", "online"), "Backward": ("unaligned", "two_kernels"), "Loss": ("one_read",), "Gradient": ("kept_row",)}
 
 
@@ -225,7 +226,17 @@ def _stand_ins(first: str, cells: list[Losses]) -> Iterator[str]:
                 yield names[-1]
 
 
-def lines_of(measured: Cells) -> list[Line]:
+def _slower(first: str, losses: Losses, last: tuple[str, ...]) -> Iterator[str]:
+    """The other kernels from the fastest to the first that does anything and needs nothing. Wider rows than those of the grid get them,
+    as far as each can do them."""
+    for kernel in sorted(losses, key=losses.__getitem__):
+        if kernel != first:
+            yield kernel
+        if kernel in last and not losses[kernel].needs:
+            return
+
+
+def lines_of(kind: str, measured: Cells) -> list[Line]:
     cells = filled(measured)
     heights = list(cells)
     found: dict[int, list[Line]] = {}
@@ -241,7 +252,8 @@ def lines_of(measured: Cells) -> list[Line]:
             if after and kernel not in cells[rows][after]:
                 first_cols, stand_in_cols = after - 1, cols[-1]
             found[rows].append(Line(most_rows, first_cols, kernel))
-            found[rows] += [Line(most_rows, stand_in_cols, name) for name in _stand_ins(kernel, [cells[rows][one] for one in cols])]
+            names = _stand_ins(kernel, [cells[rows][one] for one in cols]) if after else _slower(kernel, cells[rows][cols[-1]], LAST[kind])
+            found[rows] += [Line(most_rows, stand_in_cols, name) for name in names]
     # Lines that the next rows have, too, are not needed here.
     alike = lambda lines: [(line.most_cols, line.kernel) for line in lines]  # noqa: E731
     kept = [rows for rows, after in itertools.zip_longest(heights, heights[1:]) if not after or alike(found[rows]) != alike(found[after])]
@@ -251,7 +263,7 @@ def lines_of(measured: Cells) -> list[Line]:
 def fitted(gpu: str, multiprocessors: int, measured: Iterable[Timed]) -> Table:
     lines: Lines = {}
     for (kind, part), cells in cells_of(measured).items():
-        lines[kind, part] = [*lines_of(cells), *(Line(ANY, ANY, kernel) for kernel in LAST[kind])]
+        lines[kind, part] = [*lines_of(kind, cells), *(Line(ANY, ANY, kernel) for kernel in LAST[kind])]
     return Table(gpu, multiprocessors, lines)
 
 
@@ -314,6 +326,16 @@ def random_matrices(number: int, seed: int) -> list[Matrix]:
     return [Matrix(one.op, one.dtype, one.rows, one.cols, one.offset) for one in problems]
 
 
+def write_table(arguments: argparse.Namespace, lines: list[str]) -> None:
+    """The lines of a .times file: how it was measured, the GPU, and the matrices."""
+    heading = [line for line in lines if line.startswith("#")]
+    machine, measured = machine_of("".join(lines[len(heading) : len(heading) + 1])), map(parsed, lines[len(heading) + 1 :])
+    out = arguments.out or arguments.build / f"{results.gpu_slug(machine['gpu'])}.table"
+    table = table_text(fitted(machine["gpu"], machine["multiprocessors"], measured), [TITLE, *heading])
+    write_whole(out, table)
+    say(f"wrote {out}. The library uses it from now on after: export ROWWISE_TABLE={out.resolve()}")
+
+
 def seeds(text: str) -> list[int]:
     return list(map(whole_number(MOST_SEED), text.split(",")))
 
@@ -323,7 +345,7 @@ def main(argv: list[str]) -> None:
     option = parser.add_argument
     option("--judge", metavar="N", type=whole_number(MOST_RANDOM), help="number of random matrices per operation and seed; see above")
     option("--seed", metavar="N,...", type=seeds, default=[SEED], help=f"of the random matrices (default: {SEED})")
-    option("--from", metavar="FILE", type=Path, dest="times", help="use times that an earlier call has left in build")
+    option("--from", metavar="FILE", type=Path, dest="times", help="make the table from times that an earlier call has left in build")
     option("--out", metavar="FILE", type=file_to_write, help="where to write the table, or the verdicts")
     option("--list", action="store_true", help="list the matrices, and stop")
     results.add_commit_option(parser)
@@ -335,22 +357,16 @@ def main(argv: list[str]) -> None:
     if arguments.list:
         print("\n".join(map(str, matrices)))
         return
+    if arguments.times and not arguments.judge:
+        write_table(arguments, arguments.times.read_text(encoding="utf-8").splitlines())
+        return
     commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
-    if arguments.times:
-        lines = arguments.times.read_text(encoding="utf-8").splitlines()
-    else:
-        lines = measured_here(arguments.build / PROGRAM, matrices, SAMPLES_OF_JUDGE if arguments.judge else SAMPLES)
-    machine, measured = machine_of(lines[0]), list(map(parsed, lines[1:]))
-    stem = arguments.build / results.gpu_slug(machine["gpu"])
-    kind = ".judged" if arguments.judge else ""
-    if not arguments.times:
-        write_whole(Path(f"{stem}{kind}.times"), "".join(f"{line}\n" for line in lines))
+    lines = measured_here(arguments.build / PROGRAM, matrices, SAMPLES_OF_JUDGE if arguments.judge else SAMPLES)
     if arguments.judge:
-        verdicts = judged(measured)
+        machine, verdicts = machine_of(lines[0]), judged(map(parsed, lines[1:]))
         print(summary(verdicts))
-        arguments.out = arguments.out or Path(f"{stem}.judged.json")
-        seeds_used = ",".join(map(str, arguments.seed))
-        command = f"./run tune --judge {arguments.judge} --seed {seeds_used}"
+        arguments.out = arguments.out or arguments.build / f"{results.gpu_slug(machine['gpu'])}.judged.json"
+        command = f"./run tune --judge {arguments.judge} --seed {','.join(map(str, arguments.seed))}"
         recorded = {"date_utc": results.utc_now(), "commit": commit, "dirty": dirty, "command": command}
         rows = [{**one.matrix.described(), "chosen": one.chosen, "fastest": one.fastest, "percent": one.percent} for one in verdicts]
         results.write(arguments, recorded, machine, results=rows)
@@ -358,9 +374,9 @@ def main(argv: list[str]) -> None:
         return
     versions = results.software_versions(arguments.build)
     heading = (
-        f"Which kernel is the fastest, by rows and columns. ./run tune wrote this file on {results.utc_now()[:10]}: {len(measured)} matrices,\n"
-        f"driver {versions['driver_version']}, CUDA {versions['nvcc']}, commit {commit[:12]}{' and changes' if dirty else ''}."
+        f"Measured by ./run tune on {results.utc_now()[:10]}: {len(matrices)} matrices, driver {versions['driver_version']},",
+        f"CUDA {versions['nvcc']}, commit {commit[:12]}{' and changes' if dirty else ''}.",
     )
-    arguments.out = arguments.out or Path(f"{stem}.table")
-    write_whole(arguments.out, table_text(fitted(machine["gpu"], machine["multiprocessors"], measured), heading))
-    say(f"wrote {arguments.out}. The library uses it from now on after: export ROWWISE_TABLE={arguments.out.resolve()}")
+    lines = [*(f"# {line}" for line in heading), *lines]
+    write_whole(arguments.build / f"{results.gpu_slug(machine_of(lines[2])['gpu'])}.times", "".join(f"{line}\n" for line in lines))
+    write_table(arguments, lines)
