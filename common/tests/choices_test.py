@@ -1,6 +1,7 @@
 """Tests of the library's tables: each agrees with the recordings, and each disagreement is reported."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -117,6 +118,12 @@ def test_every_list_of_the_table_ends_with_a_line_for_anything() -> None:
     for lines in choices.read_table(choices.table_of(ROOT, gpu)).lines.values():
         assert lines[-1][:2] == (ANY, ANY)
         assert [line.most_rows for line in lines] == sorted(line.most_rows for line in lines)
+
+
+def test_the_lesson_shows_the_beginning_of_a_list() -> None:
+    shown = re.search("```text\n(.*)\n(.*), \\.\\.\\.\n```", (ROOT / "14_dispatch/README.md").read_text(encoding="utf-8"))
+    assert shown
+    assert f"\n{shown[1]}\n{shown[2]}, " in choices.table_of(ROOT, "NVIDIA H200").read_text(encoding="utf-8")
 
 
 def test_each_kernel_of_the_picture_is_in_its_key() -> None:

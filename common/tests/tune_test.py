@@ -1,4 +1,4 @@
-"""Tests of `./run tune`: the grid, the fit, and what it writes, with a program in place of the one that needs a GPU."""
+"""Tests of `./run tune`: the grid, the fit and the files, with a script in place of the program for a GPU."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def losses(needs: dict[str, str] | None = None, **parts: float) -> dict[str, Los
 
 
 def lines_of(cells: tune.Cells) -> list[Line]:
-    """Of a kind of kernels in which none of the test's does anything."""
+    """The lines, if none of the test's kernels does anything."""
     return tune.lines_of("Loss", cells)
 
 

@@ -10,14 +10,14 @@ namespace {
 enum class Stage { registers = 3, any_row = 6, split_row = 7, async_copy = 9, cluster = 10 };
 
 constexpr Choice<Stage> lines[] = {
-    {.most_rows = any, .most_cols = 200, .kernel = Stage::registers},
+    {.most_rows = 8, .most_cols = 200, .kernel = Stage::registers},
     {.most_rows = 8, .most_cols = any, .kernel = Stage::split_row},
+    {.most_rows = any, .most_cols = 200, .kernel = Stage::registers},
     {.most_rows = any, .most_cols = 30000, .kernel = Stage::async_copy},
     {.most_rows = any, .most_cols = any, .kernel = Stage::cluster},
-};
-constexpr Choice<Stage> without_clusters[] = {
     {.most_rows = any, .most_cols = any, .kernel = Stage::any_row},
 };
+constexpr int multiprocessors = 132;  // of the GPU that was measured
 
 bool can_do(Stage kernel, const Matrix& matrix, const Gpu& gpu) {
   if (kernel == Stage::async_copy) return matrix.in_packs();
@@ -34,14 +34,14 @@ Need need(Stage kernel, const Matrix& /*matrix*/) {
 
 template <>
 Choices<Stage> choices_for(const Matrix& /*matrix*/) {
-  return {lines, without_clusters};
+  return {lines, multiprocessors};
 }
 
 }  // namespace rowwise
 
 namespace {
 
-constexpr Gpu recorded{.multiprocessors = rowwise::recorded_multiprocessors, .largest_cluster = 16};
+constexpr Gpu recorded{.multiprocessors = rowwise::multiprocessors, .largest_cluster = 16};
 constexpr bool workspace = true;
 
 double stage_for(std::int64_t rows, std::int64_t cols, bool has_workspace, Gpu gpu = recorded) {

@@ -22,7 +22,7 @@ namespace rowwise {
 namespace {
 
 // The text of each table of the folder `tables`, in the order of their names. CMake writes the array.
-#include "tables.inc"
+#include <tables.inc>
 
 /// Matrices that have a list of lines each: their rows consist of whole packs of 16 bytes; or would, but a matrix begins within a
 /// pack; or they consist of packs of 8 bytes; or neither.
@@ -115,7 +115,7 @@ class Reader {
     if (read_rows_ == nullptr) bad("'" + kind + "' is none of Forward, Backward, Loss and Gradient");
   }
 
-  /// "128: 18 two_or_three_packs, any fused": up to 128 rows, and up to so many columns.
+  /// "128: 18 two_or_three_packs, any fused": up to 128 rows; then the columns and the kernel of each line.
   template <class Kernel>
   void read_rows(std::istringstream& words) {
     std::string most_rows;
@@ -198,7 +198,7 @@ Current table_of(int device) {
   return {*std::move(first), std::move(name)};
 }
 
-/// Of the current device: read at the first call on it.
+/// The current device's table, which the first call on that device reads.
 const Current& current_table() {
   thread_local int device_of_last_call = -1;
   thread_local const Current* of_last_call = nullptr;

@@ -30,7 +30,7 @@ struct Choices {
   int multiprocessors;  ///< of the GPU that was measured
 };
 /// For such a matrix, on the current device. Throws std::invalid_argument if the file that the environment variable ROWWISE_TABLE
-/// names is no table of that GPU.
+/// names is not a table of that GPU.
 template <class Kernel>
 Choices<Kernel> choices_for(const Matrix& matrix);
 

@@ -5,7 +5,7 @@
 
 namespace rowwise {
 
-/// Calls use(kernel, kind, name, idea) for each kernel, all but the first as text. `kind` is the name of the enumeration.
+/// Calls use(kernel, kind, name, idea) for each kernel, in which the last three are texts. `kind` is the name of the enumeration.
 template <class Use>
 void for_each_kernel(Use use) {
 #define ROWWISE_USE_FORWARD(kernel, idea) use(Forward::kernel, "Forward", #kernel, idea);

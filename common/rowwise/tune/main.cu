@@ -10,7 +10,7 @@
 //
 // A letter says what the kernel needs: clusters, a workspace, or matrices that begin at alike places.
 //
-// The only argument is the number of samples per kernel, 5 by default; a kernel that is far behind gets fewer. A matrix that does not
+// The only argument is the number of samples per kernel, 5 by default; a slow kernel gets fewer. A matrix that does not
 // fit the GPU's memory twice has no kernels. Exit codes: 0 fine, 2 bad usage, 3 no usable GPU, 4 a CUDA error.
 //
 // Source: as in the course's timer (common/harness/timer.h), a sample replays a CUDA graph of many calls, each on memory that is
@@ -43,7 +43,7 @@ using namespace rowwise;
 constexpr std::size_t bytes_per_sample = std::size_t{128} << 20U;
 constexpr std::size_t most_calls = 20;
 constexpr std::size_t first_samples = 2;
-// Times as long as the fastest kernel: one that is hopeless at first gets one sample, one that is far behind the first ones.
+// By these factors of the fastest kernel's time, a kernel gets only the first sample, or the first ones.
 constexpr double hopeless = 1.5;
 constexpr double far_behind = 1.15;
 

@@ -48,14 +48,14 @@ PARTS = [Part(element_bytes, place) for element_bytes in (4, 2) for place in ("p
 
 
 class Line(NamedTuple):
-    """A kernel for up to so many rows, of a GPU with as many multiprocessors as the recorded one, and columns."""
+    """A kernel for up to this number of rows, on a GPU with as many multiprocessors as the recorded one, and of columns."""
 
     most_rows: int
     most_cols: int
     kernel: str
 
 
-# Of each kind and part. The first line that holds a matrix, and whose kernel can do it, is taken.
+# By kind and part. The first line that holds a matrix, and whose kernel can do it, is taken.
 Lines = dict[tuple[str, Part], list[Line]]
 
 
@@ -83,7 +83,7 @@ def table_text(table: Table, heading: Iterable[str]) -> str:
 
 
 def read_table(path: Path) -> Table:
-    """Raises ToolError if the file is no table."""
+    """Raises ToolError if the file is not a table."""
 
     def number(text: str) -> int:
         return ANY if text == "any" else int(text)
@@ -143,7 +143,7 @@ class Cell(NamedTuple):
 
 
 def recorded_cells(root: Path, gpu: str = "") -> tuple[list[Cell], str]:
-    """Of the ladder and of all sweeps of a GPU, and its name. `gpu` as in results.file_of(). For each shape, the results of the latest
+    """The shapes of the ladder and of all sweeps of a GPU, and its name. `gpu` as in results.file_of(). For each shape, the results of the latest
     file count. The library itself does not compete with its kernels."""
     ladder = file_of(root / "common/results", "", gpu)
     if ladder is None:

@@ -43,14 +43,14 @@ MOST_COLS = 1 << 21
 MOST_COLS_OF_FEW = 4096  # displaced rows and those of packs of 8 bytes, if they are wider, are like others
 LEAST_BYTES = 40 << 10  # of a matrix: for less, the launch takes longer than the work
 ROWS = (1, 2, 4, 8, 16, 32, 64, 140, 280, 560, 1100, 2200, 4400, 16000, 64000, 256000, 1000000)
-# Where a launch has few waves of blocks, the number of rows matters more.
+# If a launch has few waves of blocks, the number of rows matters more.
 NARROW, WIDE = 512, 4096
 ROWS_OF_NARROW = (3100, 6200, 8800, 30000, 130000)
 ROWS_OF_WIDE = (3, 6, 12, 24, 36, 48, 90, 110, 180, 220, 250, 360, 440, 800)
-VERY_WIDE = 1 << 16  # beyond, what a cluster holds has other borders
+VERY_WIDE = 1 << 16  # the tiles of clusters, for wider rows, end elsewhere
 # With more rows than that, the time is proportional to them, so larger matrices need not be measured.
 FEW_ROWS, MANY_ROWS_BYTES = 1100, 128 << 20
-EVERY_PACK = 16  # up to so many packs in a row, each number is a column of the grid
+EVERY_PACK = 16  # the grid has every number of packs up to this one
 FAR_BEHIND = 0.10  # a kernel that is slower by this is as bad as any
 # A change of the kernel from one cell to the next costs as much as a loss of 2 % in one cell.
 CHANGE_COSTS = 2.0**2
@@ -85,8 +85,8 @@ class Timed(NamedTuple):
 
 
 def columns(part: Part) -> list[int]:
-    """Of the grid: the last before each quarter of an octave, where the tiles of kernels end, and the first behind it. If packs do not
-    cover the rows, a kernel's tile holds up to a pack more."""
+    """The grid has the last columns before each quarter of an octave, at which tiles of kernels end, and the first ones after it. If
+    packs do not cover the rows, a tile holds up to one more pack."""
     unit = 16 // part.element_bytes
     in_packs = part.place in ("packs", "displaced")
     most = MOST_COLS if part.place in ("packs", "others") else MOST_COLS_OF_FEW
@@ -118,7 +118,7 @@ def output(program: Path, matrices: list[Matrix], samples: int) -> Iterator[str]
         raise ToolError(f"not built: {program} (cmake --build {program.parent} --target {PROGRAM})")
     with started([str(program), str(samples)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as (process,):
         assert process.stdin and process.stdout
-        # Reads and writes at the same time: a pipe holds only so much.
+        # A thread writes while this one reads: a pipe would be full.
         writer = threading.Thread(target=_write, args=(process, matrices), daemon=True)
         writer.start()
         for line in process.stdout:
@@ -166,6 +166,8 @@ def cells_of(measured: Iterable[Timed]) -> dict[tuple[str, Part], Cells]:
     for matrix, _, microseconds, needs in measured:
         if microseconds:
             fastest = min(microseconds.values())
+            # All matrices that have the lines of whole packs begin at alike places.
+            needs = {kernel: letters.replace("a", "") for kernel, letters in needs.items()} if matrix.part.place == "packs" else needs
             losses = {kernel: Loss(1 - fastest / time, needs[kernel]) for kernel, time in microseconds.items()}
             found[kind_of(matrix.operation), matrix.part][matrix.rows][matrix.cols] = losses
     for kind, part in itertools.product(KINDS.values(), PARTS):
@@ -190,7 +192,7 @@ def _penalty(loss: Loss) -> float:
 
 
 def _best_sequence(cells: dict[int, Losses], beside: list[dict[int, str]]) -> dict[int, str]:
-    """The kernel for each number of columns, with the least sum of penalties and changes, also against the rows beside these."""
+    """The kernel for each number of columns, with the least sum of penalties and changes, also against the neighbouring rows."""
     best: dict[str, tuple[float, list[str]]] = {}
     for cols, losses in cells.items():
         changed = min(best.values(), default=(-CHANGE_COSTS, []))
@@ -267,7 +269,7 @@ def fitted(gpu: str, multiprocessors: int, measured: Iterable[Timed]) -> Table:
     return Table(gpu, multiprocessors, lines)
 
 
-# ---- How far the table is behind the fastest kernel.
+# ---- The distance of the table from the fastest kernel.
 
 
 class Verdict(NamedTuple):
@@ -302,7 +304,7 @@ def summary(verdicts: list[Verdict]) -> str:
 
 
 def machine_of(first: str) -> Json:
-    """What the program's first line says of the GPU."""
+    """The GPU, from the program's first line."""
     found = re.fullmatch(r"gpu (.*); (\d+) multiprocessors; (.*)", first.strip())
     if not found:
         raise ToolError(f"'{first.strip()}' is not the first line of {PROGRAM}")

@@ -77,7 +77,7 @@ def _y(top: int, rows: float) -> float:
 
 
 def _height(lines: list[Line]) -> int:
-    """Of a panel with its key."""
+    """The height of a panel with its key."""
     return HEIGHT + 74 + LINE * -(-len({box.kernel for box in boxes(lines)}) // PER_LINE)
 
 
@@ -114,12 +114,12 @@ def _lines(root: Path) -> dict[str, list[Line]]:
 
 
 def alt(root: Path) -> str:
-    """The picture in words: which kernel takes a matrix of very many rows, and which takes one row."""
+    """The picture in words: which kernel takes a matrix of very many rows, and which takes one row; without the narrowest segments."""
     said = ["Which kernel takes a matrix, by rows and columns"]
     for title, lines in _lines(root).items():
         found = sorted(boxes(lines), key=lambda box: box.cols)
         for how_many, row in (("many rows", MOST_ROWS), ("one row", 1)):
-            here = [box for box in found if box.rows[0] < row <= box.rows[1]]
+            here = [box for box in found if box.rows[0] < row <= box.rows[1] and box.cols[1] > 1.5 * box.cols[0]]
             ends = [f"up to {box.cols[1]} columns" for box in here[:-1]] + ["above"]
             said.append(f"{title}, {how_many}: " + ", ".join(f"{name_of(box.kernel)} {end}" for box, end in zip(here, ends)))
     return ". ".join(said)
