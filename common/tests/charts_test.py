@@ -132,6 +132,30 @@ def test_no_label_lies_on_another(count: int, flat: bool, tmp_path: Path) -> Non
         assert_labels_apart(chart)
 
 
+def judged(numbers: dict[str, int], worst: float) -> Chart:
+    """The chart of this number of random matrices of each operation, one of which reaches the worst percentage."""
+    found = [{"op": op, "percent": 100.0 if n else worst} for op, number in numbers.items() for n in range(number)]
+    return charts.judged({"machine": {"gpu": "NVIDIA H100 80GB HBM3"}, "recorded": {"date_utc": "2099-01-01T00"}, "results": found})
+
+
+@pytest.mark.parametrize("number", [1, 7, 600, 5000])
+@pytest.mark.parametrize("worst", [100, 95, 59, 12, 0.5])
+def test_the_chart_of_the_library_s_choices(number: int, worst: float) -> None:
+    chart = judged({"softmax": 5, "softmax_backward": number, "cross_entropy": number, "cross_entropy_gradient": number}, worst)
+    assert_labels_apart(chart)
+    with matplotlib.rc_context(draw.STYLE):
+        (axes,) = draw.figure_of(chart).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    for op, share in (("softmax", 20), ("cross_entropy", 100 / number)):
+        assert list(lines[op].get_xydata()[0]) == [share, worst]
+        assert list(lines[op].get_xydata()[-1])[0] == 100
+        assert lines[op].get_markevery()[0] == 0
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    assert left < min(100 / number, 20) and low <= worst and (right, high) == (100, 100)
+    marked = [round(lines["cross_entropy"].get_xdata()[at], 3) for at in lines["cross_entropy"].get_markevery()]
+    assert marked == {1: [100], 7: [14.286], 600: [0.167, 0.333, 0.5, 1, 2, 5, 10], 5000: [0.02, 0.1, 0.2, 0.5, 1, 2, 5, 10]}[number]
+
+
 def test_no_label_lies_on_another_in_the_recorded_charts(all_charts: dict[str, Chart]) -> None:
     ours = plot.find_sources(argparse.Namespace(root=results.ROOT, results=None, sweep=None))
     for recorded in filter(None, ours):

@@ -153,6 +153,37 @@ def test_several_gpus(lessons: Repository) -> None:
     lessons.tool("generate", 2, "nvidia-fake-1-several.json is no results file: result 1: 'time_us' is ")
 
 
+def verdict(percent: float, op: str = "softmax", offset: int = 0, chosen: str = "fused") -> dict:
+    shape = {"dtype": "bf16", "rows": 8, "cols": 100, "offset": offset}
+    return {"op": op, **shape, "chosen": chosen, "fastest": "fused" if percent > 99 else "held", "percent": percent}
+
+
+VERDICTS = [verdict(100.0), verdict(89.95, "log_softmax", 1, "online"), verdict(96.5), verdict(97), verdict(98, "cross_entropy_gradient")]
+
+
+def test_the_library_s_choices(lessons: Repository) -> None:
+    for marker in ("judged", "chart a.svg judged"):
+        refuse(lessons, block(marker), "no verdicts in common/results: run ./run tune --judge on a GPU first")
+    machine = {"gpu": "NVIDIA Fake 1", "table": "the table of NVIDIA Fake 1 in a.table"}
+    command = "./run tune --judge 4 --seed 5"
+    data = {"recorded": {**lessons.data()["recorded"], "command": command}, "machine": machine, "results": VERDICTS}
+    file = lessons.page(json.dumps(data), "common/results/nvidia-fake-1-judged.json")
+    assert filled(lessons, COPY) == "1024 µs"  # it is not a file of `record`
+    _, _, *rows, empty, source = filled(lessons, block("judged")).splitlines()
+    assert rows == [
+        "| softmax | 4 | 95.9 | 50.0 % | 75.0 % | 90.0 | log_softmax bf16 8\u00a0×\u00a0100, offset 1 | online | held |",
+        "| cross_entropy_gradient | 1 | 98.0 | 100.0 % | 100.0 % | 98.0 | bf16 8\u00a0×\u00a0100 | fused | held |",
+    ]
+    assert f"{machine['table']}; recorded" in source and f"by `{command}`" in source
+    assert filled(lessons, block("chart a.svg judged")).endswith("softmax 90 %; cross_entropy_gradient 98 %](common/results/a.svg)")
+    lines = charts.judged(data).data["lines"]
+    assert [(line["label"], line["percents"]) for line in lines] == [("softmax", [89.95, 96.5, 97, 100.0]), ("cross_entropy_gradient", [98])]
+    data["results"] = []
+    file.write_text(json.dumps(data))
+    lessons.page(block("judged"))
+    lessons.tool("generate", 2, "nvidia-fake-1-judged.json is no results file: 'results' is empty")
+
+
 def test_chart_over_the_number_of_gpus() -> None:
     times = {"chunked": {2: 8.0, 4: 4.0}, "copy": {2: 4.0, 4: 2.0}, "torch_eager": {4: 16.0}}
     data = charts.over_gpus({"gpu": "NVIDIA Fake 1"}, {"date_utc": "2099-01-01T00"}, results.Shape("f32", 8, 1000), times).data

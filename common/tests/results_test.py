@@ -18,6 +18,7 @@ LOAD: dict[str, Callable[[Path], Any]] = {
     "nvidia-h200-profile.json": lambda path: results.load(path, results.PROFILES),
     "simulator.json": lambda path: results.load(path, results.COUNTED),
     "nvidia-h200-simulator.json": lambda path: results.load(path, hardware_table.SCHEMA),
+    "nvidia-h200-judged.json": lambda path: results.load(path, results.JUDGED),
     "nvidia-h200-several.json": lambda path: results.load(path, results.SEVERAL),
 }
 # A list of many alike is as good as its first two.
@@ -255,6 +256,19 @@ def test_no_results_and_two_of_one_place(said: Said) -> None:
         assert problem in said("nvidia-h200.json", data)
 
 
+def test_verdicts(said: Said) -> None:
+    """The library's choices; the same matrix may be drawn twice."""
+    good = {"op": "log_softmax", "dtype": "f16", "rows": 8, "cols": 8, "offset": 1, "chosen": "a", "fastest": "b", "percent": 90.0}
+
+    def refused(**fields: Any) -> str:
+        return said("nvidia-h200-judged.json", {**GOOD["nvidia-h200-judged.json"], "results": [good, {**good, **fields}]})
+
+    assert [refused(), refused(percent=100.00000000000001), refused(chosen="b", percent=100)] == [""] * 3
+    for field, value in (("percent", 0), ("percent", 100.1), ("op", "causal_softmax"), ("op", "log_max"), ("offset", -1), ("fastest", "a b")):
+        assert f"verdict 2: '{field}' is " in refused(**{field: value})
+    assert "verdict 2 chose the fastest kernel, and its 'percent' is 90.0" in refused(chosen="b")
+
+
 def test_what_the_page_offers_for_copying(said: Said) -> None:
     def refused(field: str, value: Any) -> bool:
         text = said("nvidia-h200.json", {**RECORDING, "recorded": {**RECORDING["recorded"], field: value}})
@@ -262,6 +276,7 @@ def test_what_the_page_offers_for_copying(said: Said) -> None:
         return text != ""
 
     record = ["python3 common/tools record", "python3 common/tools/record.py --quick", "./run profile --record"]
+    record += ["./run tune --judge 200 --seed 51,52,53"]
     for command in (*record, "./run sweep --tables oneflow,awkward --shapes f16:4096x4096,bf16:8x9"):
         assert not refused("command", command), command
     sweep = [f"./run sweep{more}" for more in ("; rm -rf ~", "\nrm -rf ~", " $(rm x)", " --out /x")]

@@ -345,6 +345,11 @@ def check_of_several(result: Json, where: str) -> None:
         raise ToolError(f"{where} has no time, and no 'reason'")
 
 
+def check_verdict(verdict: Json, where: str) -> None:
+    if verdict["chosen"] == verdict["fastest"] and round(verdict["percent"], 6) != 100:
+        raise ToolError(f"{where} chose the fastest kernel, and its 'percent' is {verdict['percent']}")
+
+
 UNKNOWN = "unknown"  # the commit of a sweep, if git does not know it
 COLOUR = r"\x1b\[[0-9;]*m"  # some libraries colour their messages
 NAME = "[A-Za-z0-9_]{1,64}"
@@ -354,7 +359,7 @@ LINE, REASON = f"{VISIBLE}{{0,2000}}", f"({COLOUR}|{VISIBLE}){{0,2000}}"
 PLAIN = r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff<>|`\[\]\\]{0,200}"
 # The page of ./run report offers it for copying.
 COMMAND = (
-    r"(\./run (sweep|profile)|python3 common/tools( (record|count|hardware_table|several_gpus)|/(record|count|hardware_table)\.py))"
+    r"(\./run (sweep|profile|tune)|python3 common/tools( (record|count|hardware_table|several_gpus)|/(record|count|hardware_table)\.py))"
     r"( --[a-z]+( [A-Za-z0-9_:,.]+)?)*"
 )
 SIZE, NUMBER, DIFFERENCE = range(1, 10**18), (is_number, None), (is_difference, None)
@@ -392,6 +397,20 @@ OF_SEVERAL = {
     OTHERS: {"^copy_us$": NUMBER, "^reason$": REASON},
 }
 SEVERAL: Json = {"recorded": HEADER, "machine": MACHINE, "results": Each("result", OF_SEVERAL, check_of_several)}
+# <gpu>-judged.json: the same matrix may be drawn twice, by different seeds.
+JUDGED_OPERATION = f"(log_|smoothed_)?({'|'.join(OPERATIONS[OF_LIBRARY])})"
+VERDICT = {
+    **{name: PLACE[name] for name in ("dtype", "rows", "cols")},
+    "op": JUDGED_OPERATION,
+    "offset": range(10**18),
+    **dict.fromkeys(("chosen", "fastest"), NAME),
+    "percent": lambda value: is_number(value) and 0 < round(value, 6) <= 100,
+}
+JUDGED: Json = {
+    "recorded": HEADER,
+    "machine": {**MACHINE, "table": PLAIN},
+    "results": Each("verdict", VERDICT, check_verdict, may_repeat=True),
+}
 PROFILES = {**BY_NCU, "entries": Each("entry", PROFILE, check_recorded)}  # <gpu>-profile.json
 
 
@@ -405,7 +424,7 @@ def load(path: Path, schema: Json) -> Json:
         data |= {name: rows_of(form, name) for name, form in forms.items()}
         schema = SWEEP if schema is RECORDING and "tables" in data else schema
         check(data, schema)
-        for name in (name for name in forms if name in schema and "dtype" in schema[name].schema):
+        for name in (name for name in forms if name in schema and "stage" in schema[name].schema):
             data[name] = in_order(data[name], forms[name].get("variants", []))
         names = [table["name"] for table in data["tables"]] if schema is SWEEP else []
         if len(set(names)) != len(names):
@@ -513,7 +532,7 @@ class Recorded:
 
 OTHER_SWEEPS = ("softmax_backward", "cross_entropy", "cross_entropy_gradient")
 SWEEPS = {"softmax": "-sweep", **{op: f"-sweep-{op}" for op in OTHER_SWEEPS}}  # by operation
-KINDS = ("", *SWEEPS.values(), "-profile", "-simulator", "-several")  # of the files named <gpu><kind>.json
+KINDS = ("", *SWEEPS.values(), "-profile", "-simulator", "-several", "-judged")  # of the files named <gpu><kind>.json
 # Whose numbers the pages show where nothing says another: a second GPU's files, though newer, change none of them.
 LESSONS_GPU = "nvidia-h200"
 

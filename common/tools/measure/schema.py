@@ -13,12 +13,13 @@ IDENTITY = ("stage", "variant", "dtype", "rows", "cols", "op", "input", "gpus")
 
 
 class Each(NamedTuple):
-    """A list of objects, no two of the same place."""
+    """A list of objects, no two of the same place unless they may repeat."""
 
     one: str
     schema: Json
     then: Callable[[Json, str], None] = lambda _one, _where: None  # raises ToolError for fields that do not fit together
     may_be_empty: bool = False
+    may_repeat: bool = False
 
 
 OTHERS = "*"  # in an object's schema: kinds by regular expressions, for all names that it does not have
@@ -84,7 +85,7 @@ def check_each(found: Any, each: Each, name: str) -> None:
         each.then(one, where)
         place = tuple(one[key] for key in IDENTITY if key in each.schema)
         first = places.setdefault(place or (number,), number)
-        if first != number:
+        if first != number and not each.may_repeat:
             raise ToolError(f"{where} has the place of {each.one} {first}")
 
 

@@ -86,6 +86,14 @@ class Context:
         return Recorded(path)
 
     @cached_property
+    def judged(self) -> Json:
+        """The verdicts on the library's choices."""
+        path = results.file_of(self.results, "-judged", self.gpu)
+        if not path:
+            raise ToolError("no verdicts in common/results: run ./run tune --judge on a GPU first")
+        return results.load(path, results.JUDGED)
+
+    @cached_property
     def profiles(self) -> Json:
         """What ./run profile --record wrote for the same GPU."""
         path = self.recorded.path
@@ -330,6 +338,22 @@ def swept_text(table: Table, sweep: Recorded, peers: list[str], op: str) -> str:
     return table.text(*notes, caption(sweep.recorded, sweep.machine, command, after=after))
 
 
+def judged_block(context: Context) -> str:
+    """For each operation, how near the kernel that the library chooses comes to the fastest one, and the worst matrix."""
+    recorded, machine = context.judged["recorded"], context.judged["machine"]
+    near = ("97 % or more", "90 % or more")
+    table = Table(1, "operation", "matrices", "mean, %", *near, "worst, %", "worst matrix", "chosen kernel", "fastest kernel")
+    for op, some in charts.by_operation(context.judged["results"]).items():
+        percents, worst = [one["percent"] for one in some], some[0]
+        shares = (sum(percent >= least for percent in percents) / len(percents) for least in (97, 90))
+        name = f"{worst['op']} " if worst["op"] != op else ""
+        offset = f", offset {worst['offset']}" if worst["offset"] else ""
+        mean = f"{sum(percents) / len(percents):.1f}"
+        cells = [str(len(some)), mean, *(f"{share:.1%}".replace("%", " %") for share in shares), f"{percents[0]:.1f}"]
+        table.rows.append([op, *cells, f"{name}{shape_text(shape_of(worst))}{offset}", worst["chosen"], worst["fastest"]])
+    return table.text(caption(recorded, machine, recorded["command"], after=f", {machine['table']}"))
+
+
 # --- Charts ----------------------------------------------------------------------------------------
 
 
@@ -362,6 +386,7 @@ CHARTS: dict[str, Callable[..., Chart]] = {
     "change": change_chart,
     "bandwidth": bandwidth_chart,
     "heat_map": heat_map_chart,
+    "judged": lambda context: charts.judged(context.judged),
     "roofline": partial(at_one_shape, charts.roofline),
     "predicted": lambda context: charts.predicted(context.recorded, context.stages),
     "table": lambda context, name: charts.of_table(context.sweep, name),
@@ -713,6 +738,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
     "sweep": sweep_block,
     "lessons": lessons_block,
     "libraries": libraries_block,
+    "judged": judged_block,
     "several_gpus": several_gpus_block,
     "predicted_gpus": predicted_gpus_block,
     "segments": segments_block,

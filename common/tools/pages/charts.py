@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from command import ToolError
-from measure import results
+from measure import choices, results
 from measure.results import ELEMENT_BYTES, Json, Recorded, Shape, fastest, parse_shape
 from text import percent_text, short_text, time_text
 
@@ -268,6 +268,22 @@ def heat_map(recordings: Sequence[Recorded], wider: Sequence[Shape], unaligned: 
     reached = "; ".join(f"{line['label']} {percent_text(max(filter(None, line['percent']), default=0))}" for line in of_stages)
     data = {"groups": [[shape_text(shape) for shape in group] for group in groups], "stages": of_stages, "peers": peers}
     return Chart("heat_map", title, about, note, f"{title}, by stage and shape. At its best shape: {reached}", data)
+
+
+def by_operation(verdicts: Sequence[Json]) -> dict[str, list[Json]]:
+    """Those of each operation, the worst first; softmax and its logarithm are one operation."""
+    of_kind = {op: [one for one in verdicts if choices.kind_of(one["op"]) == kind] for op, kind in choices.KINDS.items()}
+    return {op: sorted(some, key=lambda one: one["percent"]) for op, some in of_kind.items() if some}
+
+
+def judged(data: Json) -> Chart:
+    """The distribution of the speed that the library's choice reaches at random matrices, by operation."""
+    lines = [{"label": op, "percents": [one["percent"] for one in some]} for op, some in by_operation(data["results"]).items()]
+    title = "The kernel that the library chooses: speed in percent of the fastest kernel's"
+    where = f"{data['machine']['gpu']}, recorded {data['recorded']['date_utc'][:10]}"
+    note = f"{len(data['results'])} random matrices. A line begins at its operation's worst one. Left of 1 are the worst 1 %."
+    reached = "; ".join(f"{line['label']} {percent_text(line['percents'][0])}" for line in lines)
+    return Chart("judged", title, where, note, f"{title}. At the worst matrix: {reached}", {"lines": lines})
 
 
 # --- All that a file of results gives --------------------------------------------------------------

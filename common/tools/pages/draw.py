@@ -257,6 +257,31 @@ def bandwidth(figure: Any, data: Json) -> None:
         below(axes)
 
 
+SHARES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # in percent
+
+
+def judged(figure: Any, data: Json) -> None:
+    axes = figure.subplots()
+    lines: list[Json] = data["lines"]
+    for number, line in enumerate(lines):
+        percents = line["percents"]
+        shares = [100 * place / len(percents) for place in range(1, len(percents) + 1)]
+        # Further right the lines meet, and the markers would hide each other.
+        marks = [0, *(math.ceil(share * len(percents) / 100) - 1 for share in SHARES if shares[0] < share <= 10)]
+        axes.plot(shares, percents, label=line["label"], clip_on=False, zorder=3, markevery=marks, **look(number))
+    for percent in (90, 97):
+        axes.axhline(percent, color=FAINT, linewidth=0.8, zorder=1)
+    bottom = min(80, math.floor(min(line["percents"][0] for line in lines) / 10) * 10)
+    left = min(100 / len(line["percents"]) for line in lines) / 1.1
+    axes.set_xscale("log")
+    axes.set_xticks(SHARES, list(map(str, SHARES)))
+    axes.set_yticks([*range(bottom, 91, 10), *([97] if bottom >= 50 else []), 100])  # or else its label would lie on that of 100
+    axes.minorticks_off()
+    axes.set(xlim=(left, 100), ylim=(bottom, 100))  # after the ticks, which would widen it
+    axes.set(xlabel="share of the matrices, from the worst on (%)", ylabel="% of the fastest kernel's speed")
+    below(axes)
+
+
 def roofline(figure: Any, data: Json) -> None:
     axes = figure.subplots()
     copy, size, peak = data["bandwidth_gb_s"], data["element_bytes"], data["peak"]
@@ -333,6 +358,7 @@ KINDS: dict[str, tuple[Callable[[Any, Json], None], Callable[[Json], int]]] = {
     "ladder": (ladder, lambda data: 110 + 62 * len(data["bars"])),
     "change": (change, lambda data: 10 + 52 * len(data["bars"])),
     "bandwidth": (bandwidth, lambda data: sum(map(panel_height, data["panels"]))),
+    "judged": (judged, lambda data: 345 + (LINE + 5) * len(data["lines"])),
     "roofline": (roofline, lambda data: 490 + 48 * len({p["stage"] for p in data["points"]})),
     "heat_map": (heat_map, lambda data: int(100 + 28 * (len(data["stages"]) + len(data["peers"]) + HEAD_CELLS + 1))),
     "predicted": (predicted, lambda data: 450 + (LINE + 5) * len(data["stages"])),

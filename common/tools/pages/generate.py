@@ -21,9 +21,11 @@ Blocks and values take gpu=NAME, too. SHAPE is dtype= rows= cols=, and SHAPES is
     chart FILE.svg roofline SHAPE
     chart FILE.svg heat_map wider=SHAPE,… unaligned=SHAPE,… few=SHAPE,…     stages and libraries by shape
     chart FILE.svg predicted          every variant at every shape: time predicted from its bytes, and measured
+    chart FILE.svg judged             how near the library's choice comes to the fastest kernel, by share of the matrices
     chart FILE.svg table TABLE        a table of the sweep over its widths: stages and libraries
     sweep TABLE                       a published table of ./run sweep: the library and every peer's best
     libraries TABLE op=softmax_backward      the same of another operation: the library, and the best of the others
+    judged                            the same in a table, by operation, with the worst matrices
     profile NAME SHAPE quantities=A,B,…      declared, counted and measured, as one number where they agree; the
                                              quantities are QUANTITIES of quantities.py, with _ for spaces
     counters NAME [SHAPE] columns=A,B,…      Nsight Compute's counts: COUNTERS of blocks.py
@@ -40,9 +42,9 @@ Values; variant=best is the stage's fastest:
 Units: time µs, bandwidth GB/s (10^9 bytes/s; 2 · rows · cols · size ÷ time), percent of the copy's speed.
 The numbers come from one GPU's files: of the lessons' GPU if neither --gpu nor the block names another, or else the
 newest. <gpu>.json holds them, <gpu>-profile.json the profiles and counters, <gpu>-sweep.json and <gpu>-sweep-
-softmax_backward.json the tables; the simulator's counts are in simulator.json. Drawing a chart needs matplotlib (./run
-plot fetches it); --check does not. An unknown marker, unknown argument, missing result or unbalanced marker is an error
-with file and line; then nothing is written.
+softmax_backward.json the tables, and <gpu>-judged.json the verdicts on the library's choices; the simulator's counts are
+in simulator.json. Drawing a chart needs matplotlib (./run plot fetches it); --check does not. An unknown marker, unknown
+argument, missing result or unbalanced marker is an error with file and line; then nothing is written.
 
 Exit codes: 0 fine, 1 an error or (--check) a difference, 2 bad usage, a recorded file that is damaged, or a chart is to
 be drawn without matplotlib.
