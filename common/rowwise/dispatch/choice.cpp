@@ -12,6 +12,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "common/kernel/cuda_check.h"
@@ -70,7 +71,7 @@ bool read(std::string_view word, std::int64_t& number) {
 /// Reads a table as common/tools/measure/choices.py writes it.
 class Reader {
  public:
-  Reader(const std::string& source, std::istream& text) : source_(source) {
+  Reader(std::string source, std::istream& text) : source_(std::move(source)) {
     std::string line;
     while (std::getline(text, line)) {
       ++number_;
@@ -204,7 +205,7 @@ const Current& current_table() {
   thread_local const Current* of_last_call = nullptr;
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
-  if (device == device_of_last_call) return *of_last_call;
+  if (of_last_call != nullptr && device == device_of_last_call) return *of_last_call;
   static std::mutex mutex;
   static std::map<int, Current> all;
   const std::lock_guard lock(mutex);
