@@ -47,13 +47,12 @@ Kernel choose(const Matrix& matrix, const Gpu& gpu, bool has_workspace) {
   const auto can = [&](Kernel kernel) {
     return can_do(kernel, matrix, gpu) && (has_workspace || need(kernel, matrix).workspace_bytes == 0);
   };
-  // Lines are in the order of their rows.
+  // The lines are in the order of their rows: those before `first` are for fewer.
   const auto first = std::partition_point(lines.begin(), lines.end(), [rows](const Choice<Kernel>& line) {
     return static_cast<double>(line.most_rows) < rows;
   });
   for (const Choice<Kernel>& line : std::span(first, lines.end())) {
-    const bool holds = rows <= static_cast<double>(line.most_rows) && matrix.cols <= line.most_cols;
-    if (holds && can(line.kernel)) return line.kernel;
+    if (matrix.cols <= line.most_cols && can(line.kernel)) return line.kernel;
   }
   return lines.back().kernel;
 }
