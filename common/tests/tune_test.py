@@ -168,3 +168,11 @@ def test_what_goes_wrong_is_said(tmp_path: Path) -> None:
         tune.main(["--build", str(tmp_path / "empty")])
     with pytest.raises(ToolError, match="--seed: '0' is not accepted"):
         tune.main(["--seed", "1,0"])
+    times = tmp_path / "a.times"
+    with pytest.raises(ToolError, match="--from: not together with --judge"):
+        tune.main(["--judge", "1", "--from", str(times)])
+    for text, says in (("", "'' is not the first line of"), (f"# of a test\n{MACHINE}\nsoftmax f32 1 x 0: a; a 1\n", "'softmax f32 1 x 0: a; a 1' is not")):
+        times.write_text(text, encoding="utf-8")
+        with pytest.raises(ToolError, match=says):
+            tune.main(["--from", str(times), "--out", str(tmp_path / "a.table")])
+    assert not (tmp_path / "a.table").exists()

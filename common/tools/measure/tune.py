@@ -6,8 +6,8 @@ chooses.
     export ROWWISE_TABLE=$PWD/build/<gpu>.table      from then on the library chooses by this table
 
 Every kernel that can take a matrix is timed at a grid of rows and columns: for rows that consist of whole packs of 16 bytes, for
-such rows one element off, for rows of packs of 8 bytes, and for others, in f32 and bf16, of each operation. If two kernels are equally fast, the table
-prefers the one that is the fastest in the neighbourhood, so that it has fewer lines.
+such rows one element off, for rows of packs of 8 bytes, and for others, in f32 and bf16, of each operation. If two kernels are
+equally fast, the table prefers the one that is the fastest in the neighbourhood, so that it has fewer lines.
 
 --judge N times N random matrices of each operation, as those of ./run sweep --random, and compares the kernel that the library
 chooses with the fastest one. The verdicts go to build/<gpu>.judged.json.
@@ -27,7 +27,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Iterable, Iterator, NamedTuple
 
-from command import NoDevice, Parser, ToolError, file_to_write, is_terminal, say, started, whole_number
+from command import NoDevice, Parser, ToolError, Usage, file_to_write, is_terminal, say, started, whole_number
 from files import write_whole
 from measure import results
 from measure.choices import ANY, KINDS, PARTS, Line, Lines, Part, Table, kind_of, table_text
@@ -140,12 +140,17 @@ def _write(process: "subprocess.Popen[str]", matrices: Iterable[Matrix]) -> None
 
 
 def parsed(line: str) -> Timed:
+    """Raises ToolError unless the line is as common/rowwise/tune/main.cu describes it."""
     words, _, rest = line.partition(": ")
-    operation, dtype, *numbers = words.split()
     chosen, _, times = rest.partition(";")
     found = [[*pair.split(), ""] for pair in times.split(",") if pair.strip()]
-    microseconds = {kernel: float(time) for kernel, time, *_ in found}
-    return Timed(Matrix(operation, dtype, *map(int, numbers)), chosen, microseconds, {kernel: needs for kernel, _, needs, *_ in found})
+    try:
+        operation, dtype, rows, cols, offset = words.split()
+        matrix = Matrix(operation, dtype, int(rows), int(cols), int(offset))
+        microseconds = {kernel: float(time) for kernel, time, *_ in found}
+    except ValueError as error:
+        raise ToolError(f"'{line}' is not a line of {PROGRAM}") from error
+    return Timed(matrix, chosen, microseconds, {kernel: needs for kernel, _, needs, *_ in found})
 
 
 # ---- The fit.
@@ -352,6 +357,8 @@ def main(argv: list[str]) -> None:
     option("--list", action="store_true", help="list the matrices, and stop")
     results.add_commit_option(parser)
     arguments = results.parse(parser, argv, argparse.SUPPRESS)
+    if arguments.judge and arguments.times:
+        raise Usage("--from: not together with --judge")
     if arguments.judge:
         matrices = [matrix for seed in arguments.seed for matrix in random_matrices(arguments.judge, seed)]
     else:
@@ -359,7 +366,7 @@ def main(argv: list[str]) -> None:
     if arguments.list:
         print("\n".join(map(str, matrices)))
         return
-    if arguments.times and not arguments.judge:
+    if arguments.times:
         write_table(arguments, arguments.times.read_text(encoding="utf-8").splitlines())
         return
     commit, dirty = results.commit_of(arguments.root, arguments.commit, must_be_known=False)
