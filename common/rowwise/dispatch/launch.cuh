@@ -18,7 +18,8 @@ template <class Kernel>
 using OperationsOf = decltype(operations_of(Kernel{}));
 
 // Launches a kernel on a matrix that it `can_do`, with the workspace that it `need`s. Compiled for its
-// operations and for float, __half and __nv_bfloat16. They throw CudaError.
+// operations and for float, __half and __nv_bfloat16. They throw CudaError. The C interface has no smoothed
+// labels, so the kernels for them are compiled only if ROWWISE_SMOOTHED_LABELS is defined: for the course.
 template <class Op, class Kernel, class T>
 void launch(Kernel kernel, const Tensors<T>& tensors, cudaStream_t stream);
 

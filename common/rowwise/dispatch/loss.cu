@@ -18,6 +18,8 @@ ClusterAtOnce launcher_of(Is<Loss::cluster_registers>);
 
 ROWWISE_COMPILE(Loss)
 ROWWISE_COMPILE_LAUNCH(Loss, CrossEntropy)
+#ifdef ROWWISE_SMOOTHED_LABELS  // see launch.cuh
 ROWWISE_COMPILE_LAUNCH(Loss, SmoothedCrossEntropy)
+#endif
 
 }  // namespace rowwise

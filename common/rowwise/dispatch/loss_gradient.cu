@@ -16,6 +16,8 @@ KeptRows launcher_of(Is<Gradient::kept_row>);
 
 ROWWISE_COMPILE(Gradient)
 ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<CrossEntropy>)
+#ifdef ROWWISE_SMOOTHED_LABELS  // see launch.cuh
 ROWWISE_COMPILE_LAUNCH(Gradient, WithGradient<SmoothedCrossEntropy>)
+#endif
 
 }  // namespace rowwise
