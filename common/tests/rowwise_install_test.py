@@ -2,13 +2,15 @@
 
 python3 common/tests/run_pytest.py common/tests/rowwise_install_test.py
 
-BUILD in the environment is where the library is built: build. The programs run under its simulator.
+BUILD in the environment is where the library is built: build, for the simulator, under which the programs run.
 """
 
 import ctypes
+import json
 import math
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,7 +19,9 @@ import pytest
 from measure.results import ROOT
 
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
-CONSUMER = ROOT / "common/rowwise/tests/consumer"
+SOURCE = ROOT / "common/rowwise"
+CONSUMER = SOURCE / "tests/consumer"
+MOST_BYTES = 25_000_000  # of the library, for one architecture
 # The simulator takes the place of the CUDA runtime where a test says so.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
@@ -75,13 +79,44 @@ def test_its_name_has_the_version_of_the_interface(installed: Path) -> None:
     assert library_in(installed).resolve().name == f"{of_interface}.{patch}"
 
 
+def check_results(printed: str, cols: int) -> None:
+    total = cols // 7 * sum(math.exp(value) for value in range(7))
+    assert list(map(float, printed.split())) == pytest.approx([math.exp(value) / total for value in range(7)], rel=1e-5)
+
+
 @pytest.mark.parametrize("program, cols", [("consumer", 151935), ("consumer_in_c", 7)])
 def test_programs_get_right_results(consumer: Path, program: str, cols: int) -> None:
     (simulator,) = (BUILD / "simulator").glob("libcudart.so.*")
     # As seen from here: the loader splits at colons, which the path of a checkout may have.
-    printed = must_run(consumer / program, LD_LIBRARY_PATH=os.path.relpath(simulator.parent))
-    total = cols // 7 * sum(math.exp(value) for value in range(7))
-    assert list(map(float, printed.split())) == pytest.approx([math.exp(value) / total for value in range(7)], rel=1e-5)
+    check_results(must_run(consumer / program, LD_LIBRARY_PATH=os.path.relpath(simulator.parent)), cols)
+
+
+@pytest.mark.parametrize("options, is_text", [([], False), (["-DROWWISE_FOR_SIMULATOR=ON"], True)])
+def test_ptx_is_text_if_it_is_for_the_simulator(tmp_path: Path, options: list[str], is_text: bool) -> None:
+    must_run("cmake", "-S", SOURCE, "-B", tmp_path, "-DCMAKE_CUDA_ARCHITECTURES=90-virtual", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *options)
+    entries = json.loads((tmp_path / "compile_commands.json").read_text(encoding="utf-8"))
+    command = next(entry["command"] for entry in entries if entry["file"].endswith("/current_gpu.cu"))  # its kernel is small
+    must_run("sh", "-c", f'cd "$0" && {command}', tmp_path)
+    (compiled,) = tmp_path.rglob("current_gpu.cu.o*")
+    assert (b"\n.target sm_90\n" in compiled.read_bytes()) == is_text
+
+
+def test_on_a_gpu_it_is_small(tmp_path: Path) -> None:
+    """As README.md installs it. To compile it takes minutes, so this waits for a machine with a GPU."""
+    command = ["nvidia-smi", "--id=0", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    if shutil.which(command[0]) is None or run(*command).returncode != 0:
+        pytest.skip("no usable NVIDIA GPU")
+    architecture = run(*command).stdout.strip().replace(".", "")
+    must_run("cmake", "-S", SOURCE, "-B", tmp_path / "build", f"-DCMAKE_CUDA_ARCHITECTURES={architecture}")
+    must_run("cmake", "--build", tmp_path / "build", "--parallel")
+    must_run("cmake", "--install", tmp_path / "build", "--prefix", tmp_path)
+    library = library_in(tmp_path).read_bytes()
+    assert len(library) <= MOST_BYTES
+    assert b"SmoothedCrossEntropy" not in library  # as in the names of kernels that no function launches
+    test_it_exports_what_the_c_header_declares(tmp_path)
+    must_run("cmake", "-S", CONSUMER, "-B", tmp_path / "consumer", f"-DCMAKE_PREFIX_PATH={tmp_path}")
+    must_run("cmake", "--build", tmp_path / "consumer")
+    check_results(must_run(tmp_path / "consumer/consumer"), 151935)
 
 
 @pytest.mark.parametrize("program", ["consumer", "consumer_in_c"])
