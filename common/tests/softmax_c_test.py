@@ -8,6 +8,7 @@ BUILD in the environment is where the library is built: build.
 import ctypes
 import math
 import os
+import re
 import subprocess
 import sys
 from ctypes import c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
@@ -196,18 +197,18 @@ def test_bad_queries_are_refused(library: Library, query: tuple, says: str) -> N
 # ---- The table by which the library chooses its kernels. A process reads it once.
 
 
-def table_in_another_process(path: Path) -> tuple[int, str]:
-    """The code of a call with ROWWISE_TABLE, and the table's name or the error."""
+def in_another_process(table: Path, cols: int = 1000) -> tuple[int, int, str]:
+    """The code and the bytes of workspace for 3 rows of bf16 with ROWWISE_TABLE, and the table's name or the error."""
     ask = (
-        "from ctypes import CDLL, byref, c_char_p, c_size_t; import sys; library = CDLL(sys.argv[1])\n"
+        "from ctypes import CDLL, byref, c_char_p, c_int64, c_size_t; import sys; library, size = CDLL(sys.argv[1]), c_size_t()\n"
         "library.rowwise_table.restype = library.rowwise_error.restype = c_char_p\n"
-        "code, name = library.rowwise_workspace_bytes(0, 0, 3, 1000, byref(c_size_t())), library.rowwise_table()\n"
-        "print(code, (name or library.rowwise_error()).decode())"
+        "code = library.rowwise_workspace_bytes(0, 2, c_int64(3), c_int64(int(sys.argv[2])), byref(size))\n"
+        "print(code, size.value, (library.rowwise_table() or library.rowwise_error()).decode())"
     )
-    command = [sys.executable, "-c", ask, str(BUILD / "librowwise.so")]
-    done = subprocess.run(command, env={**os.environ, "ROWWISE_TABLE": str(path)}, text=True, capture_output=True, check=True)
-    code, _, said = done.stdout.strip().partition(" ")
-    return int(code), said
+    command = [sys.executable, "-c", ask, str(BUILD / "librowwise.so"), str(cols)]
+    done = subprocess.run(command, env={**os.environ, "ROWWISE_TABLE": str(table)}, text=True, capture_output=True, check=True)
+    code, size, said = done.stdout.strip().split(" ", 2)
+    return int(code), int(size), said
 
 
 GPU = "CPU simulator (attributes of an H200)"
@@ -220,10 +221,19 @@ def test_the_table_that_is_compiled_in_is_scaled_to_another_gpu(library: Library
     assert said == f"the table of NVIDIA H200, scaled from 132 multiprocessors; ./run tune writes one for {GPU}"
 
 
-def test_a_table_that_the_environment_names_is_used(tmp_path: Path) -> None:
+# The library returns the most bytes for all places at which a matrix may begin, so rows of packs count as displaced rows, too.
+@pytest.mark.parametrize(
+    "place, of_packs, of_halves, of_others",
+    [("packs", True, False, False), ("displaced", True, False, False), ("halves", False, True, False), ("others", False, True, True)],
+)
+def test_a_table_that_the_environment_names_is_used(tmp_path: Path, place: str, of_packs: bool, of_halves: bool, of_others: bool) -> None:
+    head, lists = OWN.split("\n\n", 1)
+    plain = re.sub("(?m)^(Forward .*)\n(rows .*\n)+", r"\1\nrows any: any online\n", lists + "\n")
     path = tmp_path / "own.table"
-    path.write_text(OWN, encoding="utf-8")
-    assert table_in_another_process(path) == (OK, f"the table of {GPU} in {path}")
+    path.write_text(f"{head}\n\n" + plain.replace(f"Forward 2 {place}\n", f"Forward 2 {place}\nrows 8: any row_exchange\n"), encoding="utf-8")
+    for cols, needs in ((1000, of_packs), (1004, of_halves), (1001, of_others)):
+        code, size, name = in_another_process(path, cols)
+        assert (code, size > 0, name) == (OK, needs, f"the table of {GPU} in {path}")
 
 
 @pytest.mark.parametrize(
@@ -251,4 +261,4 @@ def test_a_damaged_table_is_refused(tmp_path: Path, text: str | None, says: str)
     path = tmp_path / "own.table"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    assert table_in_another_process(path) == (BAD_ARGUMENT, says.format(path=path))
+    assert in_another_process(path) == (BAD_ARGUMENT, 0, says.format(path=path))

@@ -17,7 +17,7 @@ PACKS, DISPLACED, OTHERS = Part(4, "packs"), Part(4, "displaced"), Part(4, "othe
 def test_the_grid_is_dense_where_tiles_end(part: Part) -> None:
     found = tune.columns(part)
     assert all(Part.of(part.element_bytes, cols, int(part.place == "displaced")) == part for cols in found)
-    most = 1 << 20 if part.place in ("packs", "others") else tune.MOST_COLS_OF_FEW // 2
+    most = tune.MOST_COLS_OF_NARROW // 2 if part.place in tune.NARROW_PLACES else 1 << 20
     for border in (512, 640, 1024, most):
         before, behind = max(cols for cols in found if cols <= border), min(cols for cols in found if cols > border)
         assert border - before < 16 // part.element_bytes

@@ -22,7 +22,7 @@ bool is_plain(PyObject* const* arguments, Py_ssize_t count) {
   return !at::impl::torch_function_mode_enabled() && !torch::jit::tracer::isTracing();
 }
 
-/// As torch.ops.rowwise.NAME(*arguments).
+/// Calls torch.ops.rowwise.NAME(*arguments).
 PyObject* call_in_general(const char* name, PyObject* const* arguments, Py_ssize_t count) {
   const py::object operators = py::module_::import("torch").attr("ops").attr("rowwise");
   PyObject* result =

@@ -10,28 +10,29 @@
 //
 // A letter says what the kernel needs: clusters, a workspace, or matrices that begin at alike places.
 //
-// The only argument is the number of samples per kernel, 5 by default; a slow kernel gets fewer. A matrix that does not
-// fit the GPU's memory twice has no kernels. Exit codes: 0 fine, 2 bad usage, 3 no usable GPU, 4 a CUDA error.
+// The only argument is the number of samples per kernel, 5 by default; a slow kernel gets fewer. A matrix whose calls need more than a
+// third of the GPU's memory has no kernels. Exit codes: 0 fine, 2 bad usage, 3 no usable GPU, 4 a CUDA error.
 //
 // Source: as in the course's timer (common/harness/timer.h), a sample replays a CUDA graph of many calls, each on memory that is
 // not in the L2.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "common/harness/ceiling.h"
 #include "common/harness/cuda_handles.h"
+#include "common/harness/device.h"
+#include "common/harness/errors.h"
 #include "common/kernel/cuda_error.h"
-#include "common/kernel/current_device.cuh"
 #include "common/rowwise/dispatch/choice.h"
 #include "common/rowwise/dispatch/for_each_kernel.h"
 #include "common/rowwise/dispatch/launch.cuh"
@@ -90,30 +91,18 @@ __global__ void fill_labels(std::int64_t* labels, std::int64_t count, std::uint3
   if (i < count) labels[i] = static_cast<std::uint32_t>(i) * 2654435761U % cols;
 }
 
-__global__ void read_all(const int4* data, std::int64_t count, int* sink) {
-  int sum = 0;
-  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count;
-       i += gridDim.x * blockDim.x) {
-    sum += data[i].x;
-  }
-  if (sum == 1) *sink = sum;  // it never is: the memory is zero
-}
-
 class Tuner {
  public:
-  explicit Tuner(std::size_t samples)
+  Tuner(const Device& device, std::size_t samples)
       : samples_(samples),
+        most_bytes_(device.memory_bytes / 3),
         stream_(make_stream()),
         start_(make_event()),
         stop_(make_event()),
-        flush_bytes_(3 * static_cast<std::size_t>(device_attribute(cudaDevAttrL2CacheSize)) / 16 * 16),
-        flush_(allocate_device(flush_bytes_ + sizeof(int))) {
-    CUDA_CHECK(cudaMemset(flush_.get(), 0, flush_bytes_ + sizeof(int)));
-  }
-
-  /// NaN on the simulator.
-  double time_of_nothing() {
-    return microseconds([] {});
+        flush_bytes_(3 * device.l2_bytes),
+        flush_(allocate_device(flush_bytes_)),
+        sink_(allocate_device(sizeof(int))) {
+    CUDA_CHECK(cudaMemset(flush_.get(), 0, flush_bytes_));
   }
 
   /// The line that is printed of the case.
@@ -121,7 +110,7 @@ class Tuner {
     if (of.dtype == "f32") return line_of_type<float>(of);
     if (of.dtype == "f16") return line_of_type<__half>(of);
     if (of.dtype == "bf16") return line_of_type<__nv_bfloat16>(of);
-    throw std::invalid_argument("'" + of.dtype + "' is no type; f32, f16 and bf16 are");
+    throw std::invalid_argument("'" + of.dtype + "' is not a type; f32, f16 and bf16 are");
   }
 
  private:
@@ -134,7 +123,7 @@ class Tuner {
     if (operation == "log_softmax_backward") return line_of<T, Backward, LogSoftmaxBackward>(of, 3);
     if (operation == "cross_entropy") return line_of<T, Loss, CrossEntropy>(of, 1);
     if (operation == "cross_entropy_gradient") return line_of<T, Gradient, WithGradient<CrossEntropy>>(of, 2);
-    throw std::invalid_argument("'" + operation + "' is no operation");
+    throw std::invalid_argument("'" + operation + "' is not an operation");
   }
 
   template <class T, class Kernel, class Op>
@@ -161,8 +150,7 @@ class Tuner {
     // The one that the library would choose is likely to be the fastest: then the others get fewer samples.
     std::stable_partition(kernels.begin(), kernels.end(),
                           [chosen](const Timed<Kernel>& timed) { return timed.kernel == chosen; });
-    const std::size_t bytes = memory_of<T>(of, matrices);
-    if (bytes <= free_bytes()) time_all<T, Op>(of, matrix, matrices, kernels);
+    if (memory_of<T>(of, matrices) <= most_bytes_) time_all<T, Op>(of, matrix, matrices, kernels);
     const char* separator = " ";
     for (const Timed<Kernel>& timed : kernels) {
       if (timed.samples.empty()) continue;
@@ -215,12 +203,6 @@ class Tuner {
   static std::size_t memory_of(const Case& of, int matrices) {
     return calls_of<T>(of, matrices) * (stride_of<T>(of) * static_cast<std::size_t>(matrices) +
                                         static_cast<std::size_t>(of.shape.rows) * 12);
-  }
-  std::size_t free_bytes() {
-    std::size_t free = 0;
-    std::size_t total = 0;
-    CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return std::max(total / 2, free);
   }
 
   template <class T, class Op, class Kernel>
@@ -302,30 +284,24 @@ class Tuner {
 
   /// Microseconds per call.
   double sample(cudaGraphExec_t graph, std::size_t calls) {
-    auto* const data = static_cast<char*>(flush_.get());
-    read_all<<<static_cast<unsigned>(2 * multiprocessors()), 1024, 0, stream_.get()>>>(
-        reinterpret_cast<const int4*>(data), static_cast<std::int64_t>(flush_bytes_ / sizeof(int4)),
-        reinterpret_cast<int*>(data + flush_bytes_));
-    return microseconds([&] { CUDA_CHECK(cudaGraphLaunch(graph, stream_.get())); }) /
-           static_cast<double>(calls);
-  }
-
-  double microseconds(const std::function<void()>& enqueue) {
+    launch_read(flush_.get(), flush_bytes_, static_cast<int*>(sink_.get()), stream_.get());
     CUDA_CHECK(cudaEventRecord(start_.get(), stream_.get()));
-    enqueue();
+    CUDA_CHECK(cudaGraphLaunch(graph, stream_.get()));
     CUDA_CHECK(cudaEventRecord(stop_.get(), stream_.get()));
     CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
     float milliseconds = 0;
     CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start_.get(), stop_.get()));
-    return 1e3 * milliseconds;
+    return 1e3 * milliseconds / static_cast<double>(calls);
   }
 
   std::size_t samples_;
+  std::size_t most_bytes_;  ///< of a case: the memory of earlier ones is kept
   Stream stream_;
   Event start_;
   Event stop_;
   std::size_t flush_bytes_;
   DeviceMemory flush_;
+  DeviceMemory sink_;
   std::array<Pool, 3> pools_;
   Pool labels_;
   Pool losses_;
@@ -341,15 +317,12 @@ int main(int argc, char** argv) {
   };
   const int samples = argc > 1 ? std::atoi(argv[1]) : 5;
   if (argc > 2 || samples < 1) return fail("usage: rowwise_tune [SAMPLES]", 2);
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return fail("no usable GPU", 3);
   try {
-    Tuner tuner(static_cast<std::size_t>(samples));
-    if (std::isnan(tuner.time_of_nothing())) return fail("the simulator takes no times", 3);
-    cudaDeviceProp properties{};
-    CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
-    std::printf("gpu %s; %d multiprocessors; %s\n", static_cast<const char*>(properties.name),
-                properties.multiProcessorCount, name_of_table().c_str());
+    const Device device = open_device();
+    if (device.simulated) return fail("the simulator takes no times", 3);
+    Tuner tuner(device, static_cast<std::size_t>(samples));
+    std::printf("gpu %s; %d multiprocessors; %s\n", device.gpu.c_str(), device.multiprocessors,
+                name_of_table().c_str());
     std::string text;
     while (std::getline(std::cin, text)) {
       std::istringstream words(text);
@@ -360,6 +333,8 @@ int main(int argc, char** argv) {
       std::puts(tuner.line(of).c_str());
     }
     return 0;
+  } catch (const NoDeviceError& error) {
+    return fail(error.what(), 3);
   } catch (const CudaError& error) {
     return fail(error.what(), 4);
   } catch (const std::exception& error) {

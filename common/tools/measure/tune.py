@@ -40,7 +40,8 @@ SAMPLES, SAMPLES_OF_JUDGE = 4, 15
 SEED, MOST_SEED = 1, 10**6
 DTYPE = {4: "f32", 2: "bf16"}
 MOST_COLS = 1 << 21
-MOST_COLS_OF_FEW = 4096  # displaced rows and those of packs of 8 bytes, if they are wider, are like others
+# Matrices in these places, if their rows are wider, are like others.
+NARROW_PLACES, MOST_COLS_OF_NARROW = ("displaced", "halves"), 4096
 LEAST_BYTES = 40 << 10  # of a matrix: for less, the launch takes longer than the work
 ROWS = (1, 2, 4, 8, 16, 32, 64, 140, 280, 560, 1100, 2200, 4400, 16000, 64000, 256000, 1000000)
 # If a launch has few waves of blocks, the number of rows matters more.
@@ -89,7 +90,7 @@ def columns(part: Part) -> list[int]:
     packs do not cover the rows, a tile holds up to one more pack."""
     unit = 16 // part.element_bytes
     in_packs = part.place in ("packs", "displaced")
-    most = MOST_COLS if part.place in ("packs", "others") else MOST_COLS_OF_FEW
+    most = MOST_COLS_OF_NARROW if part.place in NARROW_PLACES else MOST_COLS
 
     def fits(cols: int) -> bool:
         return Part.of(part.element_bytes, cols, int(part.place == "displaced")) == part
@@ -175,9 +176,9 @@ def cells_of(measured: Iterable[Timed]) -> dict[tuple[str, Part], Cells]:
             needs = {kernel: letters.replace("a", "") for kernel, letters in needs.items()} if matrix.part.place == "packs" else needs
             losses = {kernel: Loss(1 - fastest / time, needs[kernel]) for kernel, time in microseconds.items()}
             found[kind_of(matrix.operation), matrix.part][matrix.rows][matrix.cols] = losses
-    for kind, part in itertools.product(KINDS.values(), PARTS):
-        for rows, of_rows in found[kind, part._replace(place="others")].items() if part.place in ("displaced", "halves") else ():
-            found[kind, part][rows] |= {cols: losses for cols, losses in of_rows.items() if cols > MOST_COLS_OF_FEW}
+    for kind, element_bytes, place in itertools.product(KINDS.values(), DTYPE, NARROW_PLACES):
+        for rows, of_rows in found[kind, Part(element_bytes, "others")].items():
+            found[kind, Part(element_bytes, place)][rows] |= {cols: losses for cols, losses in of_rows.items() if cols > MOST_COLS_OF_NARROW}
     return found
 
 
