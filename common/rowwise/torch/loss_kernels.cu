@@ -1,3 +1,4 @@
+#include "common/kernel/constants.h"
 #include "common/kernel/grid.cuh"
 #include "common/kernel/pack.cuh"
 #include "common/rowwise/torch/loss_kernels.h"
@@ -51,7 +52,7 @@ __global__ void reduce_rows(const float* losses, const std::int64_t* labels, std
   const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t row = std::int64_t{blockIdx.x} * block_size + threadIdx.x; row < rows; row += stride) {
     mine.sum += losses[row];
-    mine.count += labels[row] != -100;
+    mine.count += labels[row] != ignored_label;
   }
   const SumOfRows all = block_sum(mine);
   if (threadIdx.x != 0) return;
